@@ -1,0 +1,34 @@
+// Owns the matcher contract: a request's grammar state, one meaning over all backends.
+//
+// * accept(end token) terminates where the grammar may end. A terminated matcher accepts nothing, fills nothing.
+// * A refused token changes nothing.
+// * rollback(n) takes back the last n accepted tokens, also across termination.
+// * A failure of the library underneath is thrown as std::runtime_error with the library's words.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace specguide {
+
+class Matcher {
+ public:
+  virtual ~Matcher() = default;
+
+  // True when the grammar takes `token` here, and then it is taken.
+  virtual bool accept(int32_t token) = 0;
+
+  // Writes the row of what may follow: ceil(vocab / 32) words, bit 1 = allowed, padding bits 0, end tokens
+  // allowed where the grammar may end. Not to be called on a terminated matcher.
+  virtual void fill(int32_t* row) = 0;
+
+  // Takes back the last n accepted tokens. Throws when there are fewer.
+  virtual void rollback(int n) = 0;
+
+  virtual bool is_terminated() const = 0;
+
+  // Tokens that must follow whatever is chosen, possibly none; the state stays as it is.
+  virtual std::vector<int32_t> forced_tokens() = 0;
+};
+
+}  // namespace specguide

@@ -1,0 +1,77 @@
+"""Owns the plain types that carry one iteration: Batch, GuideSnapshot, ForwardContext, StepOutput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specguide.request import Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class GuideSnapshot:
+    """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
+
+    Each entry is a slot and, at its first iteration, the matcher that starts there (None for a free request);
+    `continued` slots go on with the matcher that they have.
+    """
+
+    started: tuple[tuple[int, Any], ...]
+    continued: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The host's frozen plan of one iteration: all requests prefill, or all decode.
+
+    requests:       in batch order; each has its slot and pages
+    is_prefill:     True: the query is each request's prompt; False: golden token and drafts
+    block_tables:   page ids of each request
+    """
+
+    requests: tuple[Request, ...]
+    is_prefill: bool
+    block_tables: tuple[tuple[int, ...], ...]
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """Slot of each request."""
+        return tuple(request.slot for request in self.requests)
+
+
+@dataclass(frozen=True)
+class ForwardContext:
+    """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B sequences.
+
+    position_ids:    int64 [T], position of each token in its sequence
+    slot_mapping:    int64 [T], where its key and value go: page · page_size + offset; -1 stores nothing
+    block_table:     int32 [B, max_pages], page ids of each sequence
+    query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] … query_start_loc[b + 1] - 1
+    seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
+    max_query_len:   most tokens of one sequence in this pass
+    tree_mask:       bool [Q, Q] or None (a chain). Given when every sequence has Q tokens that form a draft tree:
+                     entry [i, j] says that token i sees token j of the same pass
+    """
+
+    position_ids: Tensor
+    slot_mapping: Tensor
+    block_table: Tensor
+    query_start_loc: Tensor
+    seq_lens: Tensor
+    max_query_len: int
+    tree_mask: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class StepOutput:
+    """What one iteration gave, per request of the batch; host tensors.
+
+    tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
+    num_tokens:   int32 [B], how many of them count; 0 where the slot was held
+    """
+
+    tokens: Tensor
+    num_tokens: Tensor

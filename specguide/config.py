@@ -1,0 +1,102 @@
+"""Owns the configuration: frozen dataclasses, composed into one EngineConfig."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specguide.errors import InvalidParams
+
+SPEC_METHODS = ("eagle3",)
+GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
+
+
+@dataclass(frozen=True)
+class SpecConfig:
+    """How drafts are made.
+
+    method:           "eagle3"
+    model:            folder of the draft head; None takes the shipped one
+    num_draft_tokens: K, drafts after the golden token, 1 to 16
+    """
+
+    method: str = "eagle3"
+    model: str | Path | None = None
+    num_draft_tokens: int = 3
+
+    def __post_init__(self) -> None:
+        if self.method not in SPEC_METHODS:
+            raise InvalidParams(f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
+                                param="spec")
+        if not 1 <= self.num_draft_tokens <= 16:
+            raise InvalidParams(f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
+                                param="num_draft_tokens")
+
+
+@dataclass(frozen=True)
+class GuideConfig:
+    """How grammars are compiled and run.
+
+    backend:               "auto" chooses by evidence, per guide
+    max_source_bytes:      largest guide, bytes of canonical text
+    max_depth:             deepest nesting of a schema
+    compile_timeout_s:     longest compile, seconds
+    cache_bytes:           budget of the compiled-grammar cache, bytes
+    num_compile_threads:   worker threads that compile
+    num_threads:           worker threads of the grammar executor; None: from the machine
+    deadline_us:           longest wait of one callback for rows, microseconds; a slot later than that is held
+    max_whitespace:        most whitespace characters between two JSON tokens
+    """
+
+    backend: str = "auto"
+    max_source_bytes: int = 1 << 20
+    max_depth: int = 128
+    compile_timeout_s: float = 10.0
+    cache_bytes: int = 512 << 20
+    num_compile_threads: int = 2
+    num_threads: int | None = None
+    deadline_us: int = 20_000
+    max_whitespace: int = 8
+
+    def __post_init__(self) -> None:
+        if self.backend not in GUIDE_BACKENDS:
+            raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
+                                param="guide_backend")
+
+
+@dataclass(frozen=True)
+class CacheConfig:
+    """The paged key-value cache.
+
+    page_size: tokens a page
+    num_pages: pages in all; None sizes it for max_batch_size requests of full context, within max_bytes
+    max_bytes: upper bound of the cache, bytes, where num_pages is None
+    """
+
+    page_size: int = 16
+    num_pages: int | None = None
+    max_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """Everything an engine is built from.
+
+    model:          folder of the target checkpoint; None takes the shipped model
+    device, dtype:  torch names; None: CUDA and bfloat16 where there is a GPU, else CPU and float32
+    max_batch_size: slots
+    max_model_len:  longest prompt plus output, tokens; None: the model's own
+    """
+
+    model: str | Path | None = None
+    spec: SpecConfig | None = None
+    guide: GuideConfig = field(default_factory=GuideConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    max_batch_size: int = 16
+    max_model_len: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_batch_size < 1:
+            raise InvalidParams(f"max_batch_size must be ≥ 1, found {self.max_batch_size}", param="max_batch_size")

@@ -1,0 +1,23 @@
+"""Owns every environment variable that specguide reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def data_dir() -> Path | None:
+    """Folder with the JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`), or None."""
+    value = os.environ.get("SPECGUIDE_DATA")
+    return Path(value) if value else None
+
+
+def num_grammar_threads() -> int:
+    """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less two, 1 to 14."""
+    value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")
+    return int(value) if value else max(1, min(14, (os.cpu_count() or 1) - 2))
+
+
+def native_grammars_enabled() -> bool:
+    """False when `SPECGUIDE_PYTHON_MATCHERS=1` asks for the Python adapters instead of the native ones."""
+    return os.environ.get("SPECGUIDE_PYTHON_MATCHERS", "") not in ("1", "true")

@@ -1,0 +1,76 @@
+"""Owns the error tree: everything specguide raises on purpose.
+
+    SpecguideError
+    ├── UserError                      what a caller can mend; an API server answers 400
+    │   ├── InvalidParams              a sampling parameter, option or prompt is wrong or cannot be honoured
+    │   │   └── PromptTooLong          the prompt does not fit the context
+    │   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
+    │   │   ├── UnsupportedGuide       no backend enforces it; names keyword and path
+    │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
+    │   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
+    ├── RequestError                   one request failed while it ran; its neighbours go on
+    │   └── MatcherError               its grammar state failed, refused an accepted token, or allows nothing
+    └── EngineError                    the engine itself failed; every request in flight ends
+"""
+
+from __future__ import annotations
+
+
+class SpecguideError(Exception):
+    """Root of the tree."""
+
+
+class UserError(SpecguideError):
+    """Something the caller can mend. `param` names the offending parameter, where there is one."""
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class InvalidParams(UserError):
+    """A sampling parameter, an option or a prompt is wrong or cannot be honoured."""
+
+
+class PromptTooLong(InvalidParams):
+    """The prompt leaves no room in the model's context."""
+
+
+class InvalidGuide(UserError):
+    """A guide is contradictory, unreadable or malformed."""
+
+
+class UnsupportedGuide(InvalidGuide):
+    """No installed backend enforces the guide.
+
+    `keyword` is the offending JSON Schema keyword and `path` its JSON pointer, where the guide is a schema.
+    """
+
+    def __init__(self, message: str, *, keyword: str | None = None, path: str | None = None) -> None:
+        super().__init__(message)
+        self.keyword = keyword
+        self.path = path
+
+
+class GuideLimitExceeded(InvalidGuide):
+    """A guide ran into a limit of size, depth or compile time; `limit` names the configuration field."""
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class CheckpointError(UserError):
+    """A model folder is unreadable, its architecture unknown, or its weights do not fit its configuration."""
+
+
+class RequestError(SpecguideError):
+    """One request failed while it ran."""
+
+
+class MatcherError(RequestError):
+    """A request's grammar state failed, refused a token it had allowed, or reached a state that allows nothing."""
+
+
+class EngineError(SpecguideError):
+    """The engine failed as a whole."""

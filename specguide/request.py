@@ -1,0 +1,79 @@
+"""Owns a request's life as plain data: Request, RequestMetrics, RequestOutput."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from specguide.errors import SpecguideError
+from specguide.params import SamplingParams
+
+FinishReason = Literal["stop", "length", "error", "abort"]
+
+
+@dataclass
+class RequestMetrics:
+    """What one request cost. Times in seconds.
+
+    num_iterations:     verifications that counted for it, the prefill not included
+    num_held:           iterations in which it was held because its rows were late
+    accepted_histogram: entry a counts the iterations that accepted a drafts
+    """
+
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    num_iterations: int = 0
+    num_held: int = 0
+    accepted_histogram: list[int] = field(default_factory=list)
+    compile_s: float = 0.0
+    time_to_first_token_s: float = 0.0
+    total_s: float = 0.0
+
+    @property
+    def acceptance_length(self) -> float:
+        """Mean tokens gained per iteration, the golden token included; 0 before the first iteration."""
+        gained = sum((accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram))
+        return gained / self.num_iterations if self.num_iterations else 0.0
+
+
+@dataclass(eq=False)
+class Request:
+    """One request from admission to release. Mutated by the scheduler alone.
+
+    slot:     its place in every fixed-address buffer; -1 before admission
+    grammar:  compiled grammar of its guide, None for a free request
+    seed:     of its random numbers
+    """
+
+    request_id: int
+    prompt_ids: Sequence[int]
+    params: SamplingParams
+    seed: int
+    grammar: Any = None
+    slot: int = -1
+    output_ids: list[int] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    error: SpecguideError | None = None
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
+    arrival_s: float = 0.0
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output tokens."""
+        return len(self.prompt_ids) + len(self.output_ids)
+
+
+@dataclass(frozen=True)
+class RequestOutput:
+    """What the caller gets.
+
+    finish_reason: "stop" | "length" | "error" | "abort"
+    error:         the cause where finish_reason is "error", else None
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    error: SpecguideError | None
+    metrics: RequestMetrics

@@ -1,0 +1,31 @@
+"""Owns Vocabulary: what a grammar must know of a tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The byte strings behind token ids.
+
+    token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which no grammar allows
+    eos_token_ids: the end tokens, at least one; accepting one terminates a matcher
+
+    Its length is the model's (padded) vocabulary size, that is, the width of the logits.
+    """
+
+    token_bytes: tuple[bytes, ...]
+    eos_token_ids: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.eos_token_ids or not all(0 <= token < len(self.token_bytes) for token in self.eos_token_ids):
+            raise ValueError(f"a vocabulary needs end tokens among its {len(self.token_bytes)} ids")
+
+    def __len__(self) -> int:
+        return len(self.token_bytes)
+
+    @property
+    def num_words(self) -> int:
+        """int32 words of one bitmask row."""
+        return (len(self.token_bytes) + 31) // 32
