@@ -1,0 +1,70 @@
+"""Owns what every benchmark shares: finding data, naming the hardware, printing one JSON line and keeping it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from specguide import env
+
+RESULTS_DIR = Path(__file__).parent / "results"
+
+
+def data_path(*parts: str) -> Path:
+    """Path of a data set. Exits with what to do when `SPECGUIDE_DATA` is unset or lacks it."""
+    folder = env.data_dir()
+    if folder is None or not folder.joinpath(*parts).exists():
+        sys.exit(f"this benchmark reads {'/'.join(parts)}: set SPECGUIDE_DATA to the folder that holds it")
+    return folder.joinpath(*parts)
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """Records of a JSON Lines file, plain or .gz."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def commit() -> str:
+    """Commit of the checkout, "+" after it when files differ from it; "unknown" outside one."""
+    def git(*args: str) -> str:
+        return subprocess.run(("git", *args), cwd=RESULTS_DIR.parent, capture_output=True, text=True).stdout.strip()
+
+    dirty = git("status", "--porcelain", "--untracked-files=no")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if dirty else "")
+
+
+def hardware() -> dict[str, Any]:
+    """CPU name and core count, and the GPU's name where torch is loaded and sees one."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+                 if line.startswith("model name")]
+        model = names[0] if names else model
+    found: dict[str, Any] = {"cpu": model, "num_cores": len(os.sched_getaffinity(0))}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def emit(name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *, save: bool = True) -> None:
+    """Prints one JSON line and, where `save`, keeps it as benchmarks/results/<name>.json.
+
+    ceiling: the physical limit that the result is held against, where there is one.
+    """
+    record = {"benchmark": name, "commit": commit(), "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+              "hardware": hardware(), "config": config, "result": result, "ceiling": ceiling}
+    print(json.dumps(record, ensure_ascii=False), flush=True)
+    if save:
+        RESULTS_DIR.mkdir(exist_ok=True)
+        (RESULTS_DIR / f"{name}.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n")

@@ -1,0 +1,70 @@
+"""Owns the interface of a grammar backend: a Guide in, a compiled grammar out, matchers from that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.config import GuideConfig
+from specguide.guided.matcher import Matcher
+from specguide.params import Guide
+
+
+@dataclass(frozen=True)
+class BackendStatus:
+    """What was found of one grammar library on this machine.
+
+    version: of the installed package; None: it is not installed
+    native:  its matchers are driven without Python
+    reason:  why not, where `native` is False
+    """
+
+    name: str
+    version: str | None
+    native: bool
+    reason: str | None
+
+
+class CompiledGrammar(Protocol):
+    """A grammar compiled against one vocabulary; immutable, shared by requests and threads."""
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that compiled it."""
+        ...
+
+    @property
+    def num_bytes(self) -> int:
+        """Estimate of the memory it holds, for a cache's budget."""
+        ...
+
+    def matcher(self) -> Matcher:
+        """A new matcher at the start of the grammar; a native one where the backend is native."""
+        ...
+
+
+class Backend(Protocol):
+    """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
+
+    @property
+    def name(self) -> str:
+        """ "llguidance" or "xgrammar"."""
+        ...
+
+    @property
+    def native(self) -> bool:
+        """Whether its matchers are native."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why they are not, where they are not."""
+        ...
+
+    def compile(self, guide: Guide, limits: GuideConfig) -> CompiledGrammar:
+        """Compiles a guide; may take seconds.
+
+        Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a feature that it
+        uses, and GuideLimitExceeded when it runs into a limit of the library, each with the library's words.
+        """
+        ...
