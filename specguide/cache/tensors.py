@@ -1,0 +1,74 @@
+"""Owns the memory of the paged KV cache and the arithmetic from positions to its slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class KVCache:
+    """Keys and values of all layers, one tensor each per layer: [num_pages, page_size, num_kv_heads, head_dim]."""
+
+    keys: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+    @classmethod
+    def allocate(
+        cls,
+        num_layers: int,
+        num_pages: int,
+        page_size: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> KVCache:
+        """Zeroed memory for `num_layers` layers."""
+        shape = (num_pages, page_size, num_kv_heads, head_dim)
+
+        def layers() -> tuple[Tensor, ...]:
+            return tuple(torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers))
+
+        return cls(keys=layers(), values=layers())
+
+    @property
+    def num_layers(self) -> int:
+        """Layers that have keys and values here."""
+        return len(self.keys)
+
+    @property
+    def num_pages(self) -> int:
+        """Pages of each layer."""
+        return self.keys[0].shape[0]
+
+    @property
+    def page_size(self) -> int:
+        """Tokens a page."""
+        return self.keys[0].shape[1]
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of all layers, bytes."""
+        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+
+
+def page_num_bytes(num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> int:
+    """Bytes that one page takes over all layers, keys and values: for sizing a cache before it is allocated."""
+    return 2 * num_layers * page_size * num_kv_heads * head_dim * dtype.itemsize
+
+
+def slot_mapping(block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor, page_size: int) -> Tensor:
+    """Slot (page · page_size + offset) of each token; -1, store nothing, for padding.
+
+    block_table:  int32 [B, P], page ids of each sequence; entries past its pages are negative
+    sequence_ids: int64 [T], the sequence of each token, 0 ≤ id < B
+    position_ids: int64 [T], index of each token among its sequence's keys, < P · page_size; negative for padding
+    Returns int64 [T]. Runs on the tensors' device without a host sync.
+    """
+    index = position_ids.clamp(min=0)
+    page = block_table[sequence_ids, index // page_size].to(torch.int64)
+    slot = page * page_size + index % page_size
+    return slot.masked_fill((position_ids < 0) | (page < 0), -1)
