@@ -1,0 +1,5 @@
+"""Owns requests from admission to release: `schedule` plans an iteration, `commit` takes its results."""
+
+from specguide.scheduler.scheduler import Scheduler
+
+__all__ = ["Scheduler"]

@@ -1,0 +1,5 @@
+"""Owns the iteration: verify the last drafts, accept, draft the next."""
+
+from specguide.spec.step import OneModelStep
+
+__all__ = ["OneModelStep"]

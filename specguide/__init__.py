@@ -1,0 +1,27 @@
+"""Guided decoding and speculative decoding as one mechanism.
+
+    from specguide import LLM, SamplingParams, Guide, SpecConfig
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from specguide.config import CacheConfig, GuideConfig, SpecConfig
+from specguide.errors import SpecguideError
+from specguide.params import Guide, SamplingParams
+from specguide.request import RequestMetrics, RequestOutput
+
+if TYPE_CHECKING:
+    from specguide.llm import LLM
+
+__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "RequestMetrics", "RequestOutput", "SamplingParams",
+           "SpecConfig", "SpecguideError"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LLM":  # brings torch in; `import specguide` alone stays quick
+        from specguide.llm import LLM
+
+        return LLM
+    raise AttributeError(f"module 'specguide' has no attribute {name!r}")

@@ -1,0 +1,102 @@
+"""Owns the command line: `specguide generate` and `specguide doctor`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specguide.config import SpecConfig
+from specguide.doctor import diagnose
+from specguide.errors import InvalidParams, SpecguideError, UserError
+from specguide.params import Guide, SamplingParams
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Generate text that is certain to match a grammar, fast by speculative decoding.")
+
+
+@app.command()
+def generate(
+    text: Annotated[str | None, typer.Argument(help="The input text; read from standard input when left out.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="File with the JSON Schema that the output must match.")] = None,
+    regex: Annotated[str | None, typer.Option(help="Regular expression that the whole output must match.")] = None,
+    grammar: Annotated[Path | None, typer.Option(help="File with an EBNF or Lark grammar.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Checkpoint folder; the shipped model when left out.")] = None,
+    head: Annotated[Path | None, typer.Option(help="Folder of the model's EAGLE3 head.")] = None,
+    no_spec: Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.")] = False,
+    num_draft_tokens: Annotated[int, typer.Option(help="K, draft tokens per iteration.")] = 3,
+    max_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 512,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    json_stats: Annotated[bool, typer.Option("--json-stats", help="Print the figures as one JSON line.")] = False,
+) -> None:
+    """Answer TEXT under a grammar: the output on standard output, one line of figures on standard error."""
+    from specguide.llm import LLM  # brings torch in; --help stays quick
+
+    params = SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=seed,
+                            guide=_guide(schema, regex, grammar))
+    text = sys.stdin.read() if text is None else text
+    if not text.strip():
+        raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
+    drafts = model is None or head is not None
+    spec = SpecConfig(model=head, num_draft_tokens=num_draft_tokens) if drafts and not no_spec else None
+    llm = LLM(model, spec=spec, max_batch_size=1)
+    start = time.perf_counter()
+    output, = llm.chat([{"role": "user", "content": text}], params)
+    seconds = time.perf_counter() - start
+    stats = llm.stats()
+    llm.close()
+    if output.error is not None:
+        raise output.error
+    typer.echo(output.text)
+    figures = {
+        **asdict(output.metrics), "acceptance_length": output.metrics.acceptance_length,
+        "finish_reason": output.finish_reason, "tokens_per_s": output.metrics.output_tokens / seconds,
+        "grammar_hidden_s": stats.grammar_hidden_s, "grammar_exposed_s": stats.grammar_exposed_s}
+    typer.echo(json.dumps(figures) if json_stats else _line(figures), err=True)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what was found: torch, CUDA, grammar backends, the shipped model. Exits with 1 where something is missing."""
+    findings = diagnose()
+    for finding in findings:
+        typer.echo(f"{'ok  ' if finding.ok else 'FAIL' if finding.needed else 'note'}  {finding.name}: {finding.what}")
+        if finding.mend:
+            typer.echo(f"      → {finding.mend}")
+    if any(finding.needed and not finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Entry point; a user's mistake is one line on standard error and exit code 2."""
+    try:
+        app()
+    except SpecguideError as error:
+        typer.echo(f"specguide: {error}", err=True)
+        sys.exit(2 if isinstance(error, UserError) else 1)
+
+
+def _guide(schema: Path | None, regex: str | None, grammar: Path | None) -> Guide | None:
+    given: dict[str, Any] = {
+        "json_schema": schema and _read(schema), "regex": regex, "grammar": grammar and _read(grammar)}
+    given = {kind: value for kind, value in given.items() if value is not None}
+    return Guide(**given) if given else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParams(f"cannot read {path}: {error}") from error
+
+
+def _line(figures: dict[str, Any]) -> str:
+    return ("{output_tokens} tokens · {num_iterations} iterations · acceptance length {acceptance_length:.2f} · "
+            "{tokens_per_s:.0f} tokens/s · grammar {hidden:.1f} ms hidden, {exposed:.1f} ms exposed").format(
+                **figures, hidden=figures["grammar_hidden_s"] * 1e3, exposed=figures["grammar_exposed_s"] * 1e3)

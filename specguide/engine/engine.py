@@ -1,0 +1,150 @@
+"""Owns the loop: schedule, run, commit. Requests whose grammar still compiles wait outside it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from itertools import count
+from typing import Any
+
+from specguide.batch import Batch, StepOutput
+from specguide.config import EngineConfig
+from specguide.engine.runner import Runner, target_folder
+from specguide.engine.stats import EngineStats
+from specguide.errors import EngineError, RequestError, SpecguideError, UserError
+from specguide.guided.compile import GrammarCompiler
+from specguide.params import SamplingParams
+from specguide.request import Request
+from specguide.scheduler import Scheduler
+from specguide.tokenizer import Tokenizer
+
+
+class Engine:
+    """Runs requests of token ids to their end, many at once.
+
+    vocab_size: width of the target's logits
+
+    `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. Not
+    thread-safe: one thread calls both.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.config = config
+        self.tokenizer = Tokenizer.from_folder(target_folder(config))
+        self._runner = Runner.load(config)
+        self.vocab_size = self._runner.vocab_size
+        self._compiler = GrammarCompiler(self.tokenizer.vocabulary(self.vocab_size), config.guide)
+        self._scheduler = Scheduler(
+            max_batch_size=config.max_batch_size, max_model_len=self._runner.max_model_len,
+            num_draft_tokens=self._runner.num_draft_tokens, page_size=config.cache.page_size,
+            pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
+            slot_is_idle=self._runner.guide.is_idle)
+        self._compiling: dict[Future[Any], Request] = {}
+        self._failed: list[Request] = []
+        self._request_ids = count()
+        self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that have been added and not yet returned by `step`."""
+        return len(self._compiling) + len(self._failed) + self._scheduler.num_unfinished
+
+    def add(self, prompt_ids: Sequence[int], params: SamplingParams) -> Request:
+        """Take a request. What is wrong with it ends it with its error, at the next `step`."""
+        seed = secrets.randbits(62) if params.seed is None else params.seed
+        request = Request(next(self._request_ids), list(prompt_ids), params, seed, arrival_s=time.perf_counter())
+        request.metrics.prompt_tokens = len(request.prompt_ids)
+        if params.guide is None:
+            self._admit(request)
+        else:
+            try:
+                self._compiling[self._compiler.submit(params.guide)] = request
+            except UserError as error:
+                self._fail(request, error)
+        return request
+
+    def step(self) -> list[Request]:
+        """Run one iteration; waits for a grammar where nothing else can run. Returns the requests that finished."""
+        self._collect_grammars()
+        finished, self._failed = self._failed, []
+        batch = self._scheduler.schedule()
+        if batch is not None:
+            finished += self._run(batch)
+        return finished
+
+    def close(self) -> None:
+        """End what is in flight as aborted and stop the worker threads."""
+        self._release(self._scheduler.abort())
+        self._compiler.close()
+
+    def stats(self) -> EngineStats:
+        """What was done since the start."""
+        counters = self._runner.guide.counters()
+        return EngineStats(iterations=self._iterations, output_tokens=self._output_tokens, step_s=self._step_s,
+                           grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
+                           grammar=counters)
+
+    def check_integrity(self) -> None:
+        """Raise EngineError when a page or slot is lost or held twice."""
+        self._scheduler.check_integrity()
+
+    def _run(self, batch: Batch) -> list[Request]:
+        start, num_before = time.perf_counter(), _num_output_tokens(batch)
+        try:
+            output = self._runner.step.run(batch)
+        except Exception as cause:
+            error = EngineError(f"the iteration failed: {cause}")
+            error.__cause__ = cause
+            return self._release(self._scheduler.abort(error))
+        tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
+        finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
+        self._iterations += 1
+        self._output_tokens += _num_output_tokens(batch) - num_before
+        self._step_s += time.perf_counter() - start
+        return finished
+
+    def _release(self, finished: list[Request]) -> list[Request]:
+        for request in finished:
+            if request.slot >= 0:
+                self._runner.guide.detach(request.slot)
+        return finished
+
+    def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:
+        errors: dict[int, SpecguideError] = {}
+        for request, row, n in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+            if n and row[n - 1] < 0:
+                errors[request.slot] = RequestError(
+                    f"no token can follow after {len(request.output_ids) + n - 1}: the model's logits are not numbers"
+                    + (", or the grammar allows none" if request.grammar else ""))
+        errors.update(self._runner.guide.errors(batch.slots))
+        return errors
+
+    def _collect_grammars(self) -> None:
+        if self._compiling and not self._failed and not self._scheduler.num_unfinished:
+            wait(self._compiling, timeout=2 * self.config.guide.compile_timeout_s, return_when=FIRST_COMPLETED)
+        for future in [future for future in self._compiling if future.done()]:
+            request = self._compiling.pop(future)
+            request.metrics.compile_s = time.perf_counter() - request.arrival_s
+            cause = future.exception()
+            if cause is None:
+                request.grammar = future.result()
+                self._admit(request)
+            else:
+                self._fail(request, cause if isinstance(cause, SpecguideError) else EngineError(
+                    f"the grammar compiler failed: {cause}"))
+
+    def _admit(self, request: Request) -> None:
+        try:
+            self._scheduler.add(request)
+        except UserError as error:
+            self._fail(request, error)
+
+    def _fail(self, request: Request, error: SpecguideError) -> None:
+        request.finish_reason, request.error = "error", error
+        self._failed.append(request)
+
+
+def _num_output_tokens(batch: Batch) -> int:
+    return sum(len(request.output_ids) for request in batch.requests)

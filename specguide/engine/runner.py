@@ -1,0 +1,101 @@
+"""Owns what an iteration runs on: the loaded models, the caches and the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from specguide.cache import KVCache, PageAllocator
+from specguide.config import CacheConfig, EngineConfig
+from specguide.errors import InvalidParams
+from specguide.guided.decoder import GuidedDecoder
+from specguide.models import Decoder, Eagle3Head
+from specguide.spec import OneModelStep
+from specguide.spec.slots import SlotState
+
+SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Everything that the engine's loop drives.
+
+    vocab_size:       width of the logits
+    max_model_len:    longest prompt plus output, tokens
+    num_draft_tokens: K, 0 without speculation
+    """
+
+    step: OneModelStep
+    guide: GuidedDecoder
+    pages: PageAllocator
+    vocab_size: int
+    max_model_len: int
+    num_draft_tokens: int
+
+    @classmethod
+    def load(cls, config: EngineConfig) -> Runner:
+        """Load target and drafter and allocate their caches.
+
+        Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
+        """
+        device, dtype = _device(config), _dtype(config)
+        target = Decoder.load(target_folder(config), device, dtype)
+        drafter, num_draft_tokens = None, 0
+        if config.spec is not None:
+            drafter = Eagle3Head.load(config.spec.model or SHIPPED_MODEL / "eagle3", target, device, dtype)
+            num_draft_tokens = config.spec.num_draft_tokens
+        max_model_len = _max_model_len(config, target.config.max_position_embeddings)
+        max_pages = -(-(max_model_len + num_draft_tokens + 1) // config.cache.page_size)
+        models = [model.config for model in (target, drafter) if model is not None]
+        page_bytes = sum(2 * c.num_layers * c.num_kv_heads * c.head_dim for c in models) * (
+            config.cache.page_size * dtype.itemsize)
+        num_pages = _num_pages(config.cache, config.max_batch_size * max_pages, max_pages, page_bytes)
+        cache, *draft_cache = (
+            KVCache.allocate(c.num_layers, num_pages, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype, device)
+            for c in models)
+        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide)
+        state = SlotState(config.max_batch_size, max_pages, config.cache.page_size, device)
+        step = OneModelStep(target, cache, state, guide, drafter, *draft_cache)
+        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens)
+
+
+def target_folder(config: EngineConfig) -> Path:
+    """Folder of the target checkpoint; the shipped model where none is named."""
+    return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
+
+
+def _device(config: EngineConfig) -> torch.device:
+    try:
+        device = torch.device(config.device or "cpu")
+    except RuntimeError as error:
+        raise InvalidParams(f"device {config.device!r} is unknown: {error}", param="device") from error
+    if device.type != "cpu":
+        raise InvalidParams(f'device {config.device!r} is not supported yet; use "cpu"', param="device")
+    return device
+
+
+def _dtype(config: EngineConfig) -> torch.dtype:
+    name = config.dtype or "float32"
+    dtype = getattr(torch, name, None)
+    if dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise InvalidParams(f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype")
+    return dtype
+
+
+def _max_model_len(config: EngineConfig, limit: int) -> int:
+    if config.max_model_len is not None and not 2 <= config.max_model_len <= limit:
+        raise InvalidParams(f"max_model_len must be 2 to {limit}, the model's context; found {config.max_model_len}",
+                            param="max_model_len")
+    return config.max_model_len or limit
+
+
+def _num_pages(config: CacheConfig, wanted: int, least: int, page_bytes: int) -> int:
+    if config.num_pages is not None:
+        return config.num_pages
+    num_pages = min(wanted, config.max_bytes // page_bytes)
+    if num_pages < least:
+        raise InvalidParams(f"one request of full context needs {least * page_bytes} bytes of cache and max_bytes is "
+                            f"{config.max_bytes}; raise it or lower max_model_len", param="max_bytes")
+    return num_pages

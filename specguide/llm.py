@@ -1,0 +1,114 @@
+"""Owns the offline API: LLM.generate and LLM.chat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.engine import Engine, EngineStats
+from specguide.errors import InvalidParams, UserError
+from specguide.params import SamplingParams
+from specguide.request import Request, RequestMetrics, RequestOutput
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class LLM:
+    """A target model, its drafter and its grammars, ready to generate.
+
+    model:         folder of a Hugging Face checkpoint; None takes the shipped model
+    spec:          SpecConfig or a method's name; None decodes plainly; "auto" takes the shipped head with the shipped
+                   model and decodes another model plainly
+    guide_backend: "auto", "llguidance" or "xgrammar"; `guide` gives the whole GuideConfig instead
+    the others:    as in EngineConfig
+
+    Raises CheckpointError and InvalidParams.
+    """
+
+    def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "auto",
+                 guide_backend: str = "auto", guide: GuideConfig | None = None, cache: CacheConfig | None = None,
+                 max_batch_size: int = 16, max_model_len: int | None = None, device: str | None = None,
+                 dtype: str | None = None) -> None:
+        if spec == "auto":
+            spec = SpecConfig() if model is None else None
+        self._engine = Engine(EngineConfig(
+            model=model, spec=SpecConfig(spec) if isinstance(spec, str) else spec,
+            guide=guide or GuideConfig(backend=guide_backend), cache=cache or CacheConfig(),
+            max_batch_size=max_batch_size, max_model_len=max_model_len, device=device, dtype=dtype))
+        self.tokenizer = self._engine.tokenizer
+
+    def generate(self, prompts: str | Sequence[str | Sequence[int]],
+                 params: SamplingParams | Sequence[SamplingParams] | None = None) -> list[RequestOutput]:
+        """Continue each prompt, a text or token ids; one output per prompt, in order.
+
+        `params` is one for all or one per prompt. What is wrong with one prompt or its guide is that output's
+        `error`; the others do not notice. Raises InvalidParams where the call itself is wrong.
+        """
+        prompts = [prompts] if isinstance(prompts, str) else list(prompts)
+        return self._run([self._prompt_ids(prompt) for prompt in prompts], _per_prompt(params, len(prompts)))
+
+    def chat(self, conversations: Messages | Sequence[Messages],
+             params: SamplingParams | Sequence[SamplingParams] | None = None, *,
+             tools: Sequence[Mapping[str, Any]] | None = None) -> list[RequestOutput]:
+        """Answer each conversation, a list of messages, through the model's chat template.
+
+        A JSON schema guide is shown to the template as `json_schema`, for models that were taught to read it.
+        """
+        if not conversations:
+            raise InvalidParams("chat needs at least one message", param="messages")
+        many = conversations if not isinstance(conversations[0], Mapping) else [conversations]
+        per_prompt = _per_prompt(params, len(many))
+        prompts: list[list[int] | UserError] = []
+        for messages, param in zip(many, per_prompt, strict=True):
+            schema = param.guide.source() if param.guide is not None and param.guide.kind == "json_schema" else None
+            try:
+                prompts.append(self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema))
+            except UserError as error:
+                prompts.append(error)
+        return self._run(prompts, per_prompt)
+
+    def stats(self) -> EngineStats:
+        """What the engine has done since it was built."""
+        return self._engine.stats()
+
+    def close(self) -> None:
+        """Stop the worker threads."""
+        self._engine.close()
+
+    def _run(self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]) -> list[RequestOutput]:
+        order: list[Request | UserError] = []
+        for prompt, param in zip(prompts, params, strict=True):
+            if not isinstance(prompt, UserError) and not prompt:
+                prompt = InvalidParams("the prompt is empty; give at least one token", param="prompt")
+            order.append(prompt if isinstance(prompt, UserError) else self._engine.add(prompt, param))
+        while self._engine.num_unfinished:
+            self._engine.step()
+        return [self._output(item) for item in order]
+
+    def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int] | UserError:
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt) if prompt else []
+        vocab_size = self._engine.vocab_size
+        bad = next((token for token in prompt if not isinstance(token, int) or not 0 <= token < vocab_size), None)
+        if bad is not None:
+            return InvalidParams(f"prompt token {bad!r} is not an id of this model's {vocab_size} tokens",
+                                 param="prompt")
+        return list(prompt)
+
+    def _output(self, item: Request | UserError) -> RequestOutput:
+        if isinstance(item, UserError):
+            return RequestOutput("", (), "error", item, RequestMetrics())
+        assert item.finish_reason is not None
+        return RequestOutput(text=self.tokenizer.decode(item.output_ids), token_ids=tuple(item.output_ids),
+                             finish_reason=item.finish_reason, error=item.error, metrics=item.metrics)
+
+
+def _per_prompt(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:
+    if params is None or isinstance(params, SamplingParams):
+        return [params or SamplingParams()] * num_prompts
+    if len(params) != num_prompts:
+        raise InvalidParams(f"{num_prompts} prompts came with {len(params)} sampling parameters; give one for all "
+                            "or one per prompt", param="params")
+    return list(params)

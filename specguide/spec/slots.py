@@ -1,0 +1,79 @@
+"""Owns the device state of each slot, and makes a forward pass's tensors from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Batch, ForwardContext
+from specguide.cache import slot_mapping
+
+
+@dataclass(frozen=True)
+class Query:
+    """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
+
+    input_ids:   int64 [T]
+    context:     where they stand
+    first_node:  int64 [B], index among the T tokens of each request's first node
+    start:       int64 [B], its position
+    num_nodes:   N; the nodes of a request follow each other
+    """
+
+    input_ids: Tensor
+    context: ForwardContext
+    first_node: Tensor
+    start: Tensor
+    num_nodes: int
+
+    def node_index(self) -> Tensor:
+        """int64 [B, N]: index among the T tokens of every node."""
+        return self.first_node[:, None] + torch.arange(self.num_nodes, device=self.first_node.device)
+
+
+class SlotState:
+    """Lengths and page tables by slot; fixed addresses.
+
+    lengths:     int64 [max_batch_size], positions whose keys are stored; the golden token's position
+    block_table: int32 [max_batch_size, max_pages]
+    """
+
+    def __init__(self, max_batch_size: int, max_pages: int, page_size: int, device: torch.device) -> None:
+        self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
+        self.block_table = torch.zeros(max_batch_size, max_pages, dtype=torch.int32, device=device)
+        self._page_size = page_size
+
+    def prefill(self, batch: Batch, slots: Tensor) -> Query:
+        """The prompts of newly admitted requests; the one node of each is its last token."""
+        device = self.lengths.device
+        for request, pages in zip(batch.requests, batch.block_tables, strict=True):
+            self.block_table[request.slot, :len(pages)] = torch.tensor(pages, dtype=torch.int32)
+        lens = torch.tensor([len(request.prompt_ids) for request in batch.requests])
+        input_ids = torch.tensor([token for request in batch.requests for token in request.prompt_ids])
+        position_ids = torch.cat([torch.arange(int(n)) for n in lens])
+        context = self._context(slots, lens.to(device), position_ids.to(device), lens.to(device), int(lens.max()))
+        return Query(input_ids=input_ids.to(device), context=context, first_node=lens.cumsum(0).to(device) - 1,
+                     start=lens.to(device) - 1, num_nodes=1)
+
+    def chain(self, input_ids: Tensor, start: Tensor, slots: Tensor) -> Query:
+        """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
+        num_requests, num_nodes = input_ids.shape
+        position_ids = start[:, None] + torch.arange(num_nodes, device=start.device)
+        query_lens = torch.full_like(start, num_nodes)
+        context = self._context(slots, query_lens, position_ids.flatten(), start + num_nodes, num_nodes)
+        first_node = torch.arange(num_requests, device=start.device) * num_nodes
+        return Query(input_ids=input_ids.flatten().long(), context=context, first_node=first_node, start=start,
+                     num_nodes=num_nodes)
+
+    def _context(self, slots: Tensor, query_lens: Tensor, position_ids: Tensor, seq_lens: Tensor, max_query_len: int
+                 ) -> ForwardContext:
+        block_table = self.block_table[slots]
+        sequence_ids = torch.repeat_interleave(query_lens, output_size=len(position_ids))
+        query_start_loc = torch.nn.functional.pad(query_lens.cumsum(0), (1, 0)).int()
+        return ForwardContext(
+            position_ids=position_ids,
+            slot_mapping=slot_mapping(block_table, sequence_ids, position_ids, self._page_size),
+            block_table=block_table, query_start_loc=query_start_loc, seq_lens=seq_lens.int(),
+            max_query_len=max_query_len)
