@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from specguide.cache import KVCache, PageAllocator
+from specguide.cache import KVCache, PageAllocator, page_num_bytes
 from specguide.config import CacheConfig, EngineConfig
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
@@ -49,8 +49,8 @@ class Runner:
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         max_pages = -(-(max_model_len + num_draft_tokens + 1) // config.cache.page_size)
         models = [model.config for model in (target, drafter) if model is not None]
-        page_bytes = sum(2 * c.num_layers * c.num_kv_heads * c.head_dim for c in models) * (
-            config.cache.page_size * dtype.itemsize)
+        page_bytes = sum(page_num_bytes(c.num_layers, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype)
+                         for c in models)
         num_pages = _num_pages(config.cache, config.max_batch_size * max_pages, max_pages, page_bytes)
         cache, *draft_cache = (
             KVCache.allocate(c.num_layers, num_pages, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype, device)
