@@ -1,0 +1,15 @@
+// Owns the error of the core itself; a caller's mistakes are std::invalid_argument.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace specguide {
+
+// A stream, an event or the executor failed: Python sees specguide.errors.EngineError.
+class EngineError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace specguide

@@ -1,0 +1,1 @@
+"""The native core: streams, host functions, the grammar executor and the matcher contract. Only importer of `_native`."""

@@ -1,0 +1,150 @@
+"""Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots and nodes are 0-based."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+class Matcher:
+    """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
+
+    def accept(self, token: int) -> bool: ...
+    def fill(self, row: Any) -> None: ...  # writable 1-D int32 buffer of ceil(vocab / 32) words, or its address as an int
+    def rollback(self, n: int) -> None: ...
+    @property
+    def is_terminated(self) -> bool: ...
+    def forced_tokens(self) -> list[int]: ...
+
+class PythonMatcher(Matcher):
+    """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher (takes the GIL in each call).
+
+    `fill` is given a writable int32 numpy view of the row, valid during the call only; `is_terminated` may be a
+    property or a method. Exceptions become errors with their type and message.
+    """
+
+    def __init__(self, matcher: Any, vocab_size: int) -> None: ...
+    @property
+    def matcher(self) -> Any: ...
+
+class HostFunction:
+    """A callable without arguments that a stream can run, owning its payload."""
+
+    @property
+    def name(self) -> str: ...
+
+def python_host_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> HostFunction: ...
+
+class Event:
+    """Marks a point of a stream. Never recorded: counts as done. May be recorded again; the last record counts."""
+
+    @property
+    def name(self) -> str: ...
+    def query(self) -> bool: ...
+    def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError on time-out
+
+class HostEvent(Event):
+    def __init__(self, name: str = "event") -> None: ...
+
+class CudaEvent(Event):
+    def __init__(self, name: str = "event") -> None: ...
+
+class Stream:
+    """A FIFO of host functions, event records and event waits."""
+
+    @property
+    def name(self) -> str: ...
+    def make_event(self, name: str = "event") -> Event: ...
+    def launch(self, function: HostFunction) -> None: ...
+    def record(self, event: Event) -> None: ...
+    def wait(self, event: Event) -> None: ...
+    def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
+    def check(self) -> None: ...  # EngineError if a function raised; does not wait
+
+class HostStream(Stream):
+    """Runs its operations in order on a worker thread of its own."""
+
+    def __init__(self, name: str = "host", timeout: float = 60.0) -> None: ...
+    def begin_capture(self) -> None: ...
+    def end_capture(self) -> HostGraph: ...
+    @property
+    def is_capturing(self) -> bool: ...
+
+class CallerStream(Stream):
+    """Runs its operations at once on the calling thread; `wait` blocks with the GIL released."""
+
+    def __init__(self, name: str = "caller", timeout: float = 60.0) -> None: ...
+    def begin_capture(self) -> None: ...
+    def end_capture(self) -> HostGraph: ...
+    @property
+    def is_capturing(self) -> bool: ...
+
+class CudaStream(Stream):
+    """A CUDA stream by its handle (`torch.cuda.Stream.cuda_stream`); launches may be captured. Does not own the handle."""
+
+    def __init__(self, handle: int, name: str = "cuda", timeout: float = 60.0) -> None: ...
+    @property
+    def handle(self) -> int: ...
+    @property
+    def is_capturing(self) -> bool: ...
+
+class HostGraph:
+    """Captured operations of one or more host streams; keeps their payloads alive."""
+
+    @property
+    def num_nodes(self) -> int: ...
+    @property
+    def num_streams(self) -> int: ...
+    def replay(self, *streams: Stream) -> None: ...  # one, or as many as captured (the origin first)
+
+class ExecutorCounters:
+    """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided request."""
+
+    accepts: int
+    fills: int
+    rollbacks: int
+    iterations: int
+    held: int
+    late_draft_rows: int
+    callback_ns: int
+    busy_ns: int
+    max_accepts: int
+    max_fills: int
+    max_rollbacks: int
+
+class GrammarExecutor:
+    """Owns the walks of all slots. Words: ceil(vocab_size / 32). Addresses of contiguous host buffers:
+
+    rows          int32 [max_batch_size, K + 1, words]   written by workers
+    guided        uint8 [max_batch_size, K + 1]          1: the row counts; 0: free
+    held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
+    tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
+    num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
+
+    `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_batch_size: int,
+        num_draft_tokens: int,
+        vocab_size: int,
+        num_threads: int,
+        deadline_us: int,
+        rows: int,
+        guided: int,
+        held: int,
+        tokens: int,
+        num_accepted: int,
+        owner: Any = None,
+    ) -> None: ...
+    def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
+    def detach(self, slot: int) -> None: ...
+    def is_idle(self, slot: int) -> bool: ...
+    def error(self, slot: int) -> str | None: ...
+    def check(self) -> None: ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
+    def callbacks(self) -> list[HostFunction]: ...  # K + 1, to be launched in order, once each per iteration
+    def counters(self) -> ExecutorCounters: ...
+
+def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
+def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released
