@@ -11,6 +11,7 @@ from specguide import env, native
 from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.errors import MatcherError
+from specguide.guided.matcher import Matcher
 
 
 class GuidedDecoder:
@@ -37,14 +38,17 @@ class GuidedDecoder:
             max_batch_size=max_batch_size, num_draft_tokens=num_draft_tokens, vocab_size=vocab_size,
             num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
             rows=self.bitmask.data_ptr(), guided=self.guided.data_ptr(), held=self.held.data_ptr(),
-            tokens=self.tokens.data_ptr(), num_accepted=self.num_accepted.data_ptr())
+            tokens=self.tokens.data_ptr(), num_accepted=self.num_accepted.data_ptr(),
+            owner=(self.bitmask, self.guided, self.held, self.tokens, self.num_accepted))
         self._callbacks = self._executor.callbacks()
-        self._forward_stream, self._grammar_stream = native.CallerStream(), native.HostStream()
-        self._tokens_ready, self._rows_ready = native.HostEvent(), native.HostEvent()
+        self._vocab_size = vocab_size
+        self._forward_stream, self._grammar_stream = native.CallerStream("forward"), native.HostStream("grammar")
+        self._tokens_ready, self._rows_ready = native.HostEvent("tokens ready"), native.HostEvent("rows ready")
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
-        self._executor.submit(list(snapshot.started), list(snapshot.continued))
+        started = [(slot, self._native(matcher)) for slot, matcher in snapshot.started]
+        self._executor.submit(started, list(snapshot.continued))
 
     def launch(self, callback: int) -> None:
         """Let the grammar stream run callback 0 … K once the forward stream has come this far.
@@ -63,7 +67,9 @@ class GuidedDecoder:
         self.exposed_s += time.perf_counter() - start
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
-        """Errors latched for these slots. Raises EngineError-like RuntimeError when a callback itself failed."""
+        """Errors latched for these slots. Raises EngineError when a callback itself failed."""
+        self._grammar_stream.check()
+        self._executor.check()
         found = ((slot, self._executor.error(slot)) for slot in slots)
         return {slot: MatcherError(message) for slot, message in found if message is not None}
 
@@ -77,4 +83,10 @@ class GuidedDecoder:
 
     def counters(self) -> dict[str, int]:
         """The executor's counters: fills, accepts, rollbacks, held slots, times in nanoseconds."""
-        return self._executor.counters()
+        counters = self._executor.counters()
+        return {name: getattr(counters, name) for name in dir(counters) if not name.startswith("_")}
+
+    def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
+        if matcher is None or isinstance(matcher, native.Matcher):
+            return matcher
+        return native.PythonMatcher(matcher, self._vocab_size)

@@ -1,0 +1,78 @@
+"""Owns the diagnosis that `specguide doctor` prints: what was found on this machine, and the mend where it is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for.
+
+    needed: specguide does not work without it
+    mend:   what to do where it is missing
+    """
+
+    name: str
+    ok: bool
+    what: str
+    needed: bool = True
+    mend: str = ""
+
+
+def diagnose() -> list[Finding]:
+    """Look for everything that specguide uses; never raises."""
+    return [finding for check in (_python, _extension, _cuda, _backends, _shipped_model) for finding in _safely(check)]
+
+
+def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except Exception as error:  # a broken installation breaks in its own ways; report it like any finding
+        return [Finding(check.__name__.strip("_").replace("_", " "), False, f"{type(error).__name__}: {error}",
+                        mend="reinstall specguide: pip install --force-reinstall specguide")]
+
+
+def _python() -> Iterator[Finding]:
+    yield Finding("python", True, platform.python_version())
+    yield Finding("torch", True, importlib.metadata.version("torch"))
+
+
+def _extension() -> Iterator[Finding]:
+    from specguide import native
+
+    yield Finding("native core", True, str(native.GrammarExecutor.__module__))
+
+
+def _cuda() -> Iterator[Finding]:
+    import torch
+
+    from specguide import native
+
+    reason = native.cuda_unavailable_reason()
+    yield Finding("CUDA driver", reason is None, reason or "entry points found", needed=False)
+    found = torch.cuda.is_available()
+    yield Finding("GPU", found, torch.cuda.get_device_name() if found else "none; running on the CPU", needed=False)
+
+
+def _backends() -> Iterator[Finding]:
+    from specguide.guided.compile import backend_report
+
+    report = backend_report()
+    for status in report:
+        what = f"{status.version or 'not installed'}, {'native' if status.native else f'not native: {status.reason}'}"
+        yield Finding(f"grammar backend {status.name}", status.native, what, needed=False,
+                      mend="" if status.native else f"pip install {status.name}, in the version range of pyproject.toml")
+    if not any(status.version for status in report):
+        yield Finding("grammar backends", False, "none installed", mend="pip install llguidance xgrammar")
+
+
+def _shipped_model() -> Iterator[Finding]:
+    from specguide.config import EngineConfig, SpecConfig
+    from specguide.engine.runner import Runner
+
+    runner = Runner.load(EngineConfig(spec=SpecConfig(), max_batch_size=1))
+    yield Finding("shipped model", True, f"{runner.vocab_size} tokens, context {runner.max_model_len}, with EAGLE3 head")
