@@ -8,7 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from specguide.batch import ForwardContext
 
-# Above this, one sequence's mask outgrows what batching saves.
+# Longer queries go one sequence at a time: their masks outgrow what batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
 
 
@@ -46,78 +46,97 @@ def paged_attention(
     scale:                  factor on the dot products
     Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing.
     """
-    num_seqs = context.block_table.shape[0]
     query_len = context.max_query_len
-    if query.shape[0] == num_seqs * query_len and query_len <= _MAX_BATCHED_QUERY_LEN:
-        return _attend(query, key_cache, value_cache, context, scale, sliding_window)
+    if query.shape[0] == context.seq_lens.shape[0] * query_len and query_len <= _MAX_BATCHED_QUERY_LEN:
+        return _attend_batched(query, key_cache, value_cache, context, scale, sliding_window)
     output = torch.zeros_like(query)
     bounds = context.query_start_loc.tolist()
-    for seq, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for seq, seq_len in enumerate(context.seq_lens.tolist()):
+        start, end = bounds[seq], bounds[seq + 1]
         if end > start:
-            one = _sequence_context(context, seq, start, end)
-            output[start:end] = _attend(query[start:end], key_cache, value_cache, one, scale, sliding_window)
+            pages = context.block_table[seq, : -(-seq_len // key_cache.shape[1])]
+            keys, values = (cache.index_select(0, pages).flatten(0, 1)[:seq_len] for cache in (key_cache, value_cache))
+            mask = _sequence_mask(context, seq, start, end, seq_len, sliding_window)
+            output[start:end] = _attend_one(query[start:end], keys, values, mask, scale)
     return output
 
 
-def _sequence_context(context: ForwardContext, seq: int, start: int, end: int) -> ForwardContext:
-    """One sequence of `context` as a context of its own."""
-    return ForwardContext(
-        position_ids=context.position_ids[start:end],
-        slot_mapping=context.slot_mapping[start:end],
-        block_table=context.block_table[seq : seq + 1],
-        query_start_loc=context.query_start_loc[seq : seq + 2] - start,
-        seq_lens=context.seq_lens[seq : seq + 1],
-        max_query_len=end - start,
-        tree_mask=context.tree_mask,
-    )
+def _sequence_mask(
+    context: ForwardContext, seq: int, start: int, end: int, seq_len: int, window: int | None
+) -> Tensor | None:
+    """bool [Q, seq_len] for one sequence of a ragged pass; None where it is plainly causal from the first key."""
+    if seq_len == end - start and context.tree_mask is None and window is None:
+        return None
+    chunk_index = torch.arange(seq_len, device=context.seq_lens.device) - (seq_len - (end - start))
+    return _visible_keys(chunk_index[None], context.position_ids[None, start:end], context.tree_mask, window)[0]
 
 
-def _attend(
+def _attend_one(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """query [Q, num_heads, head_dim], keys and values [S, num_kv_heads, head_dim] → [Q, num_heads, head_dim]."""
+    query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
+    output = scaled_dot_product_attention(
+        query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True)
+    return output[0].transpose(0, 1)
+
+
+def _attend_batched(
     query: Tensor, key_cache: Tensor, value_cache: Tensor, context: ForwardContext, scale: float, window: int | None
 ) -> Tensor:
     """paged_attention where every sequence has max_query_len tokens: one padded call for all."""
-    num_tokens, num_heads, head_dim = query.shape
-    num_seqs, query_len, num_kv_heads = context.block_table.shape[0], context.max_query_len, key_cache.shape[2]
-    group = num_heads // num_kv_heads
-    block_table, page_size = context.block_table, key_cache.shape[1]
-    if block_table.device.type == "cpu":  # where reading a length costs nothing, gather only pages in use
-        block_table = block_table[:, : -(-int(context.seq_lens.max()) // page_size)]
-    visible = _visible_keys(context, block_table.shape[1] * page_size, window)
-    keys = _gather_pages(key_cache, block_table, context.seq_lens)
-    values = _gather_pages(value_cache, block_table, context.seq_lens)
+    num_seqs, query_len, num_kv_heads = context.seq_lens.shape[0], context.max_query_len, key_cache.shape[2]
+    group, head_dim = query.shape[1] // num_kv_heads, query.shape[2]
+    keys, values = _gather_pages((key_cache, value_cache), context.block_table, context.seq_lens)
+    key_index = torch.arange(keys.shape[2], device=query.device)
+    chunk_index = key_index - (context.seq_lens[:, None] - query_len)
+    position = context.position_ids.view(num_seqs, query_len)
+    visible = _visible_keys(chunk_index, position, context.tree_mask, window)
     # The query heads that share a key head become rows of one query, so that no key is copied for them.
     rows = query.view(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
     rows = rows.reshape(num_seqs, num_kv_heads, group * query_len, head_dim)
     mask = visible[:, None, None].expand(-1, -1, group, -1, -1).reshape(num_seqs, 1, group * query_len, -1)
     output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
     output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
-    return output.reshape(num_tokens, num_heads, head_dim)
+    return output.reshape(query.shape)
 
 
-def _gather_pages(cache: Tensor, block_table: Tensor, seq_lens: Tensor) -> Tensor:
-    """[B, num_kv_heads, P · page_size, head_dim] of block_table's pages, zero past each sequence's end.
+def _gather_pages(caches: tuple[Tensor, Tensor], block_table: Tensor, seq_lens: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values of each sequence, [B, num_kv_heads, P · page_size, head_dim], padded with harmless ones.
 
-    A page's old content may be anything, NaN included, and a weight of zero does not silence NaN.
+    Masked keys must still be numbers, for a weight of zero does not silence the NaN that another request may have
+    left behind. So past the end comes the sequence's own first page, and its last page is zero from the end on.
     """
-    pages = cache[block_table.clamp(min=0).to(torch.int64)].flatten(1, 2)
-    past_end = torch.arange(pages.shape[1], device=pages.device) >= seq_lens[:, None]
-    return pages.masked_fill_(past_end[..., None, None], 0).transpose(1, 2)
+    num_seqs, page_size = block_table.shape[0], caches[0].shape[1]
+    if block_table.device.type == "cpu":  # where reading a length costs nothing, gather only pages in use
+        block_table = block_table[:, : max(1, -(-int(seq_lens.max()) // page_size))]
+    num_pages = block_table.shape[1]
+    first_key = torch.arange(num_pages, device=block_table.device) * page_size
+    page_ids = torch.where(first_key < seq_lens[:, None], block_table, block_table[:, :1]).clamp(min=0).flatten()
+    last = (seq_lens.to(torch.int64) - 1).clamp(min=0) // page_size
+    past_end = first_key[last][:, None] + torch.arange(page_size, device=last.device) >= seq_lens[:, None]
+    last_index = last + torch.arange(num_seqs, device=last.device) * num_pages
+
+    def gather(cache: Tensor) -> Tensor:
+        pages = cache.index_select(0, page_ids)
+        tail = pages.index_select(0, last_index).masked_fill_(past_end[..., None, None], 0)
+        return pages.index_copy_(0, last_index, tail).view(num_seqs, -1, *cache.shape[2:]).transpose(1, 2)
+
+    return gather(caches[0]), gather(caches[1])
 
 
-def _visible_keys(context: ForwardContext, num_keys: int, window: int | None) -> Tensor:
-    """bool [B, Q, num_keys]: which keys each token sees. Every sequence has Q tokens in this pass."""
-    num_seqs, query_len = context.seq_lens.shape[0], context.max_query_len
-    key_index = torch.arange(num_keys, device=context.seq_lens.device)
-    # Index of each key among this pass's tokens; negative for earlier keys.
-    chunk_index = key_index - (context.seq_lens[:, None] - query_len)
-    if context.tree_mask is None:
-        visible = chunk_index[:, None, :] <= torch.arange(query_len, device=key_index.device)[:, None]
+def _visible_keys(chunk_index: Tensor, position: Tensor, tree_mask: Tensor | None, window: int | None) -> Tensor:
+    """bool [B, Q, S]: which of S keys each of Q tokens sees.
+
+    chunk_index: [B, S], the key's index among this pass's tokens of its sequence; negative: an earlier key
+    position:    int64 [B, Q], where the tokens stand
+    """
+    query_len = position.shape[1]
+    own = chunk_index.clamp(0, query_len - 1)
+    if tree_mask is None:
+        visible = chunk_index[:, None, :] <= torch.arange(query_len, device=own.device)[:, None]
     else:
-        in_tree = context.tree_mask[:, chunk_index.clamp(0, query_len - 1)].transpose(0, 1)
-        visible = (chunk_index < 0)[:, None] | (in_tree & (chunk_index < query_len)[:, None])
+        visible = (chunk_index < 0)[:, None] | (tree_mask[:, own].transpose(0, 1) & (chunk_index < query_len)[:, None])
     if window is not None:
-        position = context.position_ids.view(num_seqs, query_len)
-        own = position.gather(1, chunk_index.clamp(0, query_len - 1))
-        key_position = torch.where(chunk_index < 0, key_index, own)
+        key_index = torch.arange(own.shape[1], device=own.device)
+        key_position = torch.where(chunk_index < 0, key_index, position.gather(1, own.to(torch.int64)))
         visible = visible & (position[:, :, None] - key_position[:, None, :] < window)
     return visible
