@@ -1,0 +1,35 @@
+"""Owns the gated MLP of the dense families (SwiGLU, Shazeer 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specguide.layers.linear import Linear
+
+
+@dataclass(frozen=True, eq=False)
+class GatedMlp:
+    """down(silu(gate(x)) · up(x)); gate and up are one product.
+
+    gate_up: hidden → 2 · intermediate, gate first
+    down:    intermediate → hidden
+    """
+
+    gate_up: Linear
+    down: Linear
+
+    @classmethod
+    def empty(cls, hidden_size: int, intermediate_size: int, *, bias: bool, device: torch.device,
+              dtype: torch.dtype) -> GatedMlp:
+        """Uninitialised memory, to be filled from a checkpoint."""
+        return cls(Linear.empty(2 * intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype),
+                   Linear.empty(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype))
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """residual [T, hidden] + self(x [T, hidden])."""
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down.add_to(residual, F.silu(gate).mul_(up))
