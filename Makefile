@@ -2,20 +2,33 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
+NATIVE := csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*.h)
 
-.PHONY: demo test ext clean
+.PHONY: demo test lint ext sanitize clean
 
-$(VENV)/.installed: pyproject.toml csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*.h)
-	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q --upgrade pip scikit-build-core pybind11 cmake ninja
-	$(PY) -m pip install -q --no-build-isolation --editable '.[dev]'
-	touch $@
+demo: $(VENV)/.installed
+	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
+
+test: $(VENV)/.installed lint
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
+
+lint: $(VENV)/.installed
+	$(PY) -m ruff check .
+	$(PY) -m mypy
 
 # Build the extension in place, for work on csrc.
-ext:
+ext: | $(PY)
 	cmake -S csrc -B build/dev -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE=$(abspath $(PY)) \
 	  -Dpybind11_DIR=$$($(PY) -m pybind11 --cmakedir) -DSPECGUIDE_INPLACE=ON
 	cmake --build build/dev
 
 clean:
 	rm -rf build specguide/native/_native*.so $(VENV)/.installed
+
+$(PY):
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml $(NATIVE) | $(PY)
+	$(PY) -m pip install -q scikit-build-core pybind11 cmake ninja
+	$(PY) -m pip install -q --no-build-isolation --editable '.[dev]'
+	touch $@
