@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from specguide.batch import ForwardContext
+from specguide.kernels.noise import exponential_noise
+from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
 
 # Longer queries go one sequence at a time: their masks outgrow what batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
@@ -140,3 +144,114 @@ def _visible_keys(chunk_index: Tensor, position: Tensor, tree_mask: Tensor | Non
         key_position = torch.where(chunk_index < 0, key_index, position.gather(1, own.to(torch.int64)))
         visible = visible & (position[:, :, None] - key_position[:, None, :] < window)
     return visible
+
+
+def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> None:
+    """Writes -inf in place where a guided row forbids a token; rows that are not guided stay as they are.
+
+    logits:  [n, V], floating
+    bitmask: int32 [R, ≥ ceil(V / 32)], bit i % 32 of word i // 32 is 1 where token i is allowed; bits past V are void
+    guided:  uint8 or bool [R]; where it is 0 the row is free and its words do not count
+    row_ids: int64 [n], the bitmask row of each row of logits
+    """
+    forbidden = _bias(bitmask, guided, row_ids, torch.float32)[:, : logits.shape[1]] < 0
+    logits.masked_fill_(forbidden, float("-inf"))
+
+
+def masked_argmax(
+    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, target_ids: Tensor | None = None
+) -> Tensor:
+    """The likeliest allowed token of each row, as a target id; of equals the one that comes first.
+
+    logits:                   [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never chosen
+    bitmask, guided, row_ids: as for apply_bitmask, over the target vocabulary; bits past its end are 0
+    target_ids:               int32 or int64 [Vd], target id of each draft id; None where the vocabularies are one
+    Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed target token, if it
+    has just one. Otherwise -1: nothing to choose.
+    """
+    bias = _bias(bitmask, guided, row_ids, logits.dtype)
+    bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
+    best, token = _choosable(logits + bias).max(dim=-1)
+    if target_ids is None:
+        return token.masked_fill(best == float("-inf"), -1).to(torch.int32)
+    token = target_ids[token].masked_fill(best == float("-inf"), -1)
+    is_out_of_reach = bias.amax(dim=-1) < 0
+    return torch.where(is_out_of_reach, _only_token(bitmask[row_ids]), token).to(torch.int32)
+
+
+def masked_sample(
+    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, params: SamplingTensors, positions: Tensor
+) -> Tensor:
+    """One token of each row, drawn from its masked, filtered and renormalised distribution.
+
+    The filters come in vLLM's order: mask, temperature, min-p, top-k (with all equals of the k-th), top-p (of equals
+    the lowest ids first; the mass is that of what top-k left). The draw is a race of exponential clocks: the token
+    whose noise / probability is least. Greedy rows take their likeliest token, of equals the lowest id.
+
+    logits:                   [n, V], floating; a NaN or -inf is never chosen
+    bitmask, guided, row_ids: as for apply_bitmask
+    params:                   one entry per row
+    positions:                int64 [n], position in the sequence of the token to be drawn; with the seed it makes
+                              the noise, and nothing else does
+    Returns int32 [n]; -1 where there is nothing to choose.
+    """
+    if params.temperature is None:
+        return masked_argmax(logits, bitmask, guided, row_ids)
+    bias = _bias(bitmask, guided, row_ids, torch.float32)
+    logits = _choosable(logits.float() + bias[:, : logits.shape[1]])
+    best, greedy = logits.max(dim=-1, keepdim=True)
+    temperature = params.temperature[:, None]
+    is_greedy = temperature < GREEDY_TEMPERATURE
+    # Infinity less infinity: a row whose best is infinite, either way, must not make NaN of itself.
+    scaled = logits.sub(best).nan_to_num_(nan=0.0, neginf=float("-inf")).div_(temperature.masked_fill(is_greedy, 1.0))
+    noise = exponential_noise(params.seed, positions, logits.shape[1])
+    drawn = _filter(scaled, params).exp().div_(noise).argmax(dim=-1, keepdim=True)
+    token = torch.where(is_greedy, greedy, drawn).masked_fill(best == float("-inf"), -1)
+    return token[:, 0].to(torch.int32)
+
+
+def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
+    """Log-weights [n, V], the greatest 0, with -inf for what min-p, top-k and top-p drop."""
+    if params.min_p is not None:
+        scaled = scaled.masked_fill(scaled.exp() < params.min_p[:, None], float("-inf"))
+    if params.top_k is None and params.top_p is None:
+        return scaled
+    values, tokens = scaled.sort(dim=-1, descending=True, stable=True)
+    if params.top_k is not None:
+        num_kept = params.top_k.masked_fill(params.top_k <= 0, scaled.shape[1]).clamp(max=scaled.shape[1])
+        values = values.masked_fill(values < values.gather(1, num_kept[:, None] - 1), float("-inf"))
+    if params.top_p is not None:
+        mass = values.softmax(dim=-1, dtype=torch.float64)
+        before, top_p = mass.cumsum(dim=-1) - mass, params.top_p[:, None]
+        values = values.masked_fill((before >= top_p) & (top_p < 1), float("-inf"))
+    return torch.empty_like(scaled).scatter_(1, tokens, values)
+
+
+def _choosable(logits: Tensor) -> Tensor:
+    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which has become NaN."""
+    return logits.nan_to_num_(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
+
+
+def _bias(bitmask: Tensor, guided: Tensor, row_ids: Tensor, dtype: torch.dtype) -> Tensor:
+    """[n, 32 · words]: 0 where a token is allowed, -inf where not; free rows allow all."""
+    free_words = (guided[row_ids] == 0).to(torch.int32).neg_()[:, None]
+    rows = bitmask[row_ids] | free_words
+    bytes_ = rows.view(torch.uint8).flatten().to(torch.int32)
+    return _byte_bias(dtype, rows.device).index_select(0, bytes_).view(rows.shape[0], -1)
+
+
+@lru_cache(maxsize=16)
+def _byte_bias(dtype: torch.dtype, device: torch.device) -> Tensor:
+    """[256, 8]: the bias of the eight tokens of each byte; a lookup is far quicker than shifting bits."""
+    bits = torch.arange(256)[:, None] >> torch.arange(8) & 1
+    return torch.zeros(256, 8, dtype=dtype).masked_fill_(bits == 0, float("-inf")).to(device)
+
+
+def _only_token(rows: Tensor) -> Tensor:
+    """int64 [n]: the token that a row of int32 words allows, where it allows exactly one; -1 elsewhere."""
+    in_use = rows != 0
+    index = in_use.int().argmax(dim=-1)
+    word = rows.gather(1, index[:, None])[:, 0]
+    is_single = (in_use.sum(dim=-1) == 1) & ((word & (word - 1)) == 0)
+    bit = torch.log2((word.to(torch.int64) & 0xFFFFFFFF).double()).to(torch.int64)
+    return torch.where(is_single, index * 32 + bit, -1)
