@@ -1,0 +1,77 @@
+// Owns the search for forced tokens; see forced_tokens.h.
+#include "backends/forced_tokens.h"
+
+#include <string_view>
+
+namespace specguide {
+namespace {
+
+size_t common_prefix(std::string_view a, std::string_view b) {
+  const size_t end = std::min(a.size(), b.size());
+  size_t length = 0;
+  while (length < end && a[length] == b[length]) ++length;
+  return length;
+}
+
+// Calls visit(token) for each set bit until it returns false.
+template <typename Visit>
+void each_allowed(const int32_t* row, int num_words, Visit visit) {
+  for (int word = 0; word < num_words; ++word) {
+    for (uint32_t bits = static_cast<uint32_t>(row[word]); bits != 0; bits &= bits - 1) {
+      if (!visit(word * 32 + __builtin_ctz(bits))) return;
+    }
+  }
+}
+
+}  // namespace
+
+int32_t forced_token(const int32_t* row, const Vocabulary& vocabulary) {
+  // `text` is what all allowed tokens seen so far agree on, as long as the longest of them or up to where they part.
+  std::string_view text;
+  size_t agreed = SIZE_MAX;
+  each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
+    std::string_view bytes = vocabulary.token_bytes[static_cast<size_t>(token)];
+    if (bytes.empty()) {
+      agreed = 0;
+    } else {
+      const size_t common = common_prefix(text, bytes);
+      if (common < std::min({text.size(), bytes.size(), agreed})) agreed = common;
+      if (bytes.size() > text.size() && common == text.size()) text = bytes;
+    }
+    return agreed > 0;
+  });
+  if (agreed == 0 || text.empty()) return -1;
+  text = text.substr(0, agreed);
+
+  int32_t longest = -1;
+  size_t length = 0;
+  each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
+    std::string_view bytes = vocabulary.token_bytes[static_cast<size_t>(token)];
+    if (bytes.size() > length && bytes.size() <= text.size()) {
+      longest = token;
+      length = bytes.size();
+    }
+    return true;
+  });
+  return longest;
+}
+
+std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& vocabulary, int32_t* row) {
+  std::vector<int32_t> tokens;
+  const auto walk_back = [&] { matcher.rollback(static_cast<int>(tokens.size())); };
+  try {
+    while (tokens.size() < kMaxForcedTokens) {
+      matcher.fill(row);
+      const int32_t token = forced_token(row, vocabulary);
+      if (token < 0 || !matcher.accept(token)) break;
+      tokens.push_back(token);
+    }
+  } catch (...) {
+    walk_back();
+    throw;
+  }
+  walk_back();
+  return tokens;
+}
+
+}  // namespace specguide

@@ -1,0 +1,47 @@
+// Owns the contract's common part; see library_matcher.h.
+#include "backends/library_matcher.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "backends/forced_tokens.h"
+
+namespace specguide {
+
+bool LibraryMatcher::accept(int32_t token) {
+  if (terminated_) return false;
+  if (vocabulary_->is_text(token)) {
+    if (!take(token)) return false;
+    ++num_taken_;
+    return true;
+  }
+  if (!vocabulary_->is_eos(token) || !may_end()) return false;
+  terminated_ = true;
+  return true;
+}
+
+void LibraryMatcher::fill(int32_t* row) {
+  if (terminated_) throw std::runtime_error("a terminated matcher fills nothing");
+  write_row(row);
+}
+
+void LibraryMatcher::rollback(int n) {
+  const int num_accepted = num_taken_ + (terminated_ ? 1 : 0);
+  if (n < 0 || n > num_accepted) {
+    throw std::invalid_argument("rollback of " + std::to_string(n) + " tokens, " + std::to_string(num_accepted) +
+                                " were accepted");
+  }
+  if (n == 0) return;
+  const int num_text = n - (terminated_ ? 1 : 0);
+  if (num_text > 0) undo(num_text);
+  terminated_ = false;
+  num_taken_ -= num_text;
+}
+
+std::vector<int32_t> LibraryMatcher::forced_tokens() {
+  if (terminated_) return {};
+  scratch_row_.resize(static_cast<size_t>(vocabulary_->num_words()));
+  return find_forced_tokens(*this, *vocabulary_, scratch_row_.data());
+}
+
+}  // namespace specguide

@@ -1,0 +1,50 @@
+// Owns what the adapters of both grammar libraries have in common: end tokens, termination, tokens that no grammar
+// allows and the limits of rollback are settled here, so the libraries see text tokens alone and cannot differ in them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/vocabulary.h"
+#include "matcher.h"
+
+namespace specguide {
+
+class LibraryMatcher : public Matcher {
+ public:
+  explicit LibraryMatcher(std::shared_ptr<const Vocabulary> vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+  bool accept(int32_t token) final;
+  void fill(int32_t* row) final;
+  void rollback(int n) final;
+  bool is_terminated() const final { return terminated_; }
+  std::vector<int32_t> forced_tokens() final;
+
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+
+ protected:
+  // Takes a text token or refuses it and changes nothing.
+  virtual bool take(int32_t token) = 0;
+  // Writes all words of a row, end tokens included where the grammar may end.
+  virtual void write_row(int32_t* row) = 0;
+  // Takes back n > 0 text tokens; that many were taken.
+  virtual void undo(int n) = 0;
+  // Whether the grammar may end here.
+  virtual bool may_end() = 0;
+
+ private:
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  int num_taken_ = 0;
+  bool terminated_ = false;
+  std::vector<int32_t> scratch_row_;
+};
+
+// A compiled grammar: shared and immutable, the source of matchers. Any thread may call it.
+class CompiledGrammar {
+ public:
+  virtual ~CompiledGrammar() = default;
+  virtual std::shared_ptr<LibraryMatcher> matcher() = 0;
+};
+
+}  // namespace specguide

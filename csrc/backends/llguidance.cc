@@ -1,0 +1,168 @@
+// Owns the native adapter of llguidance; see llguidance.h.
+#include "backends/llguidance.h"
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+namespace specguide {
+namespace {
+
+using TokenizerPtr = std::shared_ptr<const LLGuidanceTokenizer>;
+
+// The library's own words for a state that allows no token: not a failure but an empty row.
+const std::string kDeadEnd = "NoExtensionBias";
+
+// Owns one matcher of the library.
+class Handle {
+ public:
+  Handle(TokenizerPtr tokenizer, llg::Matcher* owned) : tokenizer_(std::move(tokenizer)), matcher_(owned) {}
+  ~Handle() { api().free_matcher(matcher_); }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  const llg::Api& api() const { return tokenizer_->api(); }
+  const TokenizerPtr& tokenizer() const { return tokenizer_; }
+  llg::Matcher* get() const { return matcher_; }
+
+  std::string error() const {
+    const char* words = api().get_error(matcher_);
+    return words == nullptr ? "llguidance reported an error without a message" : words;
+  }
+
+ private:
+  TokenizerPtr tokenizer_;
+  llg::Matcher* matcher_;
+};
+
+// The compiled grammar: a matcher at its start, cloned for each request.
+class Pattern {
+ public:
+  explicit Pattern(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+
+  std::unique_ptr<Handle> clone() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return std::make_unique<Handle>(handle_->tokenizer(), handle_->api().clone_matcher(handle_->get()));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unique_ptr<Handle> handle_;
+};
+
+class LLGuidanceMatcher final : public LibraryMatcher {
+ public:
+  LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<const Pattern> pattern)
+      : LibraryMatcher(std::move(vocabulary)), pattern_(std::move(pattern)), handle_(pattern_->clone()) {}
+
+ protected:
+  // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
+  bool take(int32_t token) override {
+    const auto id = static_cast<uint32_t>(token);
+    const int32_t num_valid = api().validate_tokens(handle_->get(), &id, 1);
+    if (num_valid == 0) return false;
+    if (num_valid < 0 || api().consume_tokens(handle_->get(), &id, 1) != 0) fail();
+    taken_.push_back(id);
+    return true;
+  }
+
+  void write_row(int32_t* row) override {
+    const auto num_words = static_cast<size_t>(vocabulary().num_words());
+    if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return;
+    const std::string words = revive();
+    if (words.compare(0, kDeadEnd.size(), kDeadEnd) != 0) throw std::runtime_error(words);
+    std::fill_n(row, num_words, 0);
+  }
+
+  void undo(int n) override {
+    if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) fail();
+    taken_.resize(taken_.size() - static_cast<size_t>(n));
+  }
+
+  bool may_end() override { return api().is_accepting(handle_->get()); }
+
+ private:
+  const llg::Api& api() const { return handle_->api(); }
+
+  [[noreturn]] void fail() { throw std::runtime_error(revive()); }
+
+  // An error of the library is for good; a fresh clone walks the tokens taken so far, so that the state is as before
+  // the call that failed. Returns the words of the error.
+  std::string revive() {
+    const std::string words = handle_->error();
+    handle_ = pattern_->clone();
+    if (!taken_.empty() && api().consume_tokens(handle_->get(), taken_.data(), taken_.size()) != 0) {
+      throw std::runtime_error(handle_->error());
+    }
+    return words;
+  }
+
+  std::shared_ptr<const Pattern> pattern_;
+  std::unique_ptr<Handle> handle_;
+  std::vector<uint32_t> taken_;
+};
+
+class LLGuidanceGrammar final : public CompiledGrammar {
+ public:
+  LLGuidanceGrammar(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<const Pattern> pattern)
+      : vocabulary_(std::move(vocabulary)), pattern_(std::move(pattern)) {}
+
+  std::shared_ptr<LibraryMatcher> matcher() override {
+    return std::make_shared<LLGuidanceMatcher>(vocabulary_, pattern_);
+  }
+
+ private:
+  std::shared_ptr<const Vocabulary> vocabulary_;
+  std::shared_ptr<const Pattern> pattern_;
+};
+
+llg::Tokenizer* new_tokenizer(const llg::Api& api, const Vocabulary& vocabulary) {
+  std::vector<uint32_t> lengths;
+  std::string bytes;
+  for (const std::string& token : vocabulary.token_bytes) {
+    lengths.push_back(static_cast<uint32_t>(token.size()));
+    bytes += token;
+  }
+  const std::vector<uint32_t> eos(vocabulary.eos_token_ids.begin(), vocabulary.eos_token_ids.end());
+  llg::TokenizerInitV2 init{};
+  init.struct_size = sizeof(init);
+  init.vocab_size = static_cast<uint32_t>(vocabulary.size());
+  init.tok_eos = eos[0];
+  init.tok_eos_extra = eos.data() + 1;
+  init.tok_eos_extra_count = static_cast<uint32_t>(eos.size() - 1);
+  init.token_lens = lengths.data();
+  init.token_bytes = reinterpret_cast<const uint8_t*>(bytes.data());
+  // With a tokenizer of its own the library would narrow a row to the one spelling of forced text that it prefers;
+  // with the greedy one a row has every token that the grammar allows.
+  init.use_approximate_greedy_tokenize_fn = true;
+  char error[512] = "";
+  llg::Tokenizer* tokenizer = api.new_tokenizer_v2(&init, error, sizeof(error));
+  if (tokenizer == nullptr) throw std::runtime_error(std::string("llguidance refuses the vocabulary: ") + error);
+  return tokenizer;
+}
+
+}  // namespace
+
+LLGuidanceTokenizer::LLGuidanceTokenizer(std::shared_ptr<const llg::Api> api,
+                                         std::shared_ptr<const Vocabulary> vocabulary)
+    : api_(std::move(api)), vocabulary_(std::move(vocabulary)), tokenizer_(new_tokenizer(*api_, *vocabulary_)) {}
+
+LLGuidanceTokenizer::~LLGuidanceTokenizer() { api_->free_tokenizer(tokenizer_); }
+
+std::shared_ptr<CompiledGrammar> LLGuidanceTokenizer::compile(TokenizerPtr tokenizer, const std::string& lark) {
+  const llg::Api& api = tokenizer->api();
+  llg::ConstraintInit init;
+  api.constraint_init_set_defaults(&init, tokenizer->tokenizer_);
+  init.log_stderr_level = 0;
+  init.limits.verbose_errors = false;
+  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "lark", lark.c_str()));
+  if (api.get_error(handle->get()) != nullptr) throw std::invalid_argument(handle->error());
+  const auto num_bytes = static_cast<size_t>(tokenizer->vocabulary()->num_words()) * 4;
+  if (api.mask_byte_size(handle->get()) != num_bytes) {
+    throw std::runtime_error("llguidance fills rows of another width than the vocabulary's");
+  }
+  return std::make_shared<LLGuidanceGrammar>(tokenizer->vocabulary(), std::make_shared<Pattern>(std::move(handle)));
+}
+
+}  // namespace specguide

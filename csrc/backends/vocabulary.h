@@ -1,0 +1,41 @@
+// Owns Vocabulary: what a grammar must know of a tokenizer, in the form the adapters share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace specguide {
+
+// token_bytes: bytes of each token id, as many as the logits are wide; empty for tokens that no grammar allows.
+// eos_token_ids: the end tokens; their bytes are taken as empty, so that no grammar takes one for text.
+struct Vocabulary {
+  Vocabulary(std::vector<std::string> bytes, std::vector<int32_t> eos)
+      : token_bytes(std::move(bytes)), eos_token_ids(std::move(eos)) {
+    if (eos_token_ids.empty()) throw std::invalid_argument("a vocabulary needs an end token");
+    for (int32_t token : eos_token_ids) {
+      if (token < 0 || token >= size()) throw std::invalid_argument("an end token is not among the token ids");
+      token_bytes[static_cast<size_t>(token)].clear();
+    }
+  }
+
+  int32_t size() const { return static_cast<int32_t>(token_bytes.size()); }
+  int num_words() const { return (size() + 31) / 32; }
+
+  bool is_eos(int32_t token) const {
+    return std::find(eos_token_ids.begin(), eos_token_ids.end(), token) != eos_token_ids.end();
+  }
+
+  // Whether a grammar may take this token as text.
+  bool is_text(int32_t token) const {
+    return token >= 0 && token < size() && !token_bytes[static_cast<size_t>(token)].empty();
+  }
+
+  std::vector<std::string> token_bytes;
+  std::vector<int32_t> eos_token_ids;
+};
+
+}  // namespace specguide

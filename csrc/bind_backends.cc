@@ -1,0 +1,67 @@
+// Owns the Python face of the grammar backends' native adapters.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+
+#include "backends/llguidance.h"
+#include "backends/xgrammar.h"
+
+namespace py = pybind11;
+using namespace specguide;
+
+namespace {
+
+using release = py::call_guard<py::gil_scoped_release>;
+
+std::shared_ptr<Vocabulary> make_vocabulary(const py::sequence& token_bytes, std::vector<int32_t> eos_token_ids) {
+  std::vector<std::string> bytes;
+  bytes.reserve(py::len(token_bytes));
+  for (const auto& token : token_bytes) bytes.push_back(token.cast<py::bytes>());
+  return std::make_shared<Vocabulary>(std::move(bytes), std::move(eos_token_ids));
+}
+
+// Checks the row's width, which the contract alone does not know.
+void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
+  const py::buffer_info info = row.request(/*writable=*/true);
+  if (info.itemsize != 4 || info.ndim != 1 || info.strides[0] != 4 || info.shape[0] != matcher.vocabulary().num_words()) {
+    throw py::value_error("a row must be a contiguous int32 buffer of " +
+                          std::to_string(matcher.vocabulary().num_words()) + " words");
+  }
+  auto* words = static_cast<int32_t*>(info.ptr);
+  py::gil_scoped_release unlocked;
+  matcher.fill(words);
+}
+
+}  // namespace
+
+void bind_backends(py::module_& m) {
+  py::class_<Vocabulary, std::shared_ptr<Vocabulary>>(m, "NativeVocabulary")
+      .def(py::init(&make_vocabulary), py::arg("token_bytes"), py::arg("eos_token_ids"))
+      .def("__len__", &Vocabulary::size);
+  py::class_<LibraryMatcher, Matcher, std::shared_ptr<LibraryMatcher>>(m, "LibraryMatcher")
+      .def("fill", &fill_row, py::arg("row"))
+      .def("fill", [](LibraryMatcher& self, uintptr_t row) { self.fill(reinterpret_cast<int32_t*>(row)); },
+           py::arg("row"), release());
+  py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
+      .def("matcher", &CompiledGrammar::matcher, release());
+  py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
+      .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
+      .def("grammar",
+           [](std::shared_ptr<XGrammarLibrary> self, std::shared_ptr<Vocabulary> vocabulary, uintptr_t handle) {
+             return XGrammarLibrary::grammar(std::move(self), std::move(vocabulary), reinterpret_cast<void*>(handle));
+           },
+           py::arg("vocabulary"), py::arg("handle"));
+  py::class_<llg::Api, std::shared_ptr<llg::Api>>(m, "LLGuidanceLibrary")
+      .def(py::init<const std::string&>(), py::arg("path"));
+  py::class_<LLGuidanceTokenizer, std::shared_ptr<LLGuidanceTokenizer>>(m, "LLGuidanceTokenizer")
+      .def(py::init([](std::shared_ptr<llg::Api> library, std::shared_ptr<Vocabulary> vocabulary) {
+             return std::make_shared<LLGuidanceTokenizer>(std::move(library), std::move(vocabulary));
+           }),
+           py::arg("library"), py::arg("vocabulary"), release())
+      .def("compile",
+           [](std::shared_ptr<LLGuidanceTokenizer> self, const std::string& lark) {
+             return LLGuidanceTokenizer::compile(std::move(self), lark);
+           },
+           py::arg("lark"), release());
+}
