@@ -23,6 +23,7 @@ SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 PICKLE_FILE = "pytorch_model.bin"
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16"}
+STORED_TYPES = {torch.int64: {"I64", "I32", "int64", "int32"}, torch.bool: {"BOOL", "bool"}}
 NUM_NAMED = 5
 
 
@@ -89,6 +90,15 @@ def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
             yield {name: _stored_slice(file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     else:
         yield _stored_pickle(path)
+
+
+def stored_names(files: tuple[Path, ...]) -> set[str]:
+    """Names of all tensors in the files; raises CheckpointError when one cannot be read."""
+    names: set[str] = set()
+    for path in files:
+        with open_weights(path) as stored:
+            names |= stored.keys()
+    return names
 
 
 def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
@@ -172,10 +182,11 @@ def _check(folder: Path, found: Mapping[str, StoredTensor], destinations: Mappin
                  for name, destination in destinations.items()
                  if name in found and found[name].shape != destination.shape]
     mistyped = [f"{name} ({found[name].dtype})" for name, destination in destinations.items()
-                if name in found and destination.tensor.is_floating_point() and found[name].dtype not in FLOAT_TYPES]
+                if name in found
+                and found[name].dtype not in STORED_TYPES.get(destination.tensor.dtype, FLOAT_TYPES)]
     problems = [f"{problem}: {_some(names)}" for problem, names in (
         ("missing weights", missing), ("weights left over", left_over), ("weights of the wrong shape", misshapen),
-        ("weights that are not floating point", mistyped), ("weights there twice", twice)) if names]
+        ("weights of a type that does not convert", mistyped), ("weights there twice", twice)) if names]
     if problems:
         raise CheckpointError(f"{folder}: the weights do not fit config.json; " + "; ".join(problems))
 

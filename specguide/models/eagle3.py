@@ -1,0 +1,206 @@
+"""Owns Eagle3Head: the EAGLE-3 draft head (Li et al. 2025) in the format in which heads are published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specguide.batch import ForwardContext
+from specguide.cache import KVCache
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.layers.attention import empty_attention
+from specguide.layers.linear import Linear, empty_weight
+from specguide.layers.mlp import GatedMlp
+from specguide.layers.norm import rms_norm
+from specguide.layers.rope import rope_table
+from specguide.models.config import ModelConfig
+from specguide.models.decoder import Decoder
+from specguide.models.eagle3_config import Eagle3Config
+from specguide.models.weights import (
+    Destination,
+    attention_destinations,
+    linear_destinations,
+    load_weights,
+    mlp_destinations,
+    stored_names,
+    weight_files,
+)
+
+
+@dataclass(frozen=True)
+class OptionalParts:
+    """Which parts a head may leave out it has: its own embeddings and output matrix, the pruned vocabulary."""
+
+    embed_tokens: bool
+    lm_head: bool
+    d2t: bool
+    t2d: bool
+
+
+class Eagle3Head:
+    """One transformer layer that continues the target's features.
+
+    A draft step at position p reads the embedding of token p + 1 beside the feature of position p, and gives the
+    feature of position p + 1, from which token p + 2 is proposed. The first features are fused from the target's
+    tapped hidden states, the following ones are the head's own.
+
+    config:        the layer's shape; num_layers is 1
+    tapped_layers: what the target's `forward` is to be asked for
+    target_ids:    int64 [draft_vocab_size], the target id of each draft id
+    """
+
+    def __init__(self, config: Eagle3Config, target: Decoder, present: OptionalParts) -> None:
+        """Uninitialised weights; `load` reads a checkpoint."""
+        self.config: ModelConfig = config.layer
+        self.device, self.dtype = device, dtype = target.device, target.dtype
+        self.tapped_layers = config.tapped_layers(target.config.num_layers)
+        self._norm_before_residual = config.norm_before_residual
+        layer, hidden_size = config.layer, config.layer.hidden_size
+        taps_size = len(self.tapped_layers) * target.config.hidden_size
+        self.fc = Linear.empty(hidden_size, taps_size, bias=False, device=device, dtype=dtype)
+        self.attention = empty_attention(
+            2 * hidden_size, hidden_size, layer.num_heads, layer.num_kv_heads, layer.head_dim, qkv_bias=layer.qkv_bias,
+            out_bias=layer.out_bias, qk_norm=False, norm_eps=layer.norm_eps, sliding_window=None, device=device,
+            dtype=dtype)
+        self.mlp = GatedMlp.empty(hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype)
+        self.input_norm, self.hidden_norm, self.post_attention_norm, self.norm = (
+            torch.empty(hidden_size, device=device, dtype=dtype) for _ in range(4))
+        self.embed_weight = target.embed_weight
+        if present.embed_tokens:
+            self.embed_weight = torch.empty(layer.vocab_size, hidden_size, device=device, dtype=dtype)
+        self.lm_head = target.lm_head
+        if present.lm_head:
+            self.lm_head = empty_weight(config.draft_vocab_size, hidden_size, device=device, dtype=dtype)
+        self.target_ids = torch.arange(config.draft_vocab_size, device=device)
+        self.rope_table = _rope_table(layer, target)
+
+    @classmethod
+    def load(cls, folder: str | Path, target: Decoder, device: torch.device | str | None = None,
+             dtype: torch.dtype | None = None) -> Eagle3Head:
+        """From a folder with config.json and model.safetensors (or shards, or pytorch_model.bin).
+
+        The embeddings and, where the vocabulary is not pruned, the output matrix are the target's when the folder
+        has none. `device` and `dtype` are the target's. Raises CheckpointError that names what is wrong, or does not
+        fit the target, and InvalidParams for another device or dtype than the target's.
+        """
+        folder, device, dtype = Path(folder), torch.device(device or target.device), dtype or target.dtype
+        if (device, dtype) != (target.device, target.dtype):
+            raise InvalidParams(f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
+                                f"asked for {device} and {dtype}", param="dtype")
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: is not a folder")
+        config = Eagle3Config.from_folder(folder)
+        files = weight_files(folder, pickle=True)
+        names = {_canonical(name) for name in stored_names(files)}
+        present = OptionalParts(embed_tokens="embed_tokens.weight" in names, lm_head="lm_head.weight" in names,
+                                d2t="d2t" in names, t2d="t2d" in names)
+        try:
+            _check_fit(config, target.config, present)
+            head = cls(config, target, present)
+        except CheckpointError as error:
+            raise CheckpointError(f"{folder}: {error}") from None
+        d2t = torch.zeros(config.draft_vocab_size, dtype=torch.int64)
+        t2d = torch.zeros(config.layer.vocab_size, dtype=torch.bool)
+        vocabulary = {"d2t": Destination.of(d2t)} if present.d2t else {}
+        vocabulary |= {"t2d": Destination.of(t2d)} if present.t2d else {}
+        load_weights(files, head._destinations(present) | vocabulary, rename=_canonical,
+                     ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
+        if present.d2t:
+            head.target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size).to(device)
+        return head
+
+    def fuse(self, taps: Tensor) -> Tensor:
+        """The target's tapped hidden states side by side [T, num_taps · target hidden] → features [T, hidden]."""
+        return self.fc(taps)
+
+    def forward(self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache) -> Tensor:
+        """One pass over T positions; stores their keys and values in layer 0 of `cache`.
+
+        input_ids: int64 [T], the token *after* each position
+        features:  [T, hidden], of each position, from `fuse` or from this method
+        context:   its position_ids are the features' positions
+        Returns [T, hidden], the next positions' features; `draft_logits` turns them into proposals.
+        """
+        eps = self.config.norm_eps
+        rotary = self.rope_table.index_select(0, context.position_ids)
+        embeddings = rms_norm(F.embedding(input_ids, self.embed_weight), self.input_norm, eps)
+        normed = rms_norm(features, self.hidden_norm, eps)
+        residual = normed if self._norm_before_residual else features
+        hidden = self.attention.add_to(residual, torch.cat((embeddings, normed), dim=-1), rotary, context,
+                                       cache.keys[0], cache.values[0])
+        return self.mlp.add_to(hidden, rms_norm(hidden, self.post_attention_norm, eps))
+
+    def draft_logits(self, hidden: Tensor) -> Tensor:
+        """hidden [n, hidden] as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
+        return F.linear(rms_norm(hidden, self.norm, self.config.norm_eps), self.lm_head)
+
+    def _destinations(self, present: OptionalParts) -> dict[str, Destination]:
+        destinations = {"midlayer.input_layernorm.weight": Destination.of(self.input_norm),
+                        "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm),
+                        "midlayer.post_attention_layernorm.weight": Destination.of(self.post_attention_norm),
+                        "norm.weight": Destination.of(self.norm)}
+        if present.embed_tokens:
+            destinations["embed_tokens.weight"] = Destination.of(self.embed_weight)
+        if present.lm_head:
+            destinations["lm_head.weight"] = Destination.of(self.lm_head)
+        destinations |= linear_destinations("", self.fc, {"fc": self.config.hidden_size})
+        destinations |= attention_destinations("midlayer.self_attn.", self.attention)
+        return destinations | mlp_destinations("midlayer.mlp.", self.mlp)
+
+
+def _canonical(name: str) -> str:
+    """The published name of a tensor: others write `model.` before it, or `layers.0.` for `midlayer.`."""
+    name = name.removeprefix("model.")
+    return "midlayer." + name.removeprefix("layers.0.") if name.startswith("layers.0.") else name
+
+
+def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts) -> None:
+    """Raise CheckpointError where head and target cannot work together."""
+    hidden_size, vocab_size = config.layer.hidden_size, config.layer.vocab_size
+    if vocab_size != target.vocab_size:
+        raise CheckpointError(f"the head is for a vocabulary of {vocab_size}, the target has {target.vocab_size}")
+    if config.target_hidden_size != target.hidden_size:
+        raise CheckpointError(f"the head is for a target of hidden size {config.target_hidden_size}, the target has "
+                              f"{target.hidden_size}")
+    if not present.embed_tokens and hidden_size != target.hidden_size:
+        raise CheckpointError(f"'embed_tokens.weight' is missing, and the target's embeddings are of size "
+                              f"{target.hidden_size} where the head needs {hidden_size}")
+    pruned = config.draft_vocab_size != vocab_size
+    if not present.d2t and pruned:
+        raise CheckpointError(f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of the "
+                              f"target's {vocab_size}")
+    if not present.lm_head and (pruned or present.d2t or hidden_size != target.hidden_size):
+        raise CheckpointError("missing weights: lm_head.weight")
+
+
+def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) -> Tensor:
+    """Target id of each draft id: target = draft + d2t[draft]. Raises CheckpointError when d2t or t2d contradict."""
+    target_ids = torch.arange(len(d2t)) + d2t
+    outside = ((target_ids < 0) | (target_ids >= vocab_size)).nonzero().flatten().tolist()
+    if outside:
+        raise CheckpointError(f"{folder}: d2t[{outside[0]}] = {int(d2t[outside[0]])} leads to target id "
+                              f"{int(target_ids[outside[0]])}, outside the vocabulary of {vocab_size}; d2t holds "
+                              f"offsets, target id - draft id ({len(outside)} such)")
+    counts = torch.bincount(target_ids, minlength=vocab_size)
+    if int(counts.max()) > 1:
+        raise CheckpointError(f"{folder}: d2t gives target id {int(counts.argmax())} to {int(counts.max())} draft ids")
+    if t2d is not None and not torch.equal(t2d, counts > 0):
+        wrong = int((t2d != (counts > 0)).nonzero()[0])
+        raise CheckpointError(f"{folder}: t2d[{wrong}] is {bool(t2d[wrong])}, but d2t says that target id {wrong} is "
+                              f"{'' if counts[wrong] else 'not '}in the draft vocabulary")
+    return target_ids
+
+
+def _rope_table(layer: ModelConfig, target: Decoder) -> Tensor:
+    """As long as the target's: heads are published with a shorter max_position_embeddings than they serve."""
+    if (layer.rope, layer.head_dim) == (target.config.rope, target.config.head_dim):
+        return target.rope_table
+    num_positions = target.rope_table.shape[0]
+    if layer.rope.rope_type == "dynamic" and num_positions > layer.max_position_embeddings:
+        raise CheckpointError(f"rope type 'dynamic' is supported up to the head's {layer.max_position_embeddings} "
+                              f"positions, the target has {num_positions}")
+    return rope_table(layer.rope, layer.head_dim, num_positions, device=target.device, dtype=target.dtype)
