@@ -30,9 +30,17 @@ class DraftTree:
 
     @classmethod
     def from_choices(cls, choices: Sequence[Sequence[int]]) -> DraftTree:
-        """From paths of child ranks, the form in which EAGLE and Medusa publish their trees."""
+        """From paths of child ranks, the form in which EAGLE and Medusa publish their trees.
+
+        Raises ValueError for a path that is empty, comes twice, or whose parent is not among the paths.
+        """
         paths = [(), *sorted((tuple(path) for path in choices), key=lambda path: (len(path), path))]
         index = {path: node for node, path in enumerate(paths)}
+        if len(index) < len(paths):
+            raise ValueError("a path of the tree is empty or comes twice")
+        for path in paths[1:]:
+            if path[:-1] not in index:
+                raise ValueError(f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree")
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     @property

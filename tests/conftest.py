@@ -1,0 +1,37 @@
+"""Owns what all tests share: which are skipped where, how hypothesis runs, and the fixture for real-world data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+from specguide import env
+
+# Two workers share a small machine; more threads each would only fight.
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1))
+
+# No deadlines, since a busy machine stalls now and then; derandomized, so that a change alone turns a test red.
+hypothesis.settings.register_profile(
+    "specguide", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("specguide")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if "gpu" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder of the real-world data sets."""
+    folder = env.data_dir()
+    if folder is None:
+        pytest.skip("needs real-world data: set SPECGUIDE_DATA to its folder")
+    return folder

@@ -1,0 +1,189 @@
+"""The floor plan: a room imports only from lower levels, level 0 has its own order, and few rooms know torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "specguide"
+
+LEVELS: tuple[tuple[str, ...], ...] = (
+    ("errors", "env", "params", "config", "draft_tree", "request", "batch"),
+    ("native", "kernels", "tokenizer"),
+    ("cache", "layers", "sampling", "guided"),
+    ("models", "scheduler"),
+    ("spec",),
+    ("engine",),
+    ("llm", "server", "doctor"),
+    ("cli",),
+)
+LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+WITHOUT_TORCH = (*LEVELS[0], "scheduler")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: `module` in full, where it stands, and whether only a type checker sees it."""
+
+    module: str
+    line: int
+    is_for_types: bool
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def label(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(module: str) -> str | None:
+    """`specguide.cache.pages` → `cache`; None for the top package and for what is not ours."""
+    parts = module.split(".")
+    return parts[1] if parts[0] == "specguide" and len(parts) > 1 else None
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
+    """Every import of a module wherever it stands: in a function, for types only, relative, by import_module."""
+    base = module.split(".") if is_package else module.split(".")[:-1]
+    return list(_imports(ast.parse(source), base, False))
+
+
+def _imports(node: ast.AST, base: list[str], is_for_types: bool) -> Iterator[Import]:
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for child in node.body:
+            yield from _imports(child, base, True)
+        for child in node.orelse:
+            yield from _imports(child, base, is_for_types)
+        return
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, node.lineno, is_for_types)
+    elif isinstance(node, ast.ImportFrom):
+        prefix = base[: len(base) - node.level + 1] if node.level else []
+        stem = ".".join([*prefix, *(node.module.split(".") if node.module else [])])
+        for alias in node.names:
+            yield Import(f"{stem}.{alias.name}", node.lineno, is_for_types)
+    elif isinstance(node, ast.Call) and "import" in ast.unparse(node.func):
+        for argument in node.args[:1]:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield Import(argument.value, node.lineno, is_for_types)
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, base, is_for_types)
+
+
+def imports_in(path: Path) -> list[Import]:
+    return imports_of(path.read_text(), module_name(path), is_package=path.name == "__init__.py")
+
+
+def floor_plan_breach(importer: str, imported: str) -> str | None:
+    """Why room `importer` may not import room `imported`; None where it may."""
+    if importer == imported:
+        return None
+    if LEVEL[importer] == LEVEL[imported] == 0:
+        order = LEVELS[0]
+        breaks_order = order.index(imported) > order.index(importer)
+        return f"{imported} comes after {importer} in level 0" if breaks_order else None
+    if LEVEL[imported] >= LEVEL[importer]:
+        return f"{imported} is on level {LEVEL[imported]}, {importer} on level {LEVEL[importer]}"
+    return None
+
+
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_module_says_what_it_owns(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{label(path)} needs a module docstring"
+
+
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_module_imports_only_from_lower_levels(path: Path) -> None:
+    importer = room_of(module_name(path))
+    if importer is None:  # the top package is the public face and opens the upper rooms on demand
+        return
+    assert importer in LEVEL, f"room {importer!r} is not in the floor plan"
+    for found in imports_in(path):
+        imported = room_of(found.module)
+        if imported is not None:
+            where = f"{label(path)}:{found.line} imports {found.module}"
+            assert imported in LEVEL, f"{where}: room {imported!r} is not in the floor plan"
+            breach = floor_plan_breach(importer, imported)
+            assert breach is None, f"{where}: {breach}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_only_native_imports_the_extension(path: Path) -> None:
+    if room_of(module_name(path)) != "native":
+        found = [i for i in imports_in(path) if "_native" in i.module.split(".")]
+        assert not found, f"{label(path)}:{found[0].line} imports the extension; go through specguide.native"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if room_of(module_name(p)) in WITHOUT_TORCH], ids=label)
+def test_plain_rooms_have_no_torch(path: Path) -> None:
+    found = [i for i in imports_in(path) if i.module.split(".")[0] == "torch" and not i.is_for_types]
+    assert not found, f"{label(path)}:{found[0].line} imports torch at run time"
+
+
+def test_plain_rooms_can_be_imported_where_there_is_no_torch() -> None:
+    lines = ["import sys", "sys.modules['torch'] = None", "import specguide"]
+    lines += [f"import specguide.{room}" for room in WITHOUT_TORCH if _exists(room)]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def _exists(room: str) -> bool:
+    return (PACKAGE / f"{room}.py").exists() or (PACKAGE / room / "__init__.py").exists()
+
+
+def test_core_library_has_no_python() -> None:
+    sources = [p for p in sorted((ROOT / "csrc").rglob("*")) if p.suffix in (".cc", ".h")]
+    assert sources
+    for path in sources:
+        if path.name not in ("bindings.cc", "bind_backends.cc"):
+            found = re.search(r'#\s*include\s*[<"](Python\.h|pybind11|torch/)', path.read_text())
+            assert found is None, f"{label(path)} includes {found.group(1) if found else ''}; only the bindings may"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import specguide.engine", {"engine"}),
+        ("from specguide import engine, cache", {"engine", "cache"}),
+        ("from specguide.engine.runner import Runner", {"engine"}),
+        ("def f():\n    from specguide.llm import LLM", {"llm"}),
+        ("from ..engine import Engine", {"engine"}),
+        ("from . import tensors", {"cache"}),
+        ("import importlib\nimportlib.import_module('specguide.spec.step')", {"spec"}),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specguide.models import Decoder", {"models"}),
+    ],
+)
+def test_imports_are_found(source: str, expected: set[str]) -> None:
+    rooms = {room_of(found.module) for found in imports_of(source, "specguide.cache.pages", is_package=False)}
+    assert rooms - {None} == expected
+
+
+def test_imports_for_types_are_told_apart() -> None:
+    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nelse:\n    import numpy"
+    found = {i.module: i.is_for_types for i in imports_of(source, "specguide.batch", is_package=False)}
+    assert found["torch"] and not found["numpy"]
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported", "allowed"),
+    [("cache", "kernels", True), ("cache", "layers", False), ("kernels", "sampling", False), ("cli", "llm", True),
+     ("batch", "request", True), ("errors", "params", False), ("spec", "spec", True), ("kernels", "batch", True)],
+)
+def test_floor_plan_rule(importer: str, imported: str, allowed: bool) -> None:
+    assert (floor_plan_breach(importer, imported) is None) == allowed

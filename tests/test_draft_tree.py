@@ -1,0 +1,60 @@
+"""DraftTree: shapes, depths, paths and masks, against definitions written out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specguide.draft_tree import DraftTree
+
+
+@st.composite
+def trees(draw: st.DrawFn, max_nodes: int = 12) -> DraftTree:
+    num_nodes = draw(st.integers(1, max_nodes))
+    return DraftTree((-1, *(draw(st.integers(0, node - 1)) for node in range(1, num_nodes))))
+
+
+def test_chain() -> None:
+    tree = DraftTree.chain(3)
+    assert tree.parents == (-1, 0, 1, 2)
+    assert tree.num_nodes == 4 and tree.is_chain and tree.depths == (0, 1, 2, 3)
+    assert tree.attention_mask() == [[j <= i for j in range(4)] for i in range(4)]
+    assert DraftTree.chain(0).parents == (-1,) and DraftTree.chain(0).is_chain
+
+
+def test_choices_in_any_order() -> None:
+    tree = DraftTree.from_choices([[0, 0], [1], [0], [0, 1], [1, 0], [0, 0, 0]])
+    assert tree.parents == (-1, 0, 0, 1, 1, 2, 3)
+    assert tree.depths == (0, 1, 1, 2, 2, 2, 3)
+    assert not tree.is_chain
+    assert DraftTree.from_choices([[0], [0, 0]]) == DraftTree.chain(2)
+
+
+@pytest.mark.parametrize("choices", [[[0, 0]], [[0], [1, 0]], [[]], [[0], [0]]])
+def test_choices_that_are_no_tree_are_refused(choices: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match="path"):
+        DraftTree.from_choices(choices)
+
+
+@pytest.mark.parametrize("parents", [(), (0,), (-1, 1), (-1, 0, 2), (-1, -1), (-1, 0, -2)])
+def test_parents_that_are_no_tree_are_refused(parents: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="node"):
+        DraftTree(parents)
+
+
+@given(trees())
+def test_paths_depths_and_mask_agree(tree: DraftTree) -> None:
+    mask = tree.attention_mask()
+    for node in range(tree.num_nodes):
+        path = tree.path(node)
+        assert path[0] == 0 and path[-1] == node
+        assert all(tree.parents[child] == parent for parent, child in zip(path, path[1:], strict=False))
+        assert len(path) == tree.depths[node] + 1
+        assert [j for j in range(tree.num_nodes) if mask[node][j]] == list(path)
+
+
+@given(trees())
+def test_only_chains_are_chains(tree: DraftTree) -> None:
+    assert tree.is_chain == (tree == DraftTree.chain(tree.num_nodes - 1))
+    assert tree.is_chain == (max(tree.depths) == tree.num_nodes - 1)

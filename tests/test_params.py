@@ -1,0 +1,140 @@
+"""SamplingParams, Guide and the configurations refuse what they cannot honour, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import pytest
+
+from specguide.config import EngineConfig, GuideConfig, SpecConfig
+from specguide.errors import InvalidGuide, InvalidParams, UserError
+from specguide.params import Guide, SamplingParams
+from specguide.request import RequestMetrics
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_tokens", 0), ("max_tokens", 1.5), ("max_tokens", True),
+        ("temperature", -0.1), ("temperature", math.nan), ("temperature", math.inf), ("temperature", "hot"),
+        ("top_k", -2), ("top_k", 2.0), ("top_k", None),
+        ("top_p", 0), ("top_p", 1.01), ("top_p", math.nan), ("top_p", True),
+        ("min_p", -0.1), ("min_p", 1.1),
+        ("seed", -1), ("seed", 2**63), ("seed", 1.0),
+        ("stop_token_ids", (-1,)), ("stop_token_ids", (1.5,)),
+        ("guide", {"type": "object"}),
+    ],
+)
+def test_wrong_parameter_is_named(name: str, value: Any) -> None:
+    with pytest.raises(InvalidParams, match=name) as caught:
+        SamplingParams(**{name: value})
+    assert caught.value.param == name
+    assert isinstance(caught.value, UserError)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_tokens", 1), ("temperature", 0), ("temperature", 2), ("top_k", -1), ("top_k", 0), ("top_p", 1),
+     ("min_p", 0), ("min_p", 1.0), ("seed", 2**63 - 1), ("seed", None)],
+)
+def test_bounds_belong_to_the_range(name: str, value: Any) -> None:
+    assert getattr(SamplingParams(**{name: value}), name) == value
+
+
+def test_stop_tokens_become_a_tuple() -> None:
+    assert SamplingParams(stop_token_ids=[3, 4]).stop_token_ids == (3, 4)  # type: ignore[arg-type]
+
+
+def test_unknown_parameter_is_refused() -> None:
+    with pytest.raises(InvalidParams, match="'temprature'.*temperature") as caught:
+        SamplingParams.from_dict({"temprature": 1.0})
+    assert caught.value.param == "temprature"
+    assert SamplingParams.from_dict({"top_k": 3}) == SamplingParams(top_k=3)
+
+
+@pytest.mark.parametrize(("name", "value"), [("ignore_eos", True), ("stop_token_ids", (5,))])
+def test_parameter_that_a_guide_contradicts_is_refused(name: str, value: Any) -> None:
+    assert getattr(SamplingParams(**{name: value}), name) == value
+    with pytest.raises(InvalidParams, match=name):
+        SamplingParams(guide=Guide(regex="a+"), **{name: value})
+
+
+def test_params_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        SamplingParams().top_k = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("json_schema", {"type": "object"}), ("json_schema", True), ("json_schema", '{"type": "string"}'),
+        ("json_schema", "false"), ("json_object", True), ("regex", "[a-z]+"), ("grammar", 'root ::= "a"'),
+        ("choice", ["yes", "no"]), ("structural_tag", {"type": "structural_tag"}),
+    ],
+)
+def test_guide_knows_its_kind(kind: str, value: Any) -> None:
+    guide = Guide(**{kind: value})
+    assert guide.kind == kind
+    if kind in ("regex", "grammar"):
+        assert guide.source() == value
+    else:
+        assert json.loads(guide.source()) == (json.loads(value) if isinstance(value, str) else value)
+
+
+def test_equal_guides_have_one_source() -> None:
+    assert Guide(json_schema='{ "type":\n "string" }').source() == Guide(json_schema={"type": "string"}).source()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [({}, "found none"), ({"regex": "a", "choice": ["b"]}, "found regex and choice")],
+)
+def test_guide_holds_exactly_one_kind(kinds: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidGuide, match=words):
+        Guide(**kinds)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("json_schema", "{not json"), ("json_schema", "[1]"), ("json_schema", 3), ("json_schema", {"a": object()}),
+        ("json_object", False), ("json_object", {"type": "object"}), ("regex", ""), ("regex", 3), ("grammar", ""),
+        ("choice", []), ("choice", "yes"), ("choice", ["a", ""]), ("choice", [1]), ("structural_tag", "true"),
+    ],
+)
+def test_malformed_guide_is_named(kind: str, value: Any) -> None:
+    with pytest.raises(InvalidGuide, match=kind) as caught:
+        Guide(**{kind: value})
+    assert caught.value.param == kind
+
+
+def test_unknown_backend_is_refused() -> None:
+    assert Guide(regex="a", backend="xgrammar").kind == "regex"
+    with pytest.raises(InvalidGuide, match="outlines") as caught:
+        Guide(regex="a", backend="outlines")
+    assert caught.value.param == "backend"
+
+
+@pytest.mark.parametrize(
+    ("build", "param"),
+    [
+        (lambda: SpecConfig("medusa"), "spec"),
+        (lambda: SpecConfig(num_draft_tokens=0), "num_draft_tokens"),
+        (lambda: SpecConfig(num_draft_tokens=17), "num_draft_tokens"),
+        (lambda: GuideConfig(backend="outlines"), "guide_backend"),
+        (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),
+    ],
+)
+def test_wrong_configuration_is_named(build: Any, param: str) -> None:
+    with pytest.raises(InvalidParams) as caught:
+        build()
+    assert caught.value.param == param
+
+
+def test_acceptance_length_counts_the_golden_token() -> None:
+    assert RequestMetrics().acceptance_length == 0
+    metrics = RequestMetrics(num_iterations=4, accepted_histogram=[1, 0, 1, 2])
+    assert metrics.acceptance_length == (1 * 1 + 1 * 3 + 2 * 4) / 4
