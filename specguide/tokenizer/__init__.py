@@ -1,0 +1,6 @@
+"""Text to tokens and back, and the bytes behind them."""
+
+from specguide.tokenizer.tokenizer import Tokenizer
+from specguide.tokenizer.vocabulary import Vocabulary
+
+__all__ = ["Tokenizer", "Vocabulary"]

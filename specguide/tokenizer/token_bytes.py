@@ -1,0 +1,97 @@
+"""Owns the exact bytes of a vocabulary's entries, as the tokenizer's own decoder would write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from specguide.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+# What a decoder of the SentencePiece kind is made of; Strip and Fuse act on whole texts, not on tokens.
+_SENTENCEPIECE_STEPS = {"Replace", "ByteFallback", "Metaspace", "Fuse", "Strip"}
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tuple[bytes, ...]:
+    """Bytes of the ids 0 … size - 1.
+
+    Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for ids without a token.
+    An added token that is not special is text, and stands for its own content. Raises CheckpointError when the
+    decoder is neither byte-level nor of the SentencePiece kind, or an id lies outside.
+    """
+    to_bytes = _entry_decoder(backend)
+    added = backend.get_added_tokens_decoder()
+    unknown = getattr(backend.model, "unk_token", None)
+    table = [b""] * size
+    for token, token_id in backend.get_vocab(with_added_tokens=True).items():
+        if token_id >= size:
+            raise CheckpointError(f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids")
+        if token_id in special_ids or token == unknown:
+            continue
+        if token_id in added:
+            table[token_id] = b"" if added[token_id].special else token.encode()
+        else:
+            table[token_id] = to_bytes(token)
+    return tuple(table)
+
+
+def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
+    """From a vocabulary entry to its bytes, chosen by the tokenizer's decoder."""
+    steps = _decoder_steps(backend)
+    kinds = [step["type"] for step in steps]
+    if kinds == ["ByteLevel"]:
+        return _byte_level
+    if not kinds or not set(kinds) <= _SENTENCEPIECE_STEPS:
+        raise CheckpointError(f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
+                              "the SentencePiece kind; the bytes of its tokens are not known")
+    replacements = [_replacement(step) for step in steps if step["type"] in ("Replace", "Metaspace")]
+    byte_fallback = "ByteFallback" in kinds
+
+    def sentencepiece(token: str) -> bytes:
+        byte = _BYTE_TOKEN.fullmatch(token) if byte_fallback else None
+        if byte:
+            return bytes([int(byte[1], 16)])
+        for old, new in replacements:
+            token = token.replace(old, new)
+        return token.encode()
+
+    return sentencepiece
+
+
+def _decoder_steps(backend: Backend) -> list[dict[str, Any]]:
+    if backend.decoder is None:
+        return []
+    state = json.loads(backend.decoder.__getstate__())
+    return state["decoders"] if state["type"] == "Sequence" else [state]
+
+
+def _replacement(step: dict[str, Any]) -> tuple[str, str]:
+    if step["type"] == "Metaspace":
+        return step["replacement"], " "
+    pattern = step["pattern"].get("String")
+    if pattern is None:
+        raise CheckpointError(f"the tokenizer's decoder replaces by {step['pattern']}, which is not a plain string")
+    return pattern, step["content"]
+
+
+def _byte_level(token: str) -> bytes:
+    """GPT-2's spelling of bytes; an entry with any other character stands for its own text."""
+    alphabet = _byte_alphabet()
+    try:
+        return bytes([alphabet[char] for char in token])
+    except KeyError:
+        return token.encode()
+
+
+@cache
+def _byte_alphabet() -> dict[str, int]:
+    """The character for each byte: itself where Latin-1 prints it, else the next one from U+0100 on."""
+    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    spare = iter(range(0x100, 0x200))
+    return {chr(byte) if byte in printable else chr(next(spare)): byte for byte in range(256)}

@@ -1,0 +1,159 @@
+"""Owns Tokenizer: a model folder's tokenizer and chat template."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.tokenizer.token_bytes import token_bytes
+from specguide.tokenizer.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Backend
+
+# Classes that add nothing to tokenizer.json, so that the search for a model's own class can be spared.
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+
+
+class Tokenizer:
+    """Text to token ids and back.
+
+    eos_token_ids: the ids that end an answer; may be empty
+    """
+
+    def __init__(self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None) -> None:
+        """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat template."""
+        self._backend, self._chat = backend, chat
+        self.eos_token_ids = tuple(eos_token_ids)
+        self._vocabularies: dict[int, Vocabulary] = {}
+        backend.no_truncation()
+        backend.no_padding()
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> Tokenizer:
+        """From a Hugging Face folder, as `transformers` reads it: tokenizer.json, tokenizer_config.json, template.
+
+        The end tokens are those of generation_config.json, else config.json, else tokenizer_config.json. Raises
+        CheckpointError when the folder has no tokenizer, or none that works without Python code of its own.
+        """
+        folder = Path(folder)
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: is not a folder")
+        chat = _transformers_tokenizer(folder)
+        backend = getattr(chat, "backend_tokenizer", None)
+        if backend is None:
+            raise CheckpointError(f"{folder}: has no tokenizer.json, and none can be made from what it has")
+        eos = _stated_eos(folder)
+        if eos is None and chat.eos_token_id is not None:
+            eos = (chat.eos_token_id,)
+        return cls(backend, eos or (), chat)
+
+    @classmethod
+    def from_file(cls, path: str | Path, eos_token_ids: Sequence[int] = ()) -> Tokenizer:
+        """From a bare tokenizer.json, which may be gzipped (.gz); without a chat template. Raises CheckpointError."""
+        from tokenizers import Tokenizer as Backend
+
+        path = Path(path)
+        try:
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            return cls(Backend.from_buffer(data), eos_token_ids)
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be read: {error}") from None
+        except Exception as error:  # tokenizers raises plain Exception for a malformed file
+            raise CheckpointError(f"{path}: is not a tokenizer.json: {error}") from None
+
+    def __len__(self) -> int:
+        """Tokens with an id, added ones included."""
+        return self._backend.get_vocab_size(with_added_tokens=True)
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule)."""
+        return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Text of token ids, exactly as they spell it: spaces are not tidied up."""
+        return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+
+    def token_id(self, token: str) -> int | None:
+        """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
+        return self._backend.token_to_id(token)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
+                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None,
+                            **variables: Any) -> list[int]:
+        """Token ids of a conversation, ready for the answer.
+
+        messages:    with `role` and `content`, as in the OpenAI API
+        tools:       tool definitions with JSON Schema parameters
+        json_schema: the schema that the answer will follow, shown to the template as text under this name
+        variables:   more template variables; `add_generation_prompt=False` leaves the answer's opening out
+
+        Raises InvalidParams when the folder has no chat template, or the template refuses the messages.
+        """
+        if self._chat is None or not self._chat.chat_template:
+            raise InvalidParams("this model has no chat template; give it a plain prompt", param="messages")
+        if json_schema is not None:
+            text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema, ensure_ascii=False)
+            variables["json_schema"] = text
+        variables.setdefault("add_generation_prompt", True)
+        from jinja2 import TemplateError
+        try:
+            return list(self._chat.apply_chat_template(
+                [dict(message) for message in messages], tools=[dict(tool) for tool in tools] if tools else None,
+                tokenize=True, return_dict=False, **variables))
+        except (TemplateError, TypeError, ValueError, KeyError) as error:
+            raise InvalidParams(f"the chat template refuses these messages: {error}", param="messages") from None
+
+    def vocabulary(self, size: int | None = None) -> Vocabulary:
+        """The bytes of every token, for grammars.
+
+        size: width of the model's logits; ids past the tokenizer's own are padding. None: the tokenizer's. Raises
+        CheckpointError when the tokenizer has more ids than that, no end token, or bytes that cannot be known.
+        """
+        size = size or max(self._backend.get_vocab(with_added_tokens=True).values()) + 1
+        if size not in self._vocabularies:
+            if not self.eos_token_ids:
+                raise CheckpointError("the tokenizer has no end token; state 'eos_token_id' in generation_config.json")
+            outside = [token for token in self.eos_token_ids if not 0 <= token < size]
+            if outside:
+                raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
+            table = token_bytes(self._backend, size, frozenset(self.eos_token_ids))
+            self._vocabularies[size] = Vocabulary(table, self.eos_token_ids)
+        return self._vocabularies[size]
+
+
+def _transformers_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer as `transformers` has it; imported here, because the import takes most of a second."""
+    try:
+        if _read(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
+            from transformers import PreTrainedTokenizerFast
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        from transformers import AutoTokenizer
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except CheckpointError:
+        raise
+    except Exception as error:  # transformers and tokenizers raise many kinds, plain Exception among them
+        raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+
+def _stated_eos(folder: Path) -> tuple[int, ...] | None:
+    for name in ("generation_config.json", "config.json"):
+        eos = _read(folder / name).get("eos_token_id")
+        if eos is not None:
+            return tuple(eos) if isinstance(eos, list) else (eos,)
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object, empty where there is no such file; raises CheckpointError."""
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read as JSON: {error}") from None
+    return value if isinstance(value, dict) else {}
