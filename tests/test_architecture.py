@@ -139,7 +139,8 @@ def test_plain_rooms_have_no_torch(path: Path) -> None:
 def test_plain_rooms_can_be_imported_where_there_is_no_torch() -> None:
     lines = ["import sys", "sys.modules['torch'] = None", "import specguide"]
     lines += [f"import specguide.{room}" for room in WITHOUT_TORCH if _exists(room)]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    command = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
 
 

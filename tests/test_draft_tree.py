@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +51,7 @@ def test_paths_depths_and_mask_agree(tree: DraftTree) -> None:
     for node in range(tree.num_nodes):
         path = tree.path(node)
         assert path[0] == 0 and path[-1] == node
-        assert all(tree.parents[child] == parent for parent, child in zip(path, path[1:], strict=False))
+        assert all(tree.parents[child] == parent for parent, child in pairwise(path))
         assert len(path) == tree.depths[node] + 1
         assert [j for j in range(tree.num_nodes) if mask[node][j]] == list(path)
 

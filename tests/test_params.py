@@ -49,7 +49,7 @@ def test_stop_tokens_become_a_tuple() -> None:
 
 
 def test_unknown_parameter_is_refused() -> None:
-    with pytest.raises(InvalidParams, match="'temprature'.*temperature") as caught:
+    with pytest.raises(InvalidParams, match=r"'temprature'.*temperature") as caught:
         SamplingParams.from_dict({"temprature": 1.0})
     assert caught.value.param == "temprature"
     assert SamplingParams.from_dict({"top_k": 3}) == SamplingParams(top_k=3)

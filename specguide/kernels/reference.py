@@ -104,27 +104,21 @@ def _attend_batched(
 
 
 def _gather_pages(caches: tuple[Tensor, Tensor], block_table: Tensor, seq_lens: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values of each sequence, [B, num_kv_heads, P · page_size, head_dim], padded with harmless ones.
+    """Keys and values of each sequence, [B, num_kv_heads, P · page_size, head_dim], zero past its end.
 
-    Masked keys must still be numbers, for a weight of zero does not silence the NaN that another request may have
-    left behind. So past the end comes the sequence's own first page, and its last page is zero from the end on.
+    What is masked must still be a number: a weight of zero does not silence the NaN that some request left behind.
     """
     num_seqs, page_size = block_table.shape[0], caches[0].shape[1]
     if block_table.device.type == "cpu":  # where reading a length costs nothing, gather only pages in use
         block_table = block_table[:, : max(1, -(-int(seq_lens.max()) // page_size))]
-    num_pages = block_table.shape[1]
-    first_key = torch.arange(num_pages, device=block_table.device) * page_size
-    page_ids = torch.where(first_key < seq_lens[:, None], block_table, block_table[:, :1]).clamp(min=0).flatten()
-    last = (seq_lens.to(torch.int64) - 1).clamp(min=0) // page_size
-    past_end = first_key[last][:, None] + torch.arange(page_size, device=last.device) >= seq_lens[:, None]
-    last_index = last + torch.arange(num_seqs, device=last.device) * num_pages
-
-    def gather(cache: Tensor) -> Tensor:
-        pages = cache.index_select(0, page_ids)
-        tail = pages.index_select(0, last_index).masked_fill_(past_end[..., None, None], 0)
-        return pages.index_copy_(0, last_index, tail).view(num_seqs, -1, *cache.shape[2:]).transpose(1, 2)
-
-    return gather(caches[0]), gather(caches[1])
+    pages = block_table.clamp(min=0).flatten()
+    key_index = torch.arange(block_table.shape[1] * page_size, device=seq_lens.device)
+    past_end = (key_index >= seq_lens[:, None]).flatten().nonzero()[:, 0]
+    keys, values = (
+        cache.index_select(0, pages).flatten(0, 1).index_fill_(0, past_end, 0)
+        .view(num_seqs, -1, *cache.shape[2:]).transpose(1, 2)
+        for cache in caches)
+    return keys, values
 
 
 def _visible_keys(chunk_index: Tensor, position: Tensor, tree_mask: Tensor | None, window: int | None) -> Tensor:
