@@ -1,10 +1,7 @@
-// Owns the Python module specguide.native._native: binds the core library, one bind_*.cc per part.
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+// Owns the Python module specguide.native._native: the core library's errors, and one bind_*.cc per part.
+#include "bindings.h"
 
-#include <memory>
-
-#include "matcher.h"
+#include "bind_python.h"
 
 namespace py = pybind11;
 
@@ -12,35 +9,24 @@ void bind_backends(py::module_& m);
 
 namespace {
 
-void fill_buffer(specguide::Matcher& matcher, const py::buffer& row) {
-  py::buffer_info info = row.request(/*writable=*/true);
-  if (info.itemsize != 4 || info.ndim != 1 || info.strides[0] != 4) {
-    throw py::value_error("a row must be a contiguous one-dimensional int32 buffer");
+// EngineError is the package's own; a caller's mistake (std::invalid_argument) is ValueError by pybind11's default.
+void translate_errors(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const specguide::EngineError& error) {
+    const auto type = py::module_::import("specguide.errors").attr("EngineError");
+    PyErr_SetString(type.ptr(), error.what());
   }
-  auto* words = static_cast<int32_t*>(info.ptr);
-  py::gil_scoped_release unlocked;
-  matcher.fill(words);
-}
-
-void bind_matcher(py::module_& m) {
-  using specguide::Matcher;
-  using release = py::call_guard<py::gil_scoped_release>;
-  py::class_<Matcher, std::shared_ptr<Matcher>>(m, "Matcher")
-      .def("accept", &Matcher::accept, py::arg("token"), release())
-      .def("fill", &fill_buffer, py::arg("row"))
-      .def("rollback", &Matcher::rollback, py::arg("n"), release())
-      .def_property_readonly("is_terminated",
-                             [](const Matcher& matcher) {
-                               py::gil_scoped_release unlocked;
-                               return matcher.is_terminated();
-                             })
-      .def("forced_tokens", &Matcher::forced_tokens, release());
 }
 
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
-  bind_matcher(m);
+  py::register_exception_translator(&translate_errors);
+  specguide::register_python_exit();
+  specguide::bind_matcher(m);
+  specguide::bind_streams(m);
+  specguide::bind_executor(m);
 #ifdef SPECGUIDE_HAS_BIND_BACKENDS
   bind_backends(m);
 #endif

@@ -1,6 +1,14 @@
 #include "stream.h"
 
+#include <sstream>
+
 namespace specguide {
+
+std::string format_seconds(Timeout time) {
+  std::ostringstream text;
+  text << time.count() << " s";
+  return text.str();
+}
 
 void ErrorLatch::set(const std::string& message) {
   std::lock_guard lock(mutex_);

@@ -17,6 +17,8 @@ using Timeout = std::chrono::duration<double>;  // seconds
 
 inline constexpr Timeout kDefaultTimeout{60.0};
 
+std::string format_seconds(Timeout time);  // "60 s", "0.25 s"
+
 // A callable without arguments. Whoever may still call it shares ownership, and with it that of the payload in `call`.
 // What `call` throws is latched on the stream that ran it.
 struct HostFunction {

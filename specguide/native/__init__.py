@@ -1,1 +1,80 @@
-"""The native core: streams, host functions, the grammar executor and the matcher contract. Only importer of `_native`."""
+"""Owns the door to the native core (csrc/): streams and host functions, the grammar executor, matchers, backend adapters.
+
+The only importer of the extension; `_native.pyi` states shapes, dtypes and errors of every name. A caller's mistake
+raises ValueError, a failure of the core itself EngineError.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+
+def _load_extension() -> None:
+    """Loads the newest build there is: the one made in place, or the one that an editable install put elsewhere."""
+    name = f"{__name__}._native"
+    candidates = (importlib.util.find_spec(name), PathFinder.find_spec(name, [str(Path(__file__).parent)]))
+    specs = [spec for spec in candidates if spec is not None and spec.origin and Path(spec.origin).exists()]
+    if not specs:
+        raise ImportError(
+            f"the native extension of specguide is missing for Python {sys.version_info.major}.{sys.version_info.minor}: "
+            "run `make ext` in a checkout, or `pip install --force-reinstall --no-deps specguide`"
+        )
+
+    def built(spec: ModuleSpec) -> float:
+        return Path(str(spec.origin)).stat().st_mtime
+
+    spec = max(specs, key=built)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    assert spec.loader is not None
+    spec.loader.exec_module(module)
+
+
+_load_extension()
+
+from specguide.native._native import (  # noqa: E402
+    CallerStream,
+    Event,
+    ExecutorCounters,
+    GrammarExecutor,
+    HostEvent,
+    HostFunction,
+    HostGraph,
+    HostStream,
+    LibraryMatcher,
+    LLGuidanceLibrary,
+    LLGuidanceTokenizer,
+    Matcher,
+    NativeGrammar,
+    NativeVocabulary,
+    PythonMatcher,
+    Stream,
+    XGrammarLibrary,
+    drain_releases,
+    python_host_function,
+)
+
+__all__ = [
+    "CallerStream",
+    "Event",
+    "ExecutorCounters",
+    "GrammarExecutor",
+    "HostEvent",
+    "HostFunction",
+    "HostGraph",
+    "HostStream",
+    "LLGuidanceLibrary",
+    "LLGuidanceTokenizer",
+    "LibraryMatcher",
+    "Matcher",
+    "NativeGrammar",
+    "NativeVocabulary",
+    "PythonMatcher",
+    "Stream",
+    "XGrammarLibrary",
+    "drain_releases",
+    "python_host_function",
+]

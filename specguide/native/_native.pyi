@@ -146,5 +146,36 @@ class GrammarExecutor:
     def callbacks(self) -> list[HostFunction]: ...  # K + 1, to be launched in order, once each per iteration
     def counters(self) -> ExecutorCounters: ...
 
+class LibraryMatcher(Matcher):
+    """A matcher of a grammar library, driven without Python. `fill` checks the width of a buffer."""
+
+class NativeVocabulary:
+    """The bytes of each token id, and the ids that end a text."""
+
+    def __init__(self, token_bytes: Sequence[bytes], eos_token_ids: Sequence[int]) -> None: ...
+    def __len__(self) -> int: ...
+
+class NativeGrammar:
+    """A compiled grammar; matchers of it start at its beginning."""
+
+    def matcher(self) -> LibraryMatcher: ...
+
+class XGrammarLibrary:
+    """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of tvm_ffi."""
+
+    def __init__(self, tvm_ffi_path: str) -> None: ...
+    def grammar(self, vocabulary: NativeVocabulary, handle: int) -> NativeGrammar: ...
+
+class LLGuidanceLibrary:
+    """llguidance's C interface, found in the extension module at `path`."""
+
+    def __init__(self, path: str) -> None: ...
+
+class LLGuidanceTokenizer:
+    """A vocabulary as llguidance wants it."""
+
+    def __init__(self, library: LLGuidanceLibrary, vocabulary: NativeVocabulary) -> None: ...
+    def compile(self, lark: str) -> NativeGrammar: ...
+
 def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
 def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released

@@ -1,0 +1,82 @@
+// Owns the bindings of the grammar executor.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bind_python.h"
+#include "bindings.h"
+#include "grammar_executor.h"
+
+namespace py = pybind11;
+
+namespace specguide {
+
+namespace {
+
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+template <typename T>
+T* at(uintptr_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft_tokens, int vocab_size,
+                                               int num_threads, int64_t deadline_us, uintptr_t rows, uintptr_t guided,
+                                               uintptr_t held, uintptr_t tokens, uintptr_t num_accepted,
+                                               py::object owner) {
+  GuideBuffers buffers{max_batch_size,           num_draft_tokens,
+                       vocab_size,               at<int32_t>(rows),
+                       at<uint8_t>(guided),      at<uint8_t>(held),
+                       at<int32_t>(tokens),      at<int32_t>(num_accepted),
+                       share(std::move(owner))};
+  return destroyed_without_gil(
+      new GrammarExecutor(std::move(buffers), num_threads, std::chrono::microseconds(deadline_us)));
+}
+
+void bind_counters(py::module_& m) {
+  using C = ExecutorCounters;
+  py::class_<C>(m, "ExecutorCounters")
+      .def_readonly("accepts", &C::accepts)
+      .def_readonly("fills", &C::fills)
+      .def_readonly("rollbacks", &C::rollbacks)
+      .def_readonly("iterations", &C::iterations)
+      .def_readonly("held", &C::held)
+      .def_readonly("late_draft_rows", &C::late_draft_rows)
+      .def_readonly("callback_ns", &C::callback_ns)
+      .def_readonly("busy_ns", &C::busy_ns)
+      .def_readonly("max_accepts", &C::max_accepts)
+      .def_readonly("max_fills", &C::max_fills)
+      .def_readonly("max_rollbacks", &C::max_rollbacks);
+}
+
+std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
+  std::vector<BoundHostFunction> bound;
+  for (HostFunctionRef& function : executor.callbacks()) bound.push_back({std::move(function)});
+  return bound;
+}
+
+void detach(GrammarExecutor& executor, int slot) {
+  {
+    py::gil_scoped_release released;
+    executor.detach(slot);
+  }
+  drain_python_releases();
+}
+
+}  // namespace
+
+void bind_executor(py::module_& m) {
+  bind_counters(m);
+  py::class_<GrammarExecutor, std::shared_ptr<GrammarExecutor>>(m, "GrammarExecutor")
+      .def(py::init(&make_executor), py::kw_only(), py::arg("max_batch_size"), py::arg("num_draft_tokens"),
+           py::arg("vocab_size"), py::arg("num_threads"), py::arg("deadline_us"), py::arg("rows"), py::arg("guided"),
+           py::arg("held"), py::arg("tokens"), py::arg("num_accepted"), py::arg("owner") = py::none())
+      .def("submit", &GrammarExecutor::submit, py::arg("started"), py::arg("continued"), unlocked())
+      .def("detach", &detach, py::arg("slot"))
+      .def("is_idle", &GrammarExecutor::is_idle, py::arg("slot"))
+      .def("error", &GrammarExecutor::error, py::arg("slot"))
+      .def("check", &GrammarExecutor::check)
+      .def("callbacks", &callbacks)
+      .def("counters", &GrammarExecutor::counters);
+}
+
+}  // namespace specguide

@@ -1,0 +1,108 @@
+// Owns the bindings of the matcher contract, and matchers written in Python.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <variant>
+
+#include "bind_python.h"
+#include "bindings.h"
+#include "matcher.h"
+
+namespace py = pybind11;
+
+namespace specguide {
+
+namespace {
+
+using unlocked = py::call_guard<py::gil_scoped_release>;
+
+// Any Python object that keeps the contract; each call takes the GIL.
+class PythonMatcher final : public Matcher {
+ private:
+  template <typename Function>
+  auto call(Function function) const {
+    PythonCall python;
+    try {
+      return function(py::handle(matcher_.get()));
+    } catch (py::error_already_set& error) {
+      throw std::runtime_error(describe(error, /*with_traceback=*/false));
+    }
+  }
+
+ public:
+  PythonMatcher(py::object matcher, int vocab_size)
+      : matcher_(share(std::move(matcher))), num_words_((static_cast<py::ssize_t>(vocab_size) + 31) / 32) {
+    if (vocab_size < 1) throw std::invalid_argument("vocab_size must be at least 1");
+  }
+
+  bool accept(int32_t token) override {
+    return call([&](py::handle matcher) { return py::bool_(matcher.attr("accept")(token)).cast<bool>(); });
+  }
+
+  void fill(int32_t* row) override {
+    call([&](py::handle matcher) {
+      const py::capsule borrowed(row, [](void*) {});  // a base makes the array a view
+      matcher.attr("fill")(py::array_t<int32_t>({num_words_}, {sizeof(int32_t)}, row, borrowed));
+    });
+  }
+
+  void rollback(int n) override {
+    call([&](py::handle matcher) { matcher.attr("rollback")(n); });
+  }
+
+  bool is_terminated() const override {
+    return call([&](py::handle matcher) {
+      py::object value = matcher.attr("is_terminated");
+      if (PyCallable_Check(value.ptr())) value = value();
+      return py::bool_(value).cast<bool>();
+    });
+  }
+
+  std::vector<int32_t> forced_tokens() override {
+    return call([&](py::handle matcher) {
+      std::vector<int32_t> tokens;
+      for (const py::handle& token : matcher.attr("forced_tokens")()) tokens.push_back(token.cast<int32_t>());
+      return tokens;
+    });
+  }
+
+  py::object matcher() const { return py::reinterpret_borrow<py::object>(matcher_.get()); }
+
+ private:
+  std::shared_ptr<PyObject> matcher_;
+  py::ssize_t num_words_;
+};
+
+void fill(Matcher& matcher, const std::variant<uintptr_t, py::buffer>& row) {
+  if (const auto* address = std::get_if<uintptr_t>(&row)) {
+    py::gil_scoped_release released;
+    return matcher.fill(reinterpret_cast<int32_t*>(*address));
+  }
+  const py::buffer_info info = std::get<py::buffer>(row).request(/*writable=*/true);
+  const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
+  if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
+  py::gil_scoped_release released;
+  matcher.fill(static_cast<int32_t*>(info.ptr));
+}
+
+bool is_terminated(const Matcher& matcher) {
+  py::gil_scoped_release released;
+  return matcher.is_terminated();
+}
+
+}  // namespace
+
+void bind_matcher(py::module_& m) {
+  py::class_<Matcher, std::shared_ptr<Matcher>>(m, "Matcher")
+      .def("accept", &Matcher::accept, py::arg("token"), unlocked())
+      .def("fill", &fill, py::arg("row"))
+      .def("rollback", &Matcher::rollback, py::arg("n"), unlocked())
+      .def_property_readonly("is_terminated", &is_terminated)
+      .def("forced_tokens", &Matcher::forced_tokens, unlocked());
+  py::class_<PythonMatcher, Matcher, std::shared_ptr<PythonMatcher>>(m, "PythonMatcher")
+      .def(py::init<py::object, int>(), py::arg("matcher"), py::arg("vocab_size"))
+      .def_property_readonly("matcher", &PythonMatcher::matcher);
+}
+
+}  // namespace specguide

@@ -1,0 +1,92 @@
+#include "bind_python.h"
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+#include "spin.h"
+
+namespace py = pybind11;
+
+namespace specguide {
+
+namespace {
+
+std::atomic<bool> closing{false};
+std::atomic<int> num_inside{0};
+
+struct ReleaseQueue {
+  std::mutex mutex;
+  std::vector<PyObject*> objects;
+};
+
+ReleaseQueue& release_queue() {
+  static auto* queue = new ReleaseQueue;  // never destroyed: threads may outlive static objects
+  return *queue;
+}
+
+int drain_as_pending_call(void*) {
+  drain_python_releases();
+  return 0;
+}
+
+void release(PyObject* object) {
+  if (Py_IsInitialized() && PyGILState_Check()) {
+    Py_DECREF(object);
+    return;
+  }
+  if (closing) return;  // the process is about to end
+  {
+    std::lock_guard lock(release_queue().mutex);
+    release_queue().objects.push_back(object);
+  }
+  Py_AddPendingCall(drain_as_pending_call, nullptr);  // when it is full, the next drain finds the object
+}
+
+void close() {
+  closing = true;
+  py::gil_scoped_release unlocked;
+  spin_until([] { return num_inside == 0; }, std::chrono::seconds(2));
+}
+
+}  // namespace
+
+PythonCall::PythonCall() {
+  ++num_inside;
+  if (closing) {
+    --num_inside;
+    throw EngineError("the interpreter is shutting down");
+  }
+  gil_ = std::make_unique<py::gil_scoped_acquire>();
+}
+
+PythonCall::~PythonCall() {
+  gil_.reset();
+  --num_inside;
+}
+
+std::shared_ptr<PyObject> share(py::object object) { return {object.release().ptr(), release}; }
+
+void drain_python_releases() {
+  std::vector<PyObject*> objects;
+  {
+    std::lock_guard lock(release_queue().mutex);
+    objects.swap(release_queue().objects);
+  }
+  for (PyObject* object : objects) Py_DECREF(object);
+}
+
+std::string describe(py::error_already_set& error, bool with_traceback) {
+  const auto traceback = py::module_::import("traceback");
+  const auto lines = with_traceback
+                         ? traceback.attr("format_exception")(error.type(), error.value(), error.trace())
+                         : traceback.attr("format_exception_only")(error.type(), error.value());
+  auto text = py::str("").attr("join")(lines).attr("rstrip")().cast<std::string>();
+  return text;
+}
+
+void register_python_exit() { py::module_::import("atexit").attr("register")(py::cpp_function(close)); }
+
+}  // namespace specguide

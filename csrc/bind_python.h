@@ -1,0 +1,49 @@
+// Owns crossing into Python from threads that Python does not know, and letting go of Python objects there.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <string>
+
+namespace specguide {
+
+// Holds the GIL. Throws EngineError when the interpreter is shutting down, where taking it would hang the thread.
+class PythonCall {
+ public:
+  PythonCall();
+  ~PythonCall();
+  PythonCall(const PythonCall&) = delete;
+  PythonCall& operator=(const PythonCall&) = delete;
+
+ private:
+  std::unique_ptr<pybind11::gil_scoped_acquire> gil_;
+};
+
+// Shares a Python object among native owners. The last one may let go anywhere: where the GIL is not held, the object
+// waits for the main thread, or for the next drain. (Call with the GIL held.)
+std::shared_ptr<PyObject> share(pybind11::object object);
+
+// Releases what waits. Call with the GIL held.
+void drain_python_releases();
+
+// "ValueError: message", or with the traceback. Call with the GIL held.
+std::string describe(pybind11::error_already_set& error, bool with_traceback);
+
+// Closes the crossing when the interpreter exits.
+void register_python_exit();
+
+// Owns `object` from Python: its destructor may join threads that need the GIL, so it runs without.
+template <typename T>
+std::shared_ptr<T> destroyed_without_gil(T* object) {
+  return std::shared_ptr<T>(object, [](T* last) {
+    if (!PyGILState_Check()) {
+      delete last;
+      return;
+    }
+    pybind11::gil_scoped_release unlocked;
+    delete last;
+  });
+}
+
+}  // namespace specguide

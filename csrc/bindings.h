@@ -1,0 +1,19 @@
+// Owns what the parts of the Python module share.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "stream.h"
+
+namespace specguide {
+
+// A HostFunctionRef as Python holds it.
+struct BoundHostFunction {
+  HostFunctionRef ref;
+};
+
+void bind_matcher(pybind11::module_& m);
+void bind_streams(pybind11::module_& m);
+void bind_executor(pybind11::module_& m);
+
+}  // namespace specguide

@@ -1,0 +1,261 @@
+#include "grammar_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace specguide {
+
+namespace {
+
+// How often a waiting callback looks for stuck workers.
+constexpr int kLooksPerDeadline = 4;
+
+void require(bool condition, const char* message) {
+  if (!condition) throw std::invalid_argument(message);
+}
+
+GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration deadline) {
+  require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
+  require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
+  require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
+  require(num_threads >= 1, "num_threads must be at least 1");
+  require(deadline > Clock::duration::zero(), "deadline_us must be at least 1");
+  require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted,
+          "every buffer needs its address");
+  return buffers;
+}
+
+}  // namespace
+
+GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline)
+    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, deadline))),
+      deadline_(deadline),
+      slots_(buffers_->max_batch_size),
+      current_(std::make_shared<Snapshot>()),
+      progress_(buffers_->max_batch_size),
+      pool_(num_threads, num_threads + buffers_->max_batch_size, deadline) {}
+
+GrammarExecutor::~GrammarExecutor() {
+  for (int slot = 0; slot < buffers_->max_batch_size; ++slot) detach(slot);
+}
+
+void GrammarExecutor::submit(const std::vector<Start>& started, const std::vector<int>& continued) {
+  std::lock_guard lock(mutex_);
+  check_snapshot(started, continued);
+  auto snapshot = std::make_shared<Snapshot>();
+  for (const auto& [slot, matcher] : started) {
+    slots_[slot].leaving = nullptr;
+    slots_[slot].walk = std::make_shared<Walk>(slot, matcher, buffers_, walk_counters_);
+    snapshot->push_back({slots_[slot].walk, true});
+  }
+  for (int slot : continued) snapshot->push_back({slots_[slot].walk, false});
+  snapshots_.push_back(std::move(snapshot));
+}
+
+void GrammarExecutor::check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued) {
+  std::vector<bool> named(slots_.size());
+  const auto check_new = [&](int slot) {
+    check_slot(slot);
+    if (named[slot]) throw std::invalid_argument("slot " + std::to_string(slot) + " is named twice in one iteration");
+    named[slot] = true;
+  };
+  for (const auto& [slot, matcher] : started) {
+    check_new(slot);
+    if (is_idle_locked(slots_[slot])) continue;
+    throw std::invalid_argument("slot " + std::to_string(slot) + " is busy: detach it and wait until it is idle");
+  }
+  for (int slot : continued) {
+    check_new(slot);
+    if (!slots_[slot].walk) throw std::invalid_argument("slot " + std::to_string(slot) + " has no request to continue");
+  }
+}
+
+void GrammarExecutor::check_slot(int slot) const {
+  if (slot >= 0 && slot < buffers_->max_batch_size) return;
+  throw std::invalid_argument("slot " + std::to_string(slot) + " is not in 0 … " +
+                              std::to_string(buffers_->max_batch_size - 1));
+}
+
+void GrammarExecutor::detach(int slot) {
+  std::shared_ptr<Walk> walk;
+  {
+    std::lock_guard lock(mutex_);
+    check_slot(slot);
+    walk = std::exchange(slots_[slot].walk, nullptr);
+    if (walk) slots_[slot].leaving = walk;
+  }
+  if (!walk) return;
+  walk->mark_detached();
+  pool_.close(ThreadPool::LaneRef(walk, &walk->lane()), [walk] { walk->release(); });
+}
+
+bool GrammarExecutor::is_idle_locked(Slot& slot) const {
+  if (slot.leaving && slot.leaving->is_released()) slot.leaving = nullptr;
+  return !slot.walk && !slot.leaving;
+}
+
+bool GrammarExecutor::is_idle(int slot) {
+  std::lock_guard lock(mutex_);
+  check_slot(slot);
+  return is_idle_locked(slots_[slot]);
+}
+
+std::optional<std::string> GrammarExecutor::error(int slot) const {
+  std::lock_guard lock(mutex_);
+  check_slot(slot);
+  return slots_[slot].walk ? slots_[slot].walk->error() : std::nullopt;
+}
+
+void GrammarExecutor::check() const {
+  std::lock_guard lock(mutex_);
+  if (error_) throw EngineError(*error_);
+}
+
+std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
+  std::vector<HostFunctionRef> functions;
+  for (int i = 0; i < buffers_->num_nodes(); ++i) {
+    auto call = [self = shared_from_this(), i] { self->run_callback(i); };
+    functions.push_back(std::make_shared<HostFunction>(HostFunction{"grammar callback " + std::to_string(i), call}));
+  }
+  return functions;
+}
+
+ExecutorCounters GrammarExecutor::counters() const {
+  const auto read = [](const std::atomic<int64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  const WalkCounters& walks = *walk_counters_;
+  return {read(walks.accepts),     read(walks.fills),     read(walks.rollbacks),
+          read(iterations_),       read(held_),           read(late_draft_rows_),
+          read(callback_ns_),      read(walks.busy_ns),   read(walks.max_accepts),
+          read(walks.max_fills),   read(walks.max_rollbacks)};
+}
+
+void GrammarExecutor::run_callback(int index) noexcept {
+  const auto begin = Clock::now();
+  try {
+    if (index == 0) {
+      begin_iteration();
+    } else {
+      advance(index - 1);
+    }
+  } catch (const std::exception& error) {
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = "grammar callback " + std::to_string(index) + " failed: " + error.what();
+  }
+  callback_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+}
+
+// Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
+void GrammarExecutor::begin_iteration() {
+  current_ = std::make_shared<Snapshot>();
+  current_ = pop_snapshot();
+  ++iteration_;
+  Batch batch;
+  for (const Entry& entry : *current_) {
+    Progress& progress = progress_of(entry);
+    if (progress.next_node == buffers_->num_draft_tokens) push_node(batch, progress, progress.next_node);
+    if (!entry.started || entry.walk->is_free()) continue;
+    push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
+  }
+  run(std::move(batch));
+  for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
+}
+
+// Callback 1 … K, behind the verification or a draft step: takes the token of `node` and fills its row.
+void GrammarExecutor::advance(int node) {
+  Batch batch;
+  std::vector<Progress*> advancing;
+  for (const Entry& entry : *current_) {
+    Progress& progress = progress_of(entry);
+    if (progress.next_node == node && push_node(batch, progress, node)) advancing.push_back(&progress);
+  }
+  run(std::move(batch));
+  for (Progress* progress : advancing) {
+    const bool in_time = progress->in_time();
+    if (!in_time) {
+      progress->late = true;
+      ++late_draft_rows_;
+    }
+    const Walk& walk = *progress->walk;
+    buffers_->guided[buffers_->node_index(walk.slot(), node)] = in_time && walk.is_filled(node);
+  }
+}
+
+std::shared_ptr<const GrammarExecutor::Snapshot> GrammarExecutor::pop_snapshot() {
+  std::lock_guard lock(mutex_);
+  if (snapshots_.empty()) throw EngineError("an iteration began without a snapshot: submit one for each iteration");
+  auto snapshot = std::move(snapshots_.front());
+  snapshots_.pop_front();
+  return snapshot;
+}
+
+GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
+  Progress& progress = progress_[entry.walk->slot()];
+  if (progress.walk != entry.walk) {
+    progress = {};
+    progress.walk = entry.walk;
+    progress.next_node = buffers_->num_nodes();
+  }
+  return progress;
+}
+
+// False when the node has no operation: the request is over, or the step held its slot.
+bool GrammarExecutor::push_node(Batch& batch, Progress& progress, int node) {
+  const std::shared_ptr<Walk>& walk = progress.walk;
+  if (walk->is_failed() || walk->is_finished() || walk->is_detached()) return false;
+  const int32_t token = buffers_->tokens[buffers_->node_index(walk->slot(), node)];
+  if (node > 0) {
+    push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
+  } else {
+    const int num_accepted = buffers_->num_accepted[walk->slot()];
+    if (num_accepted < 0) {  // its path stays as it is
+      progress.next_node = buffers_->num_nodes();
+      return false;
+    }
+    push(batch, progress, [walk, i = iteration_, num_accepted, token] { walk->golden(i, num_accepted, token); });
+  }
+  progress.next_node = node + 1;
+  return true;
+}
+
+template <typename Function>
+void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) {
+  if (progress.in_time()) progress.late = false;
+  ++progress.num_pushed;
+  ThreadPool::Operation operation{std::move(function), nullptr};
+  if (!progress.late) {
+    batch.countdown->expect();
+    operation.countdown = batch.countdown;
+  }
+  batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
+}
+
+// Waits for the batch until the deadline; nobody's operations wait for a worker that another's are stuck in.
+void GrammarExecutor::run(Batch batch) {
+  if (batch.operations.empty()) return;
+  const auto end = Clock::now() + deadline_;
+  const auto look = deadline_ / kLooksPerDeadline;
+  pool_.push(std::move(batch.operations));
+  pool_.compensate(look);
+  while (!batch.countdown->wait_until(std::min(Clock::now() + look, end)) && Clock::now() < end) {
+    pool_.compensate(look);
+  }
+}
+
+void GrammarExecutor::set_target_flags(Progress& progress) {
+  const Walk& walk = *progress.walk;
+  const bool counts = !walk.is_free() && !walk.is_detached() && !walk.is_finished();
+  const bool in_time = progress.in_time();
+  const bool failed = walk.is_failed();
+  const bool is_ready = counts && in_time && !failed;
+  uint8_t* guided = buffers_->guided + buffers_->node_index(walk.slot(), 0);
+  for (int node = 0; node < buffers_->num_nodes(); ++node) guided[node] = is_ready && walk.is_filled(node);
+  buffers_->held[walk.slot()] = counts && !is_ready;
+  if (is_ready) progress.next_node = 0;
+  if (!counts || failed) return;
+  ++iterations_;
+  if (is_ready) return;
+  progress.late = true;
+  ++held_;
+}
+
+}  // namespace specguide

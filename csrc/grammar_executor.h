@@ -1,0 +1,121 @@
+// Owns the walks of all slots: the K + 1 host callbacks of an iteration drive them, the host starts and detaches them.
+//
+// The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
+// Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
+// callback waits until its deadline at most and never throws. Rows are written by workers, flags by callbacks only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stream.h"
+#include "thread_pool.h"
+#include "walk.h"
+
+namespace specguide {
+
+// Totals since construction. `iterations` counts guided requests in iterations, `held` those of them that accepted
+// nothing, `late_draft_rows` rows that the drafter had to do without; `max_*` are per iteration and guided request.
+struct ExecutorCounters {
+  int64_t accepts, fills, rollbacks;
+  int64_t iterations, held, late_draft_rows;
+  int64_t callback_ns, busy_ns;
+  int64_t max_accepts, max_fills, max_rollbacks;
+};
+
+class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
+ public:
+  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline);
+  ~GrammarExecutor();
+
+  using Start = std::pair<int, std::shared_ptr<Matcher>>;  // slot; null: a free request
+
+  // Queues the snapshot of one more iteration. Throws std::invalid_argument, and queues nothing, for a slot that is out
+  // of range, named twice, started while it is busy, or continued without a request.
+  void submit(const std::vector<Start>& started, const std::vector<int>& continued);
+
+  // Takes the request out of the slot; what snapshots under way say of it counts no more.
+  void detach(int slot);
+
+  // True when another request may start in the slot: nothing touches its rows any more.
+  bool is_idle(int slot);
+
+  // Why the slot's request failed; it is held until it is detached.
+  std::optional<std::string> error(int slot) const;
+
+  // Throws EngineError if the executor as a whole failed.
+  void check() const;
+
+  // The K + 1 callbacks of an iteration, in order; they share ownership of the executor.
+  std::vector<HostFunctionRef> callbacks();
+
+  ExecutorCounters counters() const;
+
+ private:
+  // A walk in one iteration's snapshot.
+  struct Entry {
+    std::shared_ptr<Walk> walk;
+    bool started;
+  };
+  using Snapshot = std::vector<Entry>;
+
+  struct Slot {
+    std::shared_ptr<Walk> walk;
+    std::shared_ptr<Walk> leaving;  // detached, perhaps with an operation still running
+  };
+
+  // What the callback thread knows of the walk in a slot.
+  struct Progress {
+    std::shared_ptr<Walk> walk;
+    int next_node = 0;       // the node whose token comes next; num_nodes: the path is complete
+    int64_t num_pushed = 0;  // operations
+    bool late = false;       // it missed a deadline and is not waited for until it has caught up
+    bool in_time() const { return walk->num_done() == num_pushed; }
+  };
+
+  // Operations of one callback, and those of them that it waits for.
+  struct Batch {
+    std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
+    std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
+  };
+
+  void run_callback(int index) noexcept;
+  void begin_iteration();
+  void advance(int node);
+  std::shared_ptr<const Snapshot> pop_snapshot();
+  Progress& progress_of(const Entry& entry);
+  bool push_node(Batch& batch, Progress& progress, int node);
+  template <typename Function>
+  void push(Batch& batch, Progress& progress, Function function);
+  void run(Batch batch);
+  void set_target_flags(Progress& progress);
+
+  void check_slot(int slot) const;
+  bool is_idle_locked(Slot& slot) const;
+  void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued);
+
+  const std::shared_ptr<const GuideBuffers> buffers_;
+  const Clock::duration deadline_;
+  const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
+  std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
+
+  mutable std::mutex mutex_;  // slots_, snapshots_, error_
+  std::vector<Slot> slots_;
+  std::deque<std::shared_ptr<const Snapshot>> snapshots_;
+  std::optional<std::string> error_;
+
+  // Of the callback thread.
+  std::shared_ptr<const Snapshot> current_;
+  std::vector<Progress> progress_;  // by slot
+  int64_t iteration_ = 0;
+
+  ThreadPool pool_;  // last: its workers end first
+};
+
+}  // namespace specguide

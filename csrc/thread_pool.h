@@ -1,0 +1,78 @@
+// Owns the executor's worker threads: lanes of operations, the dearest first, and workers that stand in for stuck ones.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "stream.h"
+
+namespace specguide {
+
+// How many of the operations that someone waits for are still under way.
+class Countdown {
+ public:
+  void expect() { left_.fetch_add(1, std::memory_order_relaxed); }  // before the operation is pushed
+  void arrive();
+  // False when the time is up first.
+  bool wait_until(Clock::time_point time);
+
+ private:
+  std::atomic<int> left_{0};
+  std::mutex mutex_;
+  std::condition_variable done_;
+};
+
+// Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
+// next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes
+// that take longer than `patience` start after all others, because nobody waits that long for them.
+class ThreadPool {
+ public:
+  struct Operation {
+    std::function<void()> run;             // must not throw
+    std::shared_ptr<Countdown> countdown;  // arrives when the operation is done or dropped; may be null
+  };
+
+  class Lane {
+   private:
+    friend class ThreadPool;
+    std::deque<Operation> pending;
+    bool scheduled = false;  // in the ready heap, or running
+    bool running = false;
+    std::function<void()> on_closed;
+    bool closed = false;
+    Clock::duration cost{0};
+  };
+  using LaneRef = std::shared_ptr<Lane>;
+
+  // `max_threads` bounds the workers, those that stand in for stuck ones included.
+  ThreadPool(int num_threads, int max_threads, Clock::duration patience);
+
+  // Drops what is pending and waits some seconds for running operations; a thread that is stuck longer is left behind.
+  ~ThreadPool();
+
+  void push(std::vector<std::pair<LaneRef, Operation>> operations);
+
+  // Drops the lane's pending operations and all that are pushed later; calls `on_closed` as soon as none is running,
+  // here or on the worker.
+  void close(const LaneRef& lane, std::function<void()> on_closed);
+
+  // Starts a worker for each one that has been in one operation for longer than `stuck_after`, if lanes are ready.
+  // They retire when the stuck ones are back.
+  void compensate(Clock::duration stuck_after);
+
+  int num_workers() const;
+
+ private:
+  struct Worker;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace specguide

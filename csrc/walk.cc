@@ -1,0 +1,150 @@
+#include "walk.h"
+
+#include <algorithm>
+
+namespace specguide {
+
+namespace {
+
+void raise_to(std::atomic<int64_t>& maximum, int64_t value) {
+  int64_t seen = maximum.load(std::memory_order_relaxed);
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+void add(std::atomic<int64_t>& counter, int64_t value) { counter.fetch_add(value, std::memory_order_relaxed); }
+
+}  // namespace
+
+Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::shared_ptr<const GuideBuffers> buffers,
+           std::shared_ptr<WalkCounters> counters)
+    : slot_(slot),
+      is_free_(matcher == nullptr),
+      buffers_(std::move(buffers)),
+      counters_(std::move(counters)),
+      matcher_(std::move(matcher)),
+      filled_(buffers_->num_nodes()) {}
+
+// Runs an operation that must not throw; counts it as done whatever became of it.
+template <typename Function>
+void Walk::guarded(int64_t iteration, Function function) {
+  if (iteration != iteration_) {
+    iteration_ = iteration;
+    num_accepts_ = num_fills_ = num_rollbacks_ = 0;
+  }
+  if (!failed_.load(std::memory_order_relaxed) && !finished_.load(std::memory_order_relaxed)) {
+    const auto begin = Clock::now();
+    try {
+      function();
+    } catch (const std::exception& error) {
+      fail("the matcher failed " + after_tokens() + ": " + error.what());
+    } catch (...) {
+      fail("the matcher failed " + after_tokens());
+    }
+    const auto took = Clock::now() - begin;
+    add(counters_->busy_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+  }
+  num_done_.fetch_add(1, std::memory_order_release);
+}
+
+void Walk::start(int64_t iteration) {
+  guarded(iteration, [this] {
+    if (matcher_->is_terminated()) return finish();
+    fill(0);
+    require_way_out();
+  });
+}
+
+void Walk::golden(int64_t iteration, int num_accepted, int32_t token) {
+  guarded(iteration, [&] {
+    std::fill(filled_.begin(), filled_.end(), 0);
+    if (ended_ && num_accepted >= depth_) return finish();  // what was verified beyond the end token does not count
+    if (num_accepted > depth_) {
+      return fail("the verification accepted " + std::to_string(num_accepted) + " drafts where the grammar follows " +
+                  std::to_string(depth_) + ", " + after_tokens());
+    }
+    if (depth_ > num_accepted) rollback(depth_ - num_accepted);
+    num_tokens_ += num_accepted;
+    depth_ = 0;
+    stopped_ = ended_ = false;
+    if (token < 0) return fail("the grammar allows no token " + after_tokens());
+    if (!accept(token)) {
+      return fail("the grammar refused token " + std::to_string(token) + ", which its row had allowed, " +
+                  after_tokens());
+    }
+    ++num_tokens_;
+    if (matcher_->is_terminated()) return finish();
+    fill(0);
+    require_way_out();
+  });
+}
+
+void Walk::draft(int64_t iteration, int node, int32_t token) {
+  guarded(iteration, [&] {
+    if (stopped_ || ended_) return;
+    if (token < 0 || !accept(token)) {
+      stopped_ = true;
+      return;
+    }
+    depth_ = node;
+    ended_ = matcher_->is_terminated();
+    if (!ended_) fill(node);
+  });
+}
+
+void Walk::release() {
+  matcher_.reset();
+  released_.store(true, std::memory_order_release);
+}
+
+std::optional<std::string> Walk::error() const {
+  if (!is_failed()) return std::nullopt;
+  std::lock_guard lock(error_mutex_);
+  return error_;
+}
+
+bool Walk::accept(int32_t token) {
+  if (token >= buffers_->vocab_size) return false;
+  add(counters_->accepts, 1);
+  raise_to(counters_->max_accepts, ++num_accepts_);
+  return matcher_->accept(token);
+}
+
+void Walk::fill(int node) {
+  add(counters_->fills, 1);
+  raise_to(counters_->max_fills, ++num_fills_);
+  matcher_->fill(buffers_->row(slot_, node));
+  filled_[node] = 1;
+}
+
+void Walk::rollback(int num_tokens) {
+  add(counters_->rollbacks, 1);
+  raise_to(counters_->max_rollbacks, ++num_rollbacks_);
+  matcher_->rollback(num_tokens);
+}
+
+void Walk::fail(const std::string& message) {
+  std::fill(filled_.begin(), filled_.end(), 0);
+  {
+    std::lock_guard lock(error_mutex_);
+    error_ = message;
+  }
+  failed_.store(true, std::memory_order_release);
+}
+
+void Walk::finish() {
+  std::fill(filled_.begin(), filled_.end(), 0);
+  finished_.store(true, std::memory_order_release);
+}
+
+void Walk::require_way_out() {
+  const int32_t* row = buffers_->row(slot_, 0);
+  const bool is_empty = std::all_of(row, row + buffers_->num_words(), [](int32_t word) { return word == 0; });
+  if (is_empty) fail("the grammar allows no token " + after_tokens());
+}
+
+std::string Walk::after_tokens() const {
+  return "after " + std::to_string(num_tokens_) + (num_tokens_ == 1 ? " token" : " tokens");
+}
+
+}  // namespace specguide

@@ -1,0 +1,116 @@
+// Owns the grammar's way along one request's path: the golden token, then the drafts, a row filled after each.
+//
+// A walk belongs to one slot from the request's first iteration to its end. Its operations run on worker threads, one
+// at a time and in order; what they leave for the callback thread is published by `num_done`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "matcher.h"
+#include "thread_pool.h"
+
+namespace specguide {
+
+// Fixed-address host buffers; K draft tokens, words = ceil(vocab / 32). `owner` keeps them alive.
+struct GuideBuffers {
+  int max_batch_size;
+  int num_draft_tokens;
+  int vocab_size;
+  int32_t* rows;                // [max_batch_size, K + 1, words]
+  uint8_t* guided;              // [max_batch_size, K + 1]
+  uint8_t* held;                // [max_batch_size]
+  const int32_t* tokens;        // [max_batch_size, K + 1]
+  const int32_t* num_accepted;  // [max_batch_size]
+  std::shared_ptr<void> owner;
+
+  int num_nodes() const { return num_draft_tokens + 1; }
+  size_t num_words() const { return (static_cast<size_t>(vocab_size) + 31) / 32; }
+  size_t node_index(int slot, int node) const { return static_cast<size_t>(slot) * num_nodes() + node; }
+  int32_t* row(int slot, int node) const { return rows + node_index(slot, node) * num_words(); }
+};
+
+// What the workers did; one for all walks of an executor.
+struct alignas(64) WalkCounters {
+  std::atomic<int64_t> accepts{0};
+  std::atomic<int64_t> fills{0};
+  std::atomic<int64_t> rollbacks{0};
+  std::atomic<int64_t> busy_ns{0};
+  // Most in one iteration of one request.
+  std::atomic<int64_t> max_accepts{0};
+  std::atomic<int64_t> max_fills{0};
+  std::atomic<int64_t> max_rollbacks{0};
+};
+
+class Walk {
+ public:
+  // A null matcher is a free request: it has no operations, and its rows are free.
+  Walk(int slot, std::shared_ptr<Matcher> matcher, std::shared_ptr<const GuideBuffers> buffers,
+       std::shared_ptr<WalkCounters> counters);
+
+  // Operations, for workers only. `iteration` says whose budget they count towards.
+
+  // Fills row 0 at the matcher's start state.
+  void start(int64_t iteration);
+  // Takes back the drafts beyond the `num_accepted` that the verification accepted, accepts the golden token that it
+  // chose (-1: its row allowed none), and fills row 0.
+  void golden(int64_t iteration, int num_accepted, int32_t token);
+  // Accepts draft `node` (1 … K; token -1: there is none) and fills its row.
+  void draft(int64_t iteration, int node, int32_t token);
+  // Lets go of the matcher. Only when no operation runs or will run.
+  void release();
+
+  // For any thread.
+  void mark_detached() { detached_.store(true, std::memory_order_release); }
+  bool is_detached() const { return detached_.load(std::memory_order_acquire); }
+  int slot() const { return slot_; }
+  bool is_free() const { return is_free_; }
+  bool is_failed() const { return failed_.load(std::memory_order_acquire); }
+  bool is_finished() const { return finished_.load(std::memory_order_acquire); }  // the end token is verified
+  bool is_released() const { return released_.load(std::memory_order_acquire); }
+  int64_t num_done() const { return num_done_.load(std::memory_order_acquire); }  // operations
+  std::optional<std::string> error() const;
+  ThreadPool::Lane& lane() { return lane_; }
+
+  // True when the row of `node` holds what may follow the current path. Only while no operation is under way.
+  bool is_filled(int node) const { return filled_[node] != 0; }
+
+ private:
+  template <typename Function>
+  void guarded(int64_t iteration, Function function);
+  bool accept(int32_t token);
+  void fill(int node);
+  void rollback(int num_tokens);
+  void fail(const std::string& message);
+  void finish();
+  void require_way_out();
+  std::string after_tokens() const;  // "after 12 tokens"
+
+  const int slot_;
+  const bool is_free_;
+  const std::shared_ptr<const GuideBuffers> buffers_;
+  const std::shared_ptr<WalkCounters> counters_;
+
+  // Touched by operations only.
+  std::shared_ptr<Matcher> matcher_;
+  int depth_ = 0;          // drafts of this path that the matcher holds
+  bool stopped_ = false;   // the grammar does not follow the drafts beyond depth_
+  bool ended_ = false;     // the draft at depth_ was the end token
+  int64_t num_tokens_ = 0;  // verified tokens that the matcher holds
+  std::vector<uint8_t> filled_;
+  int64_t iteration_ = -1;
+  int num_accepts_ = 0, num_fills_ = 0, num_rollbacks_ = 0;  // in iteration_
+
+  std::atomic<int64_t> num_done_{0};
+  std::atomic<bool> failed_{false}, finished_{false}, detached_{false}, released_{false};
+  mutable std::mutex error_mutex_;
+  std::string error_;
+  ThreadPool::Lane lane_;
+};
+
+}  // namespace specguide
