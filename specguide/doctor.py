@@ -1,4 +1,4 @@
-"""Owns the diagnosis that `specguide doctor` prints: what was found on this machine, and the mend where it is missing."""
+"""Owns the diagnosis that `specguide doctor` prints: what was found here, and the mend for what is missing."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ def _backends() -> Iterator[Finding]:
 
     report = backend_report()
     for status in report:
-        what = f"{status.version or 'not installed'}, {'native' if status.native else f'not native: {status.reason}'}"
-        yield Finding(f"grammar backend {status.name}", status.native, what, needed=False,
-                      mend="" if status.native else f"pip install {status.name}, in the version range of pyproject.toml")
+        how = "native" if status.native else f"not native: {status.reason}"
+        mend = "" if status.native else f"install {status.name} in the version range of pyproject.toml"
+        yield Finding(f"grammar backend {status.name}", status.native, f"{status.version or 'not installed'}, {how}",
+                      needed=False, mend=mend)
     if not any(status.version for status in report):
         yield Finding("grammar backends", False, "none installed", mend="pip install llguidance xgrammar")
 
@@ -75,4 +76,4 @@ def _shipped_model() -> Iterator[Finding]:
     from specguide.engine.runner import Runner
 
     runner = Runner.load(EngineConfig(spec=SpecConfig(), max_batch_size=1))
-    yield Finding("shipped model", True, f"{runner.vocab_size} tokens, context {runner.max_model_len}, with EAGLE3 head")
+    yield Finding("shipped model", True, f"vocabulary of {runner.vocab_size}, context of {runner.max_model_len} tokens")
