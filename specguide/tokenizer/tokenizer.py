@@ -29,7 +29,7 @@ class Tokenizer:
         """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat template."""
         self._backend, self._chat = backend, chat
         self.eos_token_ids = tuple(eos_token_ids)
-        self._vocabularies: dict[int, Vocabulary] = {}
+        self._vocabularies: dict[int | None, Vocabulary] = {}
         backend.no_truncation()
         backend.no_padding()
 
@@ -114,16 +114,18 @@ class Tokenizer:
         size: width of the model's logits; ids past the tokenizer's own are padding. None: the tokenizer's. Raises
         CheckpointError when the tokenizer has more ids than that, no end token, or bytes that cannot be known.
         """
-        size = size or max(self._backend.get_vocab(with_added_tokens=True).values()) + 1
         if size not in self._vocabularies:
-            if not self.eos_token_ids:
-                raise CheckpointError("the tokenizer has no end token; state 'eos_token_id' in generation_config.json")
-            outside = [token for token in self.eos_token_ids if not 0 <= token < size]
-            if outside:
-                raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
-            table = token_bytes(self._backend, size, frozenset(self.eos_token_ids))
-            self._vocabularies[size] = Vocabulary(table, self.eos_token_ids)
+            self._vocabularies[size] = self._vocabulary(
+                size or max(self._backend.get_vocab(with_added_tokens=True).values()) + 1)
         return self._vocabularies[size]
+
+    def _vocabulary(self, size: int) -> Vocabulary:
+        if not self.eos_token_ids:
+            raise CheckpointError("the tokenizer has no end token; state 'eos_token_id' in generation_config.json")
+        outside = [token for token in self.eos_token_ids if not 0 <= token < size]
+        if outside:
+            raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
+        return Vocabulary(token_bytes(self._backend, size, frozenset(self.eos_token_ids)), self.eos_token_ids)
 
 
 def _transformers_tokenizer(folder: Path) -> Any:

@@ -1,0 +1,339 @@
+"""The EAGLE-3 head against a slow one written from the paper, and everything its folder may get wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from paging import Sequences
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.models import Decoder, Eagle3Config, Eagle3Head
+
+Weights = dict[str, Tensor]
+VOCAB_SIZE, TARGET_HIDDEN, NUM_LAYERS, LENGTH = 90, 24, 6, 30
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLMEagle3"], "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 1,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 10, "vocab_size": VOCAB_SIZE,
+    "draft_vocab_size": 33, "rms_norm_eps": 1e-5, "rope_theta": 5000.0, "max_position_embeddings": 16,
+    "hidden_act": "silu", "tie_word_embeddings": False}
+LLAMA3_ROPE = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 16}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("target")
+    LlamaForCausalLM(LlamaConfig(
+        vocab_size=VOCAB_SIZE, hidden_size=TARGET_HIDDEN, intermediate_size=32, num_hidden_layers=NUM_LAYERS,
+        num_attention_heads=2, max_position_embeddings=64, initializer_range=0.3)).save_pretrained(folder)
+    return Decoder.load(folder)
+
+
+def random_head(config: dict[str, Any], num_taps: int = 3) -> Weights:
+    """Weights under their published names, with a pruned vocabulary."""
+    torch.manual_seed(1)
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    queries, keys = (config[name] * config["head_dim"] for name in ("num_attention_heads", "num_key_value_heads"))
+    drafts = config["draft_vocab_size"]
+    shapes = {
+        "fc": (hidden, num_taps * TARGET_HIDDEN), "lm_head": (drafts, hidden),
+        "midlayer.self_attn.q_proj": (queries, 2 * hidden), "midlayer.self_attn.k_proj": (keys, 2 * hidden),
+        "midlayer.self_attn.v_proj": (keys, 2 * hidden), "midlayer.self_attn.o_proj": (hidden, queries),
+        "midlayer.mlp.gate_proj": (inner, hidden), "midlayer.mlp.up_proj": (inner, hidden),
+        "midlayer.mlp.down_proj": (hidden, inner)}
+    weights = {f"{name}.weight": torch.randn(shape) * 0.3 for name, shape in shapes.items()}
+    for name in ("norm", "midlayer.input_layernorm", "midlayer.hidden_norm", "midlayer.post_attention_layernorm"):
+        weights[f"{name}.weight"] = torch.rand(hidden) + 0.5
+    target_ids = torch.randperm(VOCAB_SIZE)[:drafts].sort().values
+    weights["d2t"] = target_ids - torch.arange(drafts)
+    weights["t2d"] = torch.zeros(VOCAB_SIZE, dtype=torch.bool).index_fill_(0, target_ids, True)
+    return weights
+
+
+def save_head(folder: Path, config: dict[str, Any], weights: Weights) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / "model.safetensors")
+    return folder
+
+
+class SlowHead:
+    """The head over a whole sequence at once: no cache, no fused weights, every step from the start."""
+
+    def __init__(self, config: dict[str, Any], weights: Weights, embeddings: Tensor, inv_freq: Tensor) -> None:
+        self.config, self.weights, self.embeddings = config, weights, embeddings
+        self.inv_freq = inv_freq
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        mean_square = x.square().mean(-1, keepdim=True)
+        return x / (mean_square + self.config["rms_norm_eps"]).sqrt() * self.weights[f"{name}.weight"]
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return x @ self.weights[f"{name}.weight"].T
+
+    def heads(self, name: str, x: Tensor) -> Tensor:
+        return self.linear(f"midlayer.self_attn.{name}_proj", x).view(len(x), -1, self.config["head_dim"])
+
+    def rotate(self, x: Tensor) -> Tensor:
+        """Each pair (i, i + d/2) turns by its angle, written as a product of complex numbers."""
+        angles = torch.arange(len(x))[:, None, None] * self.inv_freq
+        half = x.shape[-1] // 2
+        turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angles), angles)
+        return torch.cat((turned.real, turned.imag), dim=-1)
+
+    def attend(self, x: Tensor) -> Tensor:
+        query, key, value = self.rotate(self.heads("q", x)), self.rotate(self.heads("k", x)), self.heads("v", x)
+        group = query.shape[1] // key.shape[1]
+        out = []
+        for head in range(query.shape[1]):
+            scores = query[:, head] @ key[:, head // group].T / self.config["head_dim"] ** 0.5
+            future = torch.ones_like(scores).triu(1).bool()
+            out.append(scores.masked_fill(future, float("-inf")).softmax(-1) @ value[:, head // group])
+        return self.linear("midlayer.self_attn.o_proj", torch.cat(out, dim=-1))
+
+    def forward(self, input_ids: Tensor, features: Tensor) -> Tensor:
+        normed = self.norm("midlayer.hidden_norm", features)
+        residual = normed if self.config.get("norm_before_residual") else features
+        x = torch.cat((self.norm("midlayer.input_layernorm", self.embeddings[input_ids]), normed), dim=-1)
+        hidden = residual + self.attend(x)
+        x = self.norm("midlayer.post_attention_layernorm", hidden)
+        gate, up = self.linear("midlayer.mlp.gate_proj", x), self.linear("midlayer.mlp.up_proj", x)
+        return hidden + self.linear("midlayer.mlp.down_proj", gate * gate.sigmoid() * up)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.linear("lm_head", self.norm("norm", hidden))
+
+
+def slow_head(config: dict[str, Any], weights: Weights, target: Decoder) -> SlowHead:
+    theta, dim = config["rope_theta"], config["head_dim"]
+    inv_freq = torch.tensor([theta ** (-2 * i / dim) for i in range(dim // 2)])
+    if config.get("rope_scaling"):
+        def stretch(frequency: float) -> float:
+            rope = config["rope_scaling"]
+            waves = rope["original_max_position_embeddings"] * frequency / (2 * torch.pi)
+            keep = (waves - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
+            keep = min(1.0, max(0.0, keep))
+            return keep * frequency + (1 - keep) * frequency / rope["factor"]
+        inv_freq = torch.tensor([stretch(frequency) for frequency in inv_freq.tolist()])
+    return SlowHead(config, weights, weights.get("embed_tokens.weight", target.embed_weight), inv_freq)
+
+
+@torch.inference_mode()
+def check_drafting(head: Eagle3Head, slow: SlowHead, target: Decoder, num_steps: int = 4) -> None:
+    """Refresh from the target in two chunks, then feed the head its own features and greedy tokens."""
+    ids = torch.randint(0, VOCAB_SIZE, (LENGTH + 1,), generator=torch.Generator().manual_seed(2))
+    sequences = Sequences(1, LENGTH + num_steps)
+    target_cache, head_cache = sequences.cache(target.config), sequences.cache(head.config)
+    fused, hiddens = [], []
+    for start, count in ((0, 19), (19, LENGTH - 19)):
+        context = sequences.extend([count])
+        _, taps = target.forward(ids[start:start + count], context, target_cache, head.tapped_layers)
+        assert taps is not None
+        fused.append(head.fuse(taps))
+        hiddens.append(head.forward(ids[start + 1:start + count + 1], fused[-1], context, head_cache))
+        torch.testing.assert_close(fused[-1], slow.linear("fc", taps), atol=1e-4, rtol=1e-4)
+    features, next_ids = torch.cat(fused), ids[1:]
+    for step in range(num_steps + 1):
+        expected = slow.forward(next_ids, features)
+        hidden = torch.cat(hiddens) if step == 0 else hiddens[-1]
+        torch.testing.assert_close(hidden, expected[-len(hidden):], atol=1e-4, rtol=1e-4)
+        logits = head.draft_logits(hidden[-1:])
+        torch.testing.assert_close(logits, slow.logits(expected[-1:]), atol=1e-4, rtol=1e-4)
+        if step == num_steps:
+            return
+        token = head.target_ids[logits.argmax(-1)]
+        features, next_ids = torch.cat((features, expected[-1:])), torch.cat((next_ids, token))
+        hiddens.append(head.forward(token, hidden[-1:], sequences.extend([1]), head_cache))
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "published": {}, "llama3-rope": {"rope_scaling": LLAMA3_ROPE},
+    "norm-before-residual": {"norm_before_residual": True},
+    "official-architecture": {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 40},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_drafting_equals_the_slow_head(name: str, target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, **VARIANTS[name]}
+    weights = random_head(config)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    assert head.tapped_layers == (2, 3, 3)
+    assert (head.config.num_layers, head.config.num_kv_heads, head.config.head_dim) == (1, 2, 10)
+    check_drafting(head, slow_head(config, weights, target), target)
+
+
+def test_a_head_of_another_size_with_its_own_embeddings(target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "hidden_size": 28, "target_hidden_size": TARGET_HIDDEN}
+    weights = random_head(config)
+    weights["embed_tokens.weight"] = torch.randn(VOCAB_SIZE, 28)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    check_drafting(head, slow_head(config, weights, target), target)
+    del weights["embed_tokens.weight"]
+    with pytest.raises(CheckpointError, match=r"'embed_tokens\.weight' is missing.*size 24 .*needs 28"):
+        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+
+
+@pytest.mark.parametrize("rename", [
+    lambda name: name.replace("midlayer.", "layers.0."),
+    lambda name: name if name in ("d2t", "t2d", "lm_head.weight") else f"model.{name}",
+    lambda name: f"model.{name}".replace("midlayer.", "layers.0."),
+], ids=["layers.0", "model", "model.layers.0"])
+def test_names_in_use(rename: Callable[[str], str], target: Decoder, tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    save_head(tmp_path, CONFIG, {rename(name): tensor for name, tensor in weights.items()})
+    check_drafting(Eagle3Head.load(tmp_path, target), slow_head(CONFIG, weights, target), target, num_steps=1)
+
+
+def test_pickled_head(target: Decoder, tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    save_head(tmp_path, CONFIG, weights)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(weights, tmp_path / "pytorch_model.bin")
+    check_drafting(Eagle3Head.load(tmp_path, target), slow_head(CONFIG, weights, target), target, num_steps=1)
+
+
+def test_whole_vocabulary_needs_neither_map_nor_matrix(target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "draft_vocab_size": None}
+    weights = random_head({**CONFIG, "draft_vocab_size": VOCAB_SIZE})
+    for name in ("d2t", "t2d", "lm_head.weight"):
+        del weights[name]
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    assert torch.equal(head.target_ids, torch.arange(VOCAB_SIZE))
+    weights["lm_head.weight"] = target.lm_head
+    check_drafting(head, slow_head(CONFIG, weights, target), target, num_steps=2)
+
+
+def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    head = Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target)
+    assert head.target_ids.dtype == torch.int64
+    assert torch.equal(head.target_ids, weights["t2d"].nonzero().flatten())
+
+
+@pytest.mark.parametrize(("settings", "layers"), [
+    ({"eagle_aux_hidden_state_layer_ids": [1, 4, 6]}, (1, 4, 6)),
+    ({"eagle_config": {"use_aux_hidden_state": True, "eagle_aux_hidden_state_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
+    ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": []}}, (2, 3, 3)),
+    ({"eagle_aux_hidden_state_layer_ids": [1, 4, 6],
+      "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
+])
+def test_tapped_layers(settings: dict[str, Any], layers: tuple[int, ...]) -> None:
+    assert Eagle3Config.from_hf({**CONFIG, **settings}).tapped_layers(NUM_LAYERS) == layers
+
+
+def test_stated_layers_reach_the_target(target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "eagle_aux_hidden_state_layer_ids": [0, 2, 5, 6]}
+    weights = random_head(config, num_taps=4)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    check_drafting(head, slow_head(config, weights, target), target, num_steps=1)
+
+
+def test_speculators_layout(target: Decoder, tmp_path: Path) -> None:
+    top = ("architectures", "draft_vocab_size")
+    config: dict[str, Any] = {name: CONFIG[name] for name in top}
+    config |= {"transformer_layer_config": {name: value for name, value in CONFIG.items() if name not in top},
+               "speculators_model_type": "eagle3", "norm_before_residual": True, "target_hidden_size": None,
+               "eagle_aux_hidden_state_layer_ids": None}
+    weights = random_head(CONFIG)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    check_drafting(head, slow_head({**CONFIG, "norm_before_residual": True}, weights, target), target, num_steps=1)
+    del config["norm_before_residual"]
+    with pytest.raises(CheckpointError, match="'norm_before_residual' is missing"):
+        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+
+
+CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"vocab_size": 91}, "for a vocabulary of 91, the target has 90"),
+    ({"target_hidden_size": 32}, "for a target of hidden size 32, the target has 24"),
+    ({"draft_vocab_size": 91}, "'draft_vocab_size' 91 is more than 'vocab_size' 90"),
+    ({"draft_vocab_size": 32}, r"d2t \(expected \[32\], found \[33\]\)"),
+    ({"hidden_act": "gelu"}, r"config\.json: 'hidden_act' 'gelu' is not supported"),
+    ({"fc_norm": True}, "'fc_norm' True is not supported in an EAGLE-3 head"),
+    ({"eagle_config": {"use_aux_hidden_state": False}}, "'use_aux_hidden_state' False is not supported"),
+    ({"eagle_aux_hidden_state_layer_ids": [1, 3, 7]}, "inputs of layers 1, 3, 7 of the target, which has 6 layers"),
+    ({"eagle_aux_hidden_state_layer_ids": [1, 3]}, r"fc\.weight \(expected \[24, 48\], found \[24, 72\]\)"),
+    ({"eagle_aux_hidden_state_layer_ids": [1, "3"]}, "must be a list of integers"),
+    ({"eagle_aux_hidden_state_layer_ids": [1, 3, 5],
+      "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 5]}}, "stated twice, and differently"),
+    ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic' is supported up to the head's 16 positions"),
+    ({"attention_bias": True}, r"missing weights: midlayer\.self_attn\.k_proj\.bias"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), CONFIG_FAULTS)
+def test_configurations_that_do_not_fit(settings: dict[str, Any], message: str, target: Decoder,
+                                        tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        Eagle3Head.load(save_head(tmp_path, {**CONFIG, **settings}, random_head(CONFIG)), target)
+
+
+def set_item(name: str, index: int, value: int) -> Callable[[Weights], object]:
+    return lambda weights: weights[name].__setitem__(index, value)
+
+
+WEIGHT_FAULTS: list[tuple[Callable[[Weights], object], str]] = [
+    (set_item("d2t", 7, 500), r"d2t\[7\] = 500 leads to target id 507, outside the vocabulary of 90"),
+    (set_item("d2t", 0, -1), r"d2t\[0\] = -1 leads to target id -1"),
+    (lambda weights: weights.update(d2t=weights["d2t"] + torch.arange(33)), "holds offsets|to 2 draft ids|t2d"),
+    (lambda weights: weights["d2t"].__setitem__(5, weights["d2t"][4] - 1), "to 2 draft ids"),
+    (lambda weights: weights["t2d"].logical_not_(), r"t2d\[0\] is (True|False), but d2t says that target id 0 is "),
+    (lambda weights: weights.update(t2d=weights["t2d"][:-1]), r"t2d \(expected \[90\], found \[89\]\)"),
+    (lambda weights: weights.update(d2t=weights["d2t"].float()), r"does not convert: d2t \(F32\)"),
+    (lambda weights: weights.pop("d2t"), "'d2t' is missing: the head's vocabulary of 33 is a part of the target's 90"),
+    (lambda weights: weights.pop("lm_head.weight"), r"missing weights: lm_head\.weight"),
+    (lambda weights: weights.pop("fc.weight"), r"missing weights: fc\.weight"),
+    (lambda weights: weights.update({"layers.1.mlp.up_proj.weight": torch.ones(2)}),
+     r"left over: layers\.1\.mlp\.up_proj\.weight"),
+    (lambda weights: weights.update({"layers.0.hidden_norm.weight": torch.ones(24)}),
+     r"there twice: (midlayer|layers\.0)\.hidden_norm\.weight"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WEIGHT_FAULTS, ids=[message for _, message in WEIGHT_FAULTS])
+def test_weights_that_do_not_fit(change: Callable[[Weights], object], message: str, target: Decoder,
+                                 tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    change(weights)
+    with pytest.raises(CheckpointError, match=message):
+        Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target)
+
+
+def test_map_without_its_inverse(target: Decoder, tmp_path: Path) -> None:
+    weights = random_head(CONFIG)
+    del weights["t2d"]
+    assert len(Eagle3Head.load(save_head(tmp_path, CONFIG, weights), target).target_ids) == 33
+
+
+def test_files_and_places(target: Decoder, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        Eagle3Head.load(tmp_path / "nowhere", target)
+    with pytest.raises(CheckpointError, match=r"config\.json: cannot be read"):
+        Eagle3Head.load(tmp_path, target)
+    save_head(tmp_path, CONFIG, random_head(CONFIG))
+    with pytest.raises(InvalidParams, match=r"runs where its target does, on cpu in torch\.float32"):
+        Eagle3Head.load(tmp_path, target, "cpu", torch.bfloat16)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: cannot be read"):
+        Eagle3Head.load(tmp_path, target)
+
+
+def test_bfloat16_head(tmp_path: Path, target: Decoder) -> None:
+    weights = random_head(CONFIG)
+    save_head(tmp_path, CONFIG, {name: tensor.bfloat16() if tensor.is_floating_point() else tensor
+                                 for name, tensor in weights.items()})
+    small = Decoder(target.config, dtype=torch.bfloat16)
+    head = Eagle3Head.load(tmp_path, small)
+    assert (head.dtype, head.lm_head.dtype, head.draft_logits(torch.ones(1, 24).bfloat16()).dtype) == (
+        torch.bfloat16, torch.bfloat16, torch.bfloat16)
+    assert torch.equal(head.fc.weight, load_file(tmp_path / "model.safetensors")["fc.weight"])
