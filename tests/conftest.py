@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import hypothesis
@@ -11,8 +10,8 @@ import torch
 
 from specguide import env
 
-# Two workers share a small machine; more threads each would only fight.
-torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1))
+# Test workers share a small machine; more threads each would only fight.
+torch.set_num_threads(1)
 
 # No deadlines, since a busy machine stalls now and then; derandomized, so that a change alone turns a test red.
 hypothesis.settings.register_profile(

@@ -231,7 +231,7 @@ def _bias(bitmask: Tensor, guided: Tensor, row_ids: Tensor, dtype: torch.dtype) 
     free_words = (guided[row_ids] == 0).to(torch.int32).neg_()[:, None]
     rows = bitmask[row_ids] | free_words
     bytes_ = rows.view(torch.uint8).flatten().to(torch.int32)
-    return _byte_bias(dtype, rows.device).index_select(0, bytes_).view(rows.shape[0], -1)
+    return _byte_bias(dtype, rows.device).index_select(0, bytes_).view(rows.shape[0], 32 * rows.shape[1])
 
 
 @lru_cache(maxsize=16)
