@@ -7,6 +7,7 @@
 #include "bind_python.h"
 #include "bindings.h"
 #include "host_stream.h"
+#include "reclaimer.h"
 
 namespace py = pybind11;
 
@@ -45,6 +46,14 @@ void bind_events(py::module_& m) {
           py::arg("timeout") = py::none(), unlocked());
   py::class_<HostEvent, Event, std::shared_ptr<HostEvent>>(m, "HostEvent")
       .def(py::init<std::string>(), py::arg("name") = "event");
+}
+
+void drain_releases() {
+  {
+    py::gil_scoped_release released;
+    Reclaimer::instance().drain();
+  }
+  drain_python_releases();
 }
 
 void synchronize(Stream& stream, std::optional<double> timeout) {
@@ -105,7 +114,7 @@ void bind_streams(py::module_& m) {
       .def_property_readonly("num_nodes", &HostGraph::num_nodes)
       .def_property_readonly("num_streams", &HostGraph::num_streams)
       .def("replay", &replay);
-  m.def("drain_releases", &drain_python_releases);
+  m.def("drain_releases", &drain_releases);
 }
 
 }  // namespace specguide

@@ -1,4 +1,4 @@
-"""Owns the door to the native core (csrc/): streams and host functions, the grammar executor, matchers, backend adapters.
+"""Owns the door to the native core (csrc/): streams, host functions, the grammar executor, matchers, backend adapters.
 
 The only importer of the extension; `_native.pyi` states shapes, dtypes and errors of every name. A caller's mistake
 raises ValueError, a failure of the core itself EngineError.
@@ -19,7 +19,7 @@ def _load_extension() -> None:
     specs = [spec for spec in candidates if spec is not None and spec.origin and Path(spec.origin).exists()]
     if not specs:
         raise ImportError(
-            f"the native extension of specguide is missing for Python {sys.version_info.major}.{sys.version_info.minor}: "
+            f"the native extension is missing for Python {sys.version_info.major}.{sys.version_info.minor}: "
             "run `make ext` in a checkout, or `pip install --force-reinstall --no-deps specguide`"
         )
 
@@ -37,6 +37,9 @@ _load_extension()
 
 from specguide.native._native import (  # noqa: E402
     CallerStream,
+    CapturableStream,
+    CudaEvent,
+    CudaStream,
     Event,
     ExecutorCounters,
     GrammarExecutor,
@@ -53,12 +56,16 @@ from specguide.native._native import (  # noqa: E402
     PythonMatcher,
     Stream,
     XGrammarLibrary,
+    cuda_unavailable_reason,
     drain_releases,
     python_host_function,
 )
 
 __all__ = [
     "CallerStream",
+    "CapturableStream",
+    "CudaEvent",
+    "CudaStream",
     "Event",
     "ExecutorCounters",
     "GrammarExecutor",
@@ -75,6 +82,7 @@ __all__ = [
     "PythonMatcher",
     "Stream",
     "XGrammarLibrary",
+    "cuda_unavailable_reason",
     "drain_releases",
     "python_host_function",
 ]

@@ -1,23 +1,23 @@
-"""Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots and nodes are 0-based."""
+"""Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots count from 0."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 class Matcher:
     """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
 
     def accept(self, token: int) -> bool: ...
-    def fill(self, row: Any) -> None: ...  # writable 1-D int32 buffer of ceil(vocab / 32) words, or its address as an int
+    def fill(self, row: Any) -> None: ...  # writable int32 buffer [ceil(vocab / 32)], or its address as an int
     def rollback(self, n: int) -> None: ...
     @property
     def is_terminated(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
 
 class PythonMatcher(Matcher):
-    """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher (takes the GIL in each call).
+    """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher.
 
-    `fill` is given a writable int32 numpy view of the row, valid during the call only; `is_terminated` may be a
-    property or a method. Exceptions become errors with their type and message.
+    Each call takes the GIL. `fill` is given a writable int32 numpy view of the row, valid during the call only;
+    `is_terminated` may be a property or a method. Exceptions become errors with their type and message.
     """
 
     def __init__(self, matcher: Any, vocab_size: int) -> None: ...
@@ -31,7 +31,7 @@ class HostFunction:
     def name(self) -> str: ...
 
 def python_host_function(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> HostFunction: ...
 
 class Event:
@@ -46,7 +46,7 @@ class HostEvent(Event):
     def __init__(self, name: str = "event") -> None: ...
 
 class CudaEvent(Event):
-    def __init__(self, name: str = "event") -> None: ...
+    """Made by `CudaStream.make_event`."""
 
 class Stream:
     """A FIFO of host functions, event records and event waits."""
@@ -60,26 +60,29 @@ class Stream:
     def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
     def check(self) -> None: ...  # EngineError if a function raised; does not wait
 
-class HostStream(Stream):
-    """Runs its operations in order on a worker thread of its own."""
+class CapturableStream(Stream):
+    """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's stream capture."""
 
-    def __init__(self, name: str = "host", timeout: float = 60.0) -> None: ...
     def begin_capture(self) -> None: ...
     def end_capture(self) -> HostGraph: ...
     @property
     def is_capturing(self) -> bool: ...
 
-class CallerStream(Stream):
+class HostStream(CapturableStream):
+    """Runs its operations in order on a worker thread. A wait that takes longer than `timeout` fails it for good."""
+
+    def __init__(self, name: str = "host", timeout: float = 60.0) -> None: ...
+
+class CallerStream(CapturableStream):
     """Runs its operations at once on the calling thread; `wait` blocks with the GIL released."""
 
     def __init__(self, name: str = "caller", timeout: float = 60.0) -> None: ...
-    def begin_capture(self) -> None: ...
-    def end_capture(self) -> HostGraph: ...
-    @property
-    def is_capturing(self) -> bool: ...
 
 class CudaStream(Stream):
-    """A CUDA stream by its handle (`torch.cuda.Stream.cuda_stream`); launches may be captured. Does not own the handle."""
+    """A CUDA stream that someone else owns, by its handle (`torch.cuda.Stream.cuda_stream`).
+
+    A function launched while the stream captures belongs to the graph and runs at each replay.
+    """
 
     def __init__(self, handle: int, name: str = "cuda", timeout: float = 60.0) -> None: ...
     @property
@@ -94,7 +97,7 @@ class HostGraph:
     def num_nodes(self) -> int: ...
     @property
     def num_streams(self) -> int: ...
-    def replay(self, *streams: Stream) -> None: ...  # one, or as many as captured (the origin first)
+    def replay(self, *streams: CapturableStream) -> None: ...  # one, or as many as captured (the origin first)
 
 class ExecutorCounters:
     """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided request."""

@@ -1,0 +1,152 @@
+#include "cuda_stream.h"
+
+#include <thread>
+
+#include "reclaimer.h"
+#include "spin.h"
+
+namespace specguide {
+
+namespace {
+
+constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kUserObjectNoDestructorSync = 1;
+constexpr unsigned kGraphUserObjectMove = 1;
+
+// What CUDA carries for a launched function.
+struct Launch {
+  HostFunctionRef function;
+  std::shared_ptr<ErrorLatch> latch;
+};
+
+void run(void* data) {
+  auto* launch = static_cast<Launch*>(data);
+  launch->latch->run(*launch->function);
+}
+
+void let_go(void* data) { Reclaimer::instance().give(std::shared_ptr<Launch>(static_cast<Launch*>(data))); }
+
+void run_once(void* data) {
+  run(data);
+  let_go(data);
+}
+
+// Makes a context current for a scope; a thread that never called CUDA has none.
+class ScopedContext {
+ public:
+  ScopedContext(const CudaDriver& driver, CudaHandle context) : driver_(driver) {
+    driver_.check(driver_.ctx_get_current(&previous_), "asking for the current CUDA context");
+    changed_ = previous_ != context;
+    if (changed_) driver_.check(driver_.ctx_set_current(context), "setting the CUDA context");
+  }
+  ~ScopedContext() {
+    if (changed_) driver_.ctx_set_current(previous_);
+  }
+  ScopedContext(const ScopedContext&) = delete;
+  ScopedContext& operator=(const ScopedContext&) = delete;
+
+ private:
+  const CudaDriver& driver_;
+  CudaHandle previous_ = nullptr;
+  bool changed_ = false;
+};
+
+// Polls, because CUDA's own waits have no bound. False when the time is up.
+template <typename Query>
+bool wait_for(const CudaDriver& driver, Query query, Timeout timeout, const std::string& what) {
+  CudaResult result = kCudaNotReady;
+  const auto is_over = [&] { return (result = query()) != kCudaNotReady; };
+  const auto end = Clock::now() + timeout;
+  bool over = spin_until(is_over, spin_time());
+  while (!over && Clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    over = is_over();
+  }
+  if (over) driver.check(result, what);
+  return over;
+}
+
+CudaEvent& as_cuda_event(Event& event, const Stream& stream) {
+  if (auto* cuda_event = dynamic_cast<CudaEvent*>(&event)) return *cuda_event;
+  throw std::invalid_argument("event '" + event.name() + "' is no CUDA event: make it with make_event() of '" +
+                              stream.name() + "'");
+}
+
+}  // namespace
+
+CudaEvent::CudaEvent(std::string name, CudaHandle context)
+    : Event(std::move(name)), driver_(CudaDriver::get()), context_(context) {
+  const ScopedContext scope(driver_, context_);
+  driver_.check(driver_.event_create(&handle_, kEventDisableTiming), "making CUDA event '" + this->name() + "'");
+}
+
+CudaEvent::~CudaEvent() {
+  if (handle_) driver_.event_destroy(handle_);
+}
+
+bool CudaEvent::query() {
+  const CudaResult result = driver_.event_query(handle_);
+  if (result == kCudaNotReady) return false;
+  driver_.check(result, "asking for CUDA event '" + name() + "'");
+  return true;
+}
+
+void CudaEvent::synchronize(Timeout timeout) {
+  const auto query = [this] { return driver_.event_query(handle_); };
+  if (wait_for(driver_, query, timeout, "waiting for CUDA event '" + name() + "'")) return;
+  throw EngineError("CUDA event '" + name() + "' did not come within " + format_seconds(timeout));
+}
+
+CudaStream::CudaStream(uintptr_t handle, std::string name, Timeout timeout)
+    : Stream(std::move(name), timeout), driver_(CudaDriver::get()), handle_(reinterpret_cast<CudaHandle>(handle)) {
+  driver_.check(driver_.stream_get_ctx(handle_, &context_),
+                "finding the context of CUDA stream '" + this->name() + "'");
+}
+
+bool CudaStream::is_capturing() const { return driver_.capturing_graph(handle_) != nullptr; }
+
+std::shared_ptr<Event> CudaStream::make_event(const std::string& name) {
+  return std::make_shared<CudaEvent>(name, context_);
+}
+
+void CudaStream::launch(HostFunctionRef function) {
+  const std::string what = "launching host function '" + function->name + "' on CUDA stream '" + name() + "'";
+  const ScopedContext scope(driver_, context_);
+  auto launch = std::make_unique<Launch>(Launch{std::move(function), latch_});
+  const CudaHandle graph = driver_.capturing_graph(handle_);
+  if (!graph) {
+    driver_.check(driver_.launch_host_func(handle_, run_once, launch.get()), what);
+    launch.release();  // let go by run_once
+    return;
+  }
+  CudaHandle object = nullptr;
+  driver_.check(driver_.user_object_create(&object, launch.get(), let_go, 1, kUserObjectNoDestructorSync), what);
+  Launch* const kept = launch.release();  // from here on by the user object
+  const CudaResult retained = driver_.graph_retain_user_object(graph, object, 1, kGraphUserObjectMove);
+  if (retained != kCudaSuccess) driver_.user_object_release(object, 1);
+  driver_.check(retained, what);
+  driver_.check(driver_.launch_host_func(handle_, run, kept), what);
+}
+
+void CudaStream::record(Event& event) {
+  const ScopedContext scope(driver_, context_);
+  driver_.check(driver_.event_record(as_cuda_event(event, *this).handle(), handle_),
+                "recording event '" + event.name() + "' on CUDA stream '" + name() + "'");
+}
+
+void CudaStream::wait(Event& event) {
+  const ScopedContext scope(driver_, context_);
+  driver_.check(driver_.stream_wait_event(handle_, as_cuda_event(event, *this).handle(), 0),
+                "making CUDA stream '" + name() + "' wait for event '" + event.name() + "'");
+}
+
+void CudaStream::synchronize(Timeout timeout) {
+  const ScopedContext scope(driver_, context_);
+  const auto query = [this] { return driver_.stream_query(handle_); };
+  if (!wait_for(driver_, query, timeout, "waiting for CUDA stream '" + name() + "'")) {
+    throw EngineError("CUDA stream '" + name() + "' did not finish within " + format_seconds(timeout));
+  }
+  latch_->raise_if_set();
+}
+
+}  // namespace specguide

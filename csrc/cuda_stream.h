@@ -1,0 +1,53 @@
+// Owns host functions on CUDA streams: launched eagerly, or captured into a graph that then keeps their payloads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cuda_driver.h"
+#include "stream.h"
+
+namespace specguide {
+
+// Made by CudaStream::make_event, in the context of that stream; without timing.
+class CudaEvent final : public Event {
+ public:
+  CudaEvent(std::string name, CudaHandle context);
+  ~CudaEvent() override;
+
+  CudaHandle handle() const { return handle_; }
+  bool query() override;
+  void synchronize(Timeout timeout) override;
+
+ private:
+  const CudaDriver& driver_;
+  CudaHandle context_;
+  CudaHandle handle_ = nullptr;
+};
+
+// A CUDA stream that someone else owns, by its handle. A function launched while the stream captures is kept by the
+// graph (and by what is instantiated from it) and runs at each replay; any other is let go after its one call. What a
+// function throws is latched here, also when the graph is replayed on another stream.
+class CudaStream final : public Stream {
+ public:
+  explicit CudaStream(uintptr_t handle, std::string name = "cuda", Timeout timeout = kDefaultTimeout);
+
+  uintptr_t handle() const { return reinterpret_cast<uintptr_t>(handle_); }
+  bool is_capturing() const;
+
+  std::shared_ptr<Event> make_event(const std::string& name) override;
+  void launch(HostFunctionRef function) override;
+  void record(Event& event) override;
+  void wait(Event& event) override;
+  void synchronize(Timeout timeout) override;
+  void check() override { latch_->raise_if_set(); }
+
+ private:
+  const CudaDriver& driver_;
+  CudaHandle handle_;
+  CudaHandle context_ = nullptr;
+  std::shared_ptr<ErrorLatch> latch_ = std::make_shared<ErrorLatch>();
+};
+
+}  // namespace specguide
