@@ -95,7 +95,7 @@ def _attend_batched(
     position = context.position_ids.view(num_seqs, query_len)
     visible = _visible_keys(chunk_index, position, context.tree_mask, window)
     # The query heads that share a key head become rows of one query, so that no key is copied for them.
-    rows = query.view(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
+    rows = query.reshape(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
     rows = rows.reshape(num_seqs, num_kv_heads, group * query_len, head_dim)
     mask = visible[:, None, None].expand(-1, -1, group, -1, -1).reshape(num_seqs, 1, group * query_len, -1)
     output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
