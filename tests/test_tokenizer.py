@@ -197,6 +197,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
+    fast = PreTrainedTokenizerFast(tokenizer_object=sentencepiece_bpe(), eos_token="<|end|>", bos_token="<|begin|>")
+    fast.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "tokenizer_class": "LlamaTokenizerFast"}))
+    subject, plain = Tokenizer.from_folder(tmp_path), Tokenizer.from_file(tmp_path / "tokenizer.json", [377])
+    assert subject.eos_token_ids == (subject.token_id("<|end|>"),)
+    for text in (CORPUS[0], CORPUS[1], CORPUS[3], CORPUS[4]):
+        token_ids = subject.encode(text, add_special_tokens=False)
+        assert token_ids == plain.encode(text, add_special_tokens=False)
+        assert spelled(subject, token_ids) == b" " + text.encode()
+
+
 def test_end_tokens_of_a_folder(folder: Path) -> None:
     assert Tokenizer.from_folder(folder).eos_token_ids == (0,)
     (folder / "config.json").write_text(json.dumps({"eos_token_id": 5}))
