@@ -16,7 +16,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         if weight.dim() == 1:
             return F.rms_norm(x, weight.shape, weight, eps)
         return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
-    # On a CPU, F.rms_norm costs twice these five operations when x is a few tokens.
+    # On a CPU, F.rms_norm takes half as long again as these operations when x is a few tokens.
     norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    scale = norm.square_().mul_(1.0 / x.shape[-1]).add_(eps).rsqrt_()
+    scale = norm.mul_(norm).mul_(1.0 / x.shape[-1]).add_(eps).rsqrt_()
     return (x * scale).mul_(weight)
