@@ -1,0 +1,1 @@
+"""Guided decoding: from a Guide to bitmask rows beside the forward passes."""
