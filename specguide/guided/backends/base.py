@@ -46,20 +46,12 @@ class CompiledGrammar(Protocol):
 class Backend(Protocol):
     """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
 
-    @property
-    def name(self) -> str:
-        """ "llguidance" or "xgrammar"."""
-        ...
-
-    @property
-    def native(self) -> bool:
-        """Whether its matchers are native."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """Why they are not, where they are not."""
-        ...
+    name: str
+    """ "llguidance" or "xgrammar"."""
+    native: bool
+    """Whether its matchers are native."""
+    reason: str | None
+    """Why they are not, where they are not."""
 
     def compile(self, guide: Guide, limits: GuideConfig) -> CompiledGrammar:
         """Compiles a guide; may take seconds.

@@ -1,0 +1,32 @@
+"""Owns how a guide is written as a grammar in llguidance's Lark syntax."""
+
+from __future__ import annotations
+
+import json
+
+from specguide.config import GuideConfig
+from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
+from specguide.guided.backends.structural_tag import structural_tag_rules
+from specguide.params import Guide
+
+# Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer prefers. It stands
+# last, so that line numbers in errors are those of the grammar given.
+_OPTIONS = '\n%llguidance {"no_forcing": true}\n'
+
+
+def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
+    """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark lacks a form."""
+    source = guide.source()
+    if guide.kind == "json_schema":
+        rules = "start: " + schema_term(json.loads(source), limits)
+    elif guide.kind == "json_object":
+        rules = "start: " + schema_term({"type": "object"}, limits)
+    elif guide.kind == "regex":
+        rules = "start: " + regex_term(source)
+    elif guide.kind == "choice":
+        rules = "start: " + choice_term(json.loads(source))
+    elif guide.kind == "structural_tag":
+        rules = structural_tag_rules(json.loads(source), limits)
+    else:
+        rules = grammar_rules(source)
+    return rules + _OPTIONS

@@ -1,0 +1,52 @@
+"""Owns how the parts of a guide are written as terms of a Lark rule, in llguidance's syntax.
+
+Whitespace between JSON tokens is bounded; regular expressions match the whole of what they stand for and read `\\d`,
+`\\w` and `\\s` as ASCII classes, like xgrammar; choices are literals.
+
+Source: llguidance docs/syntax.md and docs/json_schema.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import llguidance
+from llguidance.gbnf_to_lark import any_to_lark
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
+from specguide.guided.backends.grammar_form import grammar_form
+
+
+def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
+    """A JSON schema as a term of a Lark rule, with whitespace bounded by `limits.max_whitespace`."""
+    if schema is False:
+        raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
+    options: dict[str, Any] = {"whitespace_flexible": False}
+    if limits.max_whitespace > 0:
+        options = {"whitespace_pattern": rf"[ \t\n\r]{{0,{limits.max_whitespace}}}"}
+    bounded = {} if schema is True else dict(schema)
+    bounded["x-guidance"] = options
+    return "%json " + json.dumps(bounded)
+
+
+def regex_term(pattern: str) -> str:
+    """A regular expression as a term of a Lark rule; matches the whole of what it stands for."""
+    return "/" + llguidance.regex_to_lark(pattern, "dws") + "/"
+
+
+def choice_term(options: Sequence[str]) -> str:
+    """Any one of some strings as a term of a Lark rule."""
+    return " | ".join(json.dumps(option) for option in options)
+
+
+def grammar_rules(source: str) -> str:
+    """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it was read."""
+    if grammar_form(source) == "Lark":
+        return source
+    try:
+        return any_to_lark(source)
+    except Exception as error:  # the converter raises its own class and plain Exception
+        raise InvalidGuide(f"the grammar, read as EBNF, is malformed: {error}", param="grammar") from error

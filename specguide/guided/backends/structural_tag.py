@@ -1,0 +1,178 @@
+"""Owns structural tags (xgrammar's format) for llguidance: a tag becomes a grammar in Lark syntax.
+
+Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by name: formats over
+single tokens, XML argument styles, dispatch, exclusions before an end string, and free text with more after it.
+
+Source: xgrammar docs, "Structural Tag"; llguidance docs/syntax.md, "Tool calling".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
+
+_ANY_TEXT = "(?s:.*)"
+
+Node = dict[str, Any]
+
+
+def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
+    """Lark rules for a structural tag.
+
+    Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark cannot express it.
+    """
+    if not isinstance(tag.get("format"), dict):
+        raise InvalidGuide("structural_tag needs a field `format` that is an object", param="structural_tag")
+    writer = _Writer(limits)
+    start = writer.term(tag["format"], last=True)
+    return "\n".join([f"start: {start}", *writer.rules])
+
+
+class _Writer:
+    """Writes formats as Lark terms, and the rules that they need into `rules`. `last`: nothing follows the term."""
+
+    def __init__(self, limits: GuideConfig) -> None:
+        self.rules: list[str] = []
+        self._limits = limits
+        self._writers: dict[str, Callable[[Node, bool], str]] = {
+            "const_string": self._const_string, "json_schema": self._json_schema, "regex": self._regex,
+            "grammar": self._grammar, "any_text": self._any_text, "sequence": self._sequence, "or": self._or,
+            "optional": self._optional, "plus": self._plus, "star": self._star, "repeat": self._repeat,
+            "tag": self._tag, "triggered_tags": self._triggered_tags, "tags_with_separator": self._tags_with_separator,
+        }
+
+    def term(self, node: Node, *, last: bool) -> str:
+        kind = node.get("type") if isinstance(node, dict) else None
+        if kind not in self._writers:
+            raise _unsupported(f"the format {kind!r}")
+        return self._writers[kind](node, last)
+
+    def _rule(self, body: str, *, lazy: bool = False) -> str:
+        name = f"part_{len(self.rules)}"
+        self.rules.append(f"{name}{'[lazy]' if lazy else ''}: {body}")
+        return name
+
+    def _text_without(self, excludes: list[str]) -> str:
+        """Any text that holds none of some strings."""
+        text = regex_term(_ANY_TEXT)
+        if not excludes:
+            return text
+        name = f"TEXT_{len(self.rules)}"
+        self.rules.append(f"{name}: {text} & ~{regex_term(_ANY_TEXT + _one_of(excludes) + _ANY_TEXT)}")
+        return name
+
+    def _lazy_text(self, ends: list[str]) -> str:
+        """Any text up to and with the first of some strings."""
+        return self._rule(regex_term(_ANY_TEXT + _one_of(ends)), lazy=True)
+
+    def _const_string(self, node: Node, last: bool) -> str:
+        return json.dumps(_field(node, "value", str))
+
+    def _json_schema(self, node: Node, last: bool) -> str:
+        _refuse(node, style="json", any_order=False, excludes=[])
+        most = node.get("max_whitespace_cnt")
+        limits = self._limits if most is None else GuideConfig(max_whitespace=most)
+        return schema_term(_field(node, "json_schema", (dict, bool)), limits)
+
+    def _regex(self, node: Node, last: bool) -> str:
+        return regex_term(_field(node, "pattern", str))
+
+    def _grammar(self, node: Node, last: bool) -> str:
+        return "%lark {\n" + grammar_rules(_field(node, "grammar", str)) + "\n}"
+
+    def _any_text(self, node: Node, last: bool) -> str:
+        _refuse(node, max_tokens=None, max_chars=None)
+        if not last:
+            raise _unsupported("free text that ends nowhere certain")
+        return self._text_without(node.get("excludes") or [])
+
+    def _sequence(self, node: Node, last: bool) -> str:
+        elements = _field(node, "elements", list)
+        terms = [self.term(element, last=last and i == len(elements) - 1) for i, element in enumerate(elements)]
+        return self._rule(" ".join(terms))
+
+    def _or(self, node: Node, last: bool) -> str:
+        return self._rule(" | ".join(self.term(element, last=last) for element in _field(node, "elements", list)))
+
+    def _optional(self, node: Node, last: bool) -> str:
+        return self._rule(self.term(_field(node, "content", dict), last=last)) + "?"
+
+    def _plus(self, node: Node, last: bool) -> str:
+        return self._rule(self.term(_field(node, "content", dict), last=False)) + "+"
+
+    def _star(self, node: Node, last: bool) -> str:
+        return self._rule(self.term(_field(node, "content", dict), last=False)) + "*"
+
+    def _repeat(self, node: Node, last: bool) -> str:
+        least, most = _field(node, "min", int), _field(node, "max", int)
+        content = self._rule(self.term(_field(node, "content", dict), last=False))
+        return f"{content}{{{least},{'' if most < 0 else most}}}"
+
+    def _tag(self, node: Node, last: bool) -> str:
+        return json.dumps(_field(node, "begin", str)) + " " + self._content_and_end(node, last)
+
+    def _content_and_end(self, node: Node, last: bool) -> str:
+        content, end = _field(node, "content", dict), _field(node, "end", (str, list))
+        ends = [end] if isinstance(end, str) else end
+        if not any(ends):
+            return self.term(content, last=last)
+        if content.get("type") == "any_text" and all(ends):
+            _refuse(content, max_tokens=None, max_chars=None, excludes=[])
+            return self._lazy_text(ends)
+        if content.get("type") == "regex":  # one term, since a term of its own would swallow what looks like the end
+            return regex_term(f"(?:{_field(content, 'pattern', str)}){_one_of(ends)}")
+        return f"{self.term(content, last=False)} {self._rule(choice_term(ends))}"
+
+    def _triggered_tags(self, node: Node, last: bool) -> str:
+        _refuse(node, excludes=[])
+        if not last:
+            raise _unsupported("triggered tags before other formats")
+        triggers, tags = _field(node, "triggers", list), _field(node, "tags", list)
+        direct = self._rule(" | ".join(self._tag(tag, False) for tag in tags))
+        options = []
+        for trigger in triggers:
+            rest = [f"{json.dumps(tag['begin'][len(trigger):])} {self._content_and_end(tag, False)}"
+                    for tag in tags if tag["begin"].startswith(trigger)]
+            if rest:
+                options.append(f"{self._lazy_text([trigger])} {self._rule(' | '.join(rest))}")
+        triggered, text = self._rule(" | ".join(options)), self._text_without(triggers)
+        if node.get("at_least_one"):
+            return direct if node.get("stop_after_first") else f"{direct} {triggered}* {text}"
+        return self._rule(f"{text} | {triggered}") if node.get("stop_after_first") else f"{triggered}* {text}"
+
+    def _tags_with_separator(self, node: Node, last: bool) -> str:
+        tag = self._rule(" | ".join(self._tag(tag, False) for tag in _field(node, "tags", list)))
+        separator = json.dumps(_field(node, "separator", str))
+        tags = tag if node.get("stop_after_first") else self._rule(f"{tag} ({separator} {tag})*")
+        return tags if node.get("at_least_one") else f"{tags}?"
+
+
+def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
+    value = node.get(name)
+    if name in ("begin", "end") and isinstance(value, dict):
+        raise _unsupported("a format over single tokens")
+    if not isinstance(value, types):
+        raise InvalidGuide(f"structural_tag is malformed: a {node.get('type')} needs a field `{name}`",
+                           param="structural_tag")
+    return value
+
+
+def _refuse(node: Node, **defaults: Any) -> None:
+    """Refuses fields that say something else than what is expressed here."""
+    for name, default in defaults.items():
+        if node.get(name, default) != default:
+            raise _unsupported(f"`{name}` in a {node['type']}")
+
+
+def _unsupported(what: str) -> UnsupportedGuide:
+    return UnsupportedGuide(f"llguidance cannot compile a structural tag with {what}")
+
+
+def _one_of(texts: list[str]) -> str:
+    """A regular expression for any one of some strings."""
+    return "(?:" + "|".join("".join(f"\\x{{{ord(char):x}}}" for char in text) for text in texts) + ")"

@@ -1,0 +1,190 @@
+"""Owns the xgrammar backend: guides compiled by xgrammar, matchers driven natively or through its Python interface.
+
+JSON schemas are compiled with `strict_mode=False`, so properties and items that a schema does not name are allowed
+where JSON Schema allows them; named properties come in the schema's order, others after them. Compiling holds no GIL.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import threading
+from dataclasses import dataclass
+
+import xgrammar as xgr
+
+from specguide import native
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.python_matcher import LibraryMatcher
+from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.backends.structural_schemas import for_xgrammar
+from specguide.guided.matcher import Matcher, Row
+from specguide.params import Guide
+from specguide.tokenizer.vocabulary import Vocabulary
+
+NAME = "xgrammar"
+
+
+class XGrammarMatcher(LibraryMatcher):
+    """The Python adapter."""
+
+    def __init__(self, vocabulary: Vocabulary, compiled: xgr.CompiledGrammar) -> None:
+        super().__init__(vocabulary)
+        self._matcher = xgr.GrammarMatcher(compiled)
+
+    def _take(self, token: int) -> bool:
+        return self._matcher.accept_token(token)
+
+    def _write_row(self, row: Row) -> None:
+        self._matcher.fill_next_token_bitmask(row)
+        used = len(self._vocabulary) % 32
+        if used:  # xgrammar sets padding bits where everything is allowed
+            row[-1:].view("uint32")[0] &= (1 << used) - 1
+
+    def _undo(self, n: int) -> None:
+        self._matcher.rollback(n)
+
+    def _may_end(self) -> bool:
+        return self._matcher.is_completed()
+
+
+@dataclass(frozen=True)
+class XGrammarCompiled:
+    """A grammar that xgrammar compiled; see `specguide.guided.backends.base.CompiledGrammar`."""
+
+    vocabulary: Vocabulary
+    compiled: xgr.CompiledGrammar
+    native_grammar: native.NativeGrammar | None
+    num_bytes: int
+    backend: str = NAME
+
+    def matcher(self) -> Matcher:
+        if self.native_grammar is not None:
+            return self.native_grammar.matcher()
+        return XGrammarMatcher(self.vocabulary, self.compiled)
+
+
+class XGrammarBackend:
+    """xgrammar bound to a vocabulary; see `specguide.guided.backends.base.Backend`."""
+
+    name = NAME
+
+    def __init__(self, vocabulary: Vocabulary, library: native.XGrammarLibrary | None, reason: str | None) -> None:
+        self.native = library is not None
+        self.reason = reason
+        self._vocabulary = vocabulary
+        self._library = library
+        self._lock = threading.Lock()
+        self._compilers: tuple[xgr.GrammarCompiler, xgr.GrammarCompiler] | None = None
+        self._native_vocabulary: native.NativeVocabulary | None = None
+
+    def compile(self, guide: Guide, limits: GuideConfig) -> XGrammarCompiled:
+        cached, fresh = self._bind(limits)
+        try:
+            try:
+                compiled = _compile(cached, guide, limits)
+            except RuntimeError as error:
+                # Parts shared by grammars are compiled once, and a few grammars trip over that; alone they compile.
+                if "Check failed" not in str(error):
+                    raise
+                compiled = _compile(fresh, guide, limits)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise _refusal(error, guide) from error
+        native_grammar = None
+        if self._library is not None and self._native_vocabulary is not None:
+            native_grammar = _native_grammar(self._library, self._native_vocabulary, compiled)
+        return XGrammarCompiled(self._vocabulary, compiled, native_grammar, compiled.memory_size_bytes)
+
+    def _bind(self, limits: GuideConfig) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
+        with self._lock:
+            if self._compilers is None:
+                if self._library is not None:
+                    self._native_vocabulary = native.NativeVocabulary(self._vocabulary.token_bytes,
+                                                                      self._vocabulary.eos_token_ids)
+                self._compilers = _compilers(self._vocabulary, limits)
+            return self._compilers
+
+bind = XGrammarBackend
+
+
+def _compilers(vocabulary: Vocabulary, limits: GuideConfig) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
+    """A compiler that shares parts among grammars, in a quarter of the cache's budget, and one that does not."""
+    token_bytes = list(vocabulary.token_bytes)
+    for token in vocabulary.eos_token_ids:
+        token_bytes[token] = b""
+    info = xgr.TokenizerInfo(token_bytes, xgr.VocabType.RAW, vocab_size=len(vocabulary),
+                             stop_token_ids=list(vocabulary.eos_token_ids))
+    num_threads = max(1, min(8, (os.cpu_count() or 1) // 2))
+    return (xgr.GrammarCompiler(info, max_threads=num_threads, cache_limit_bytes=limits.cache_bytes // 4),
+            xgr.GrammarCompiler(info, max_threads=num_threads, cache_enabled=False))
+
+
+def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -> xgr.CompiledGrammar:
+    source = guide.source()
+    if guide.kind == "json_schema":
+        return _compile_schema(compiler, source, limits)
+    if guide.kind == "json_object":
+        return _compile_schema(compiler, '{"type":"object"}', limits)
+    if guide.kind == "regex":
+        return compiler.compile_regex(source)
+    if guide.kind == "choice":
+        return compiler.compile_grammar("root ::= " + " | ".join(map(_literal, json.loads(source))))
+    if guide.kind == "structural_tag":
+        return compiler.compile_structural_tag(for_xgrammar(json.loads(source), limits))
+    if grammar_form(source) == "Lark":
+        return compiler.compile_lark(source)
+    return compiler.compile_grammar(source)
+
+
+def _compile_schema(compiler: xgr.GrammarCompiler, schema: str, limits: GuideConfig) -> xgr.CompiledGrammar:
+    if limits.max_whitespace == 0:
+        return compiler.compile_json_schema(schema, any_whitespace=False, separators=(",", ":"), strict_mode=False)
+    return compiler.compile_json_schema(schema, strict_mode=False, max_whitespace_cnt=limits.max_whitespace)
+
+
+def _literal(text: str) -> str:
+    """A string of xgrammar's EBNF."""
+    def escape(char: str) -> str:
+        if char in '"\\':
+            return "\\" + char
+        return f"\\x{ord(char):02x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
+
+    return '"' + "".join(map(escape, text)) + '"'
+
+
+_MALFORMED = re.compile("must be|must have|cannot accept|Cannot find|Unsupported type|Invalid|error at (line|position)")
+_NOT_SUPPORTED = re.compile(r"not supported|not recognized|[Uu]nsupported (?!type)")
+_PLACE = re.compile(r"\[\d\d:\d\d:\d\d\] \S+:\d+: (Check failed: \(.*?\) is false: )?")
+
+
+def _refusal(error: Exception, guide: Guide) -> InvalidGuide:
+    words = _PLACE.sub("", str(error)).strip() or type(error).__name__
+    form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
+    if _MALFORMED.search(words) and not _NOT_SUPPORTED.search(words):
+        return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
+    return UnsupportedGuide(f"xgrammar cannot compile {guide.kind}{form}: {words}")
+
+
+@functools.cache
+def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
+    """xgrammar's native interface, or None and why it does not resolve."""
+    try:
+        from tvm_ffi import libinfo
+
+        library = native.XGrammarLibrary(str(libinfo.find_libtvm_ffi()))
+        compiler = _compilers(SELF_TEST_VOCABULARY, GuideConfig())[1]
+        vocabulary = native.NativeVocabulary(SELF_TEST_VOCABULARY.token_bytes, SELF_TEST_VOCABULARY.eos_token_ids)
+        check_native_walk(_native_grammar(library, vocabulary, compiler.compile_regex("ab?")))
+    except Exception as error:  # whatever a changed library answers, the Python adapter takes over
+        return None, str(error) or type(error).__name__
+    return library, None
+
+
+def _native_grammar(library: native.XGrammarLibrary, vocabulary: native.NativeVocabulary,
+                    compiled: xgr.CompiledGrammar) -> native.NativeGrammar:
+    pattern = xgr.GrammarMatcher(compiled)  # must live until the native side holds its handle
+    return library.grammar(vocabulary, pattern._handle.__chandle__())
