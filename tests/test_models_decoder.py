@@ -185,7 +185,7 @@ def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
     logits, taps = prefill(decoder, tokens(12), (decoder.config.num_layers,))
     assert taps is not None
     variance = taps.pow(2).mean(-1, keepdim=True)
-    normed = taps * (variance + decoder.config.norm_eps).rsqrt() * decoder.norm
+    normed = taps * (variance + decoder.config.norm_eps).rsqrt() * decoder.norm.weight
     torch.testing.assert_close(decoder.logits(normed), logits, atol=1e-5, rtol=1e-5)
     assert prefill(decoder, tokens(12))[1] is None
 

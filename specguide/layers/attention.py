@@ -10,7 +10,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.kernels import paged_attention, store_kv
 from specguide.layers.linear import Linear
-from specguide.layers.norm import rms_norm
+from specguide.layers.norm import RmsNorm
 from specguide.layers.rope import apply_rope
 
 
@@ -20,7 +20,7 @@ class Attention:
 
     qkv:            input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:            num_heads · head_dim → hidden
-    qk_norm:        [num_heads + num_kv_heads, head_dim], the norm weight of each query and key head; None: no norm
+    qk_norm:        of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all before it
     """
 
@@ -29,8 +29,7 @@ class Attention:
     num_heads: int
     num_kv_heads: int
     head_dim: int
-    qk_norm: Tensor | None = None
-    norm_eps: float = 1e-6
+    qk_norm: RmsNorm | None = None
     sliding_window: int | None = None
 
     def add_to(self, residual: Tensor, x: Tensor, rotary: Tensor, context: ForwardContext, key_cache: Tensor,
@@ -43,7 +42,7 @@ class Attention:
         heads = self.qkv(x).view(x.shape[0], num_rotated + self.num_kv_heads, self.head_dim)
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
-            query_key = rms_norm(query_key, self.qk_norm, self.norm_eps)
+            query_key = self.qk_norm(query_key)
         query_key = apply_rope(query_key, rotary)
         store_kv(query_key[:, self.num_heads:], heads[:, num_rotated:], key_cache, value_cache, context.slot_mapping)
         attended = paged_attention(query_key[:, :self.num_heads], key_cache, value_cache, context,
@@ -55,10 +54,9 @@ def empty_attention(input_size: int, hidden_size: int, num_heads: int, num_kv_he
                     qkv_bias: bool, out_bias: bool, qk_norm: bool, norm_eps: float, sliding_window: int | None,
                     device: torch.device, dtype: torch.dtype) -> Attention:
     """Uninitialised memory, to be filled from a checkpoint."""
-    num_heads_in_all = num_heads + 2 * num_kv_heads
+    num_normed, num_heads_in_all = num_heads + num_kv_heads, num_heads + 2 * num_kv_heads
+    norm = RmsNorm.empty(num_normed, head_dim, eps=norm_eps, device=device, dtype=dtype) if qk_norm else None
     return Attention(
         qkv=Linear.empty(num_heads_in_all * head_dim, input_size, bias=qkv_bias, device=device, dtype=dtype),
         out=Linear.empty(hidden_size, num_heads * head_dim, bias=out_bias, device=device, dtype=dtype),
-        num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim,
-        qk_norm=torch.empty(num_heads + num_kv_heads, head_dim, device=device, dtype=dtype) if qk_norm else None,
-        norm_eps=norm_eps, sliding_window=sliding_window)
+        num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim, qk_norm=norm, sliding_window=sliding_window)

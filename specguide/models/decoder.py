@@ -15,7 +15,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.attention import Attention, empty_attention
 from specguide.layers.linear import empty_weight
 from specguide.layers.mlp import GatedMlp
-from specguide.layers.norm import rms_norm
+from specguide.layers.norm import RmsNorm
 from specguide.layers.rope import rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.weights import (
@@ -32,9 +32,9 @@ from specguide.models.weights import (
 class DecoderLayer:
     """hidden + attention(norm(hidden)), then + MLP(norm(·))."""
 
-    input_norm: Tensor
+    input_norm: RmsNorm
     attention: Attention
-    post_attention_norm: Tensor
+    post_attention_norm: RmsNorm
     mlp: GatedMlp
 
 
@@ -66,7 +66,7 @@ class Decoder:
         self.embed_weight = self.lm_head if config.tie_word_embeddings else self._empty(config.vocab_size,
                                                                                         config.hidden_size)
         self.layers = tuple(self._empty_layer(layer) for layer in range(config.num_layers))
-        self.norm = self._empty(config.hidden_size)
+        self.norm = self._empty_norm()
         self.rope_table = rope_table(config.rope, config.head_dim, max_positions, device=self.device, dtype=dtype)
 
     @classmethod
@@ -102,16 +102,14 @@ class Decoder:
         hidden = F.embedding(input_ids, self.embed_weight)
         rotary = self.rope_table.index_select(0, context.position_ids)
         inputs: dict[int, Tensor] = {}
-        eps = self.config.norm_eps
         for index, (layer, keys, values) in enumerate(zip(self.layers, cache.keys, cache.values, strict=True)):
             if index in tapped_layers:
                 inputs[index] = hidden
-            hidden = layer.attention.add_to(hidden, rms_norm(hidden, layer.input_norm, eps), rotary, context, keys,
-                                            values)
-            hidden = layer.mlp.add_to(hidden, rms_norm(hidden, layer.post_attention_norm, eps))
+            hidden = layer.attention.add_to(hidden, layer.input_norm(hidden), rotary, context, keys, values)
+            hidden = layer.mlp.add_to(hidden, layer.post_attention_norm(hidden))
         inputs[len(self.layers)] = hidden
         taps = torch.cat([inputs[layer] for layer in tapped_layers], dim=-1) if tapped_layers else None
-        return rms_norm(hidden, self.norm, eps), taps
+        return self.norm(hidden), taps
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → float32 [n, vocab_size]."""
@@ -120,19 +118,22 @@ class Decoder:
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""
         destinations = {"model.embed_tokens.weight": Destination.of(self.embed_weight),
-                        "model.norm.weight": Destination.of(self.norm)}
+                        "model.norm.weight": Destination.of(self.norm.weight)}
         if not self.config.tie_word_embeddings:
             destinations["lm_head.weight"] = Destination.of(self.lm_head)
         for index, layer in enumerate(self.layers):
             prefix = f"model.layers.{index}."
-            destinations[f"{prefix}input_layernorm.weight"] = Destination.of(layer.input_norm)
-            destinations[f"{prefix}post_attention_layernorm.weight"] = Destination.of(layer.post_attention_norm)
+            destinations[f"{prefix}input_layernorm.weight"] = Destination.of(layer.input_norm.weight)
+            destinations[f"{prefix}post_attention_layernorm.weight"] = Destination.of(layer.post_attention_norm.weight)
             destinations |= attention_destinations(f"{prefix}self_attn.", layer.attention)
             destinations |= mlp_destinations(f"{prefix}mlp.", layer.mlp)
         return destinations
 
     def _empty(self, *shape: int) -> Tensor:
         return torch.empty(shape, device=self.device, dtype=self.dtype)
+
+    def _empty_norm(self) -> RmsNorm:
+        return RmsNorm.empty(self.config.hidden_size, eps=self.config.norm_eps, device=self.device, dtype=self.dtype)
 
     def _empty_layer(self, layer: int) -> DecoderLayer:
         config = self.config
@@ -142,7 +143,7 @@ class Decoder:
             sliding_window=config.sliding_windows[layer], device=self.device, dtype=self.dtype)
         mlp = GatedMlp.empty(config.hidden_size, config.intermediate_size, bias=config.mlp_bias, device=self.device,
                              dtype=self.dtype)
-        return DecoderLayer(self._empty(config.hidden_size), attention, self._empty(config.hidden_size), mlp)
+        return DecoderLayer(self._empty_norm(), attention, self._empty_norm(), mlp)
 
     def _check_tied_head(self, files: tuple[Path, ...]) -> None:
         """A tied checkpoint may hold the matrix twice, but not two matrices."""

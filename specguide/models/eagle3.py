@@ -15,7 +15,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.attention import empty_attention
 from specguide.layers.linear import Linear, empty_weight
 from specguide.layers.mlp import GatedMlp
-from specguide.layers.norm import rms_norm
+from specguide.layers.norm import RmsNorm
 from specguide.layers.rope import rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
@@ -68,7 +68,7 @@ class Eagle3Head:
             dtype=dtype)
         self.mlp = GatedMlp.empty(hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype)
         self.input_norm, self.hidden_norm, self.post_attention_norm, self.norm = (
-            torch.empty(hidden_size, device=device, dtype=dtype) for _ in range(4))
+            RmsNorm.empty(hidden_size, eps=layer.norm_eps, device=device, dtype=dtype) for _ in range(4))
         self.embed_weight = target.embed_weight
         if present.embed_tokens:
             self.embed_weight = torch.empty(layer.vocab_size, hidden_size, device=device, dtype=dtype)
@@ -125,24 +125,23 @@ class Eagle3Head:
         context:   its position_ids are the features' positions
         Returns [T, hidden], the next positions' features; `draft_logits` turns them into proposals.
         """
-        eps = self.config.norm_eps
         rotary = self.rope_table.index_select(0, context.position_ids)
-        embeddings = rms_norm(F.embedding(input_ids, self.embed_weight), self.input_norm, eps)
-        normed = rms_norm(features, self.hidden_norm, eps)
+        embeddings = self.input_norm(F.embedding(input_ids, self.embed_weight))
+        normed = self.hidden_norm(features)
         residual = normed if self._norm_before_residual else features
         hidden = self.attention.add_to(residual, torch.cat((embeddings, normed), dim=-1), rotary, context,
                                        cache.keys[0], cache.values[0])
-        return self.mlp.add_to(hidden, rms_norm(hidden, self.post_attention_norm, eps))
+        return self.mlp.add_to(hidden, self.post_attention_norm(hidden))
 
     def draft_logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden] as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
-        return F.linear(rms_norm(hidden, self.norm, self.config.norm_eps), self.lm_head)
+        return F.linear(self.norm(hidden), self.lm_head)
 
     def _destinations(self, present: OptionalParts) -> dict[str, Destination]:
-        destinations = {"midlayer.input_layernorm.weight": Destination.of(self.input_norm),
-                        "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm),
-                        "midlayer.post_attention_layernorm.weight": Destination.of(self.post_attention_norm),
-                        "norm.weight": Destination.of(self.norm)}
+        destinations = {"midlayer.input_layernorm.weight": Destination.of(self.input_norm.weight),
+                        "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm.weight),
+                        "midlayer.post_attention_layernorm.weight": Destination.of(self.post_attention_norm.weight),
+                        "norm.weight": Destination.of(self.norm.weight)}
         if present.embed_tokens:
             destinations["embed_tokens.weight"] = Destination.of(self.embed_weight)
         if present.lm_head:

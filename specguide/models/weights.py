@@ -147,8 +147,8 @@ def attention_destinations(prefix: str, attention: Attention) -> dict[str, Desti
     destinations |= linear_destinations(prefix, attention.out, {"o_proj": attention.out.weight.shape[0]})
     if attention.qk_norm is not None:
         shape = (attention.head_dim,)
-        destinations[f"{prefix}q_norm.weight"] = Destination(attention.qk_norm[:num_heads], shape)
-        destinations[f"{prefix}k_norm.weight"] = Destination(attention.qk_norm[num_heads:], shape)
+        destinations[f"{prefix}q_norm.weight"] = Destination(attention.qk_norm.weight[:num_heads], shape)
+        destinations[f"{prefix}k_norm.weight"] = Destination(attention.qk_norm.weight[num_heads:], shape)
     return destinations
 
 
