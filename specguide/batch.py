@@ -42,7 +42,7 @@ class Batch:
         return tuple(request.slot for request in self.requests)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ForwardContext:
     """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B sequences.
 

@@ -41,7 +41,7 @@ class Runner:
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
         """
         device, dtype = _device(config), _dtype(config)
-        target = Decoder.load(target_folder(config), device, dtype)
+        target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
         drafter, num_draft_tokens = None, 0
         if config.spec is not None:
             drafter = Eagle3Head.load(config.spec.model or SHIPPED_MODEL / "eagle3", target, device, dtype)

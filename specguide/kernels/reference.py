@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -23,10 +25,11 @@ def store_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor,
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], contiguous; written in place
     slot_mapping:           int64 [T], page · page_size + offset, distinct; a token with -1 is not stored
     """
-    stored = slot_mapping >= 0
-    slots = slot_mapping[stored]
+    if bool((slot_mapping < 0).any()):
+        stored = slot_mapping >= 0
+        key, value, slot_mapping = key[stored], value[stored], slot_mapping[stored]
     for tensor, cache in ((key, key_cache), (value, value_cache)):
-        cache.view(-1, *cache.shape[2:]).index_copy_(0, slots, tensor[stored].to(cache.dtype))
+        cache.view(-1, *cache.shape[2:]).index_copy_(0, slot_mapping, tensor.to(cache.dtype))
 
 
 def paged_attention(
@@ -89,36 +92,57 @@ def _attend_batched(
     """paged_attention where every sequence has max_query_len tokens: one padded call for all."""
     num_seqs, query_len, num_kv_heads = context.seq_lens.shape[0], context.max_query_len, key_cache.shape[2]
     group, head_dim = query.shape[1] // num_kv_heads, query.shape[2]
-    keys, values = _gather_pages((key_cache, value_cache), context.block_table, context.seq_lens)
-    key_index = torch.arange(keys.shape[2], device=query.device)
-    chunk_index = key_index - (context.seq_lens[:, None] - query_len)
-    position = context.position_ids.view(num_seqs, query_len)
-    visible = _visible_keys(chunk_index, position, context.tree_mask, window)
+    plan = _plan(context, key_cache.shape[1], group, window)
     # The query heads that share a key head become rows of one query, so that no key is copied for them.
     rows = query.reshape(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
     rows = rows.reshape(num_seqs, num_kv_heads, group * query_len, head_dim)
-    mask = visible[:, None, None].expand(-1, -1, group, -1, -1).reshape(num_seqs, 1, group * query_len, -1)
-    output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
+    # What is masked must still be a number: a weight of zero does not silence the NaN that some request left behind.
+    keys, values = (
+        cache.index_select(0, plan.page_ids).flatten(0, 1).index_fill_(0, plan.past_end, 0)
+        .view(num_seqs, -1, num_kv_heads, head_dim).transpose(1, 2)
+        for cache in (key_cache, value_cache))
+    output = scaled_dot_product_attention(rows, keys, values, attn_mask=plan.mask, scale=scale)
     output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
     return output.reshape(query.shape)
 
 
-def _gather_pages(caches: tuple[Tensor, Tensor], block_table: Tensor, seq_lens: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values of each sequence, [B, num_kv_heads, P · page_size, head_dim], zero past its end.
+@dataclass(frozen=True)
+class _BatchedPlan:
+    """What the layers of one batched pass share. B sequences, Q tokens each, S keys with padding.
 
-    What is masked must still be a number: a weight of zero does not silence the NaN that some request left behind.
+    page_ids: int64 [B · P], the pages to gather
+    past_end: int64, which of the B · S gathered keys are padding
+    mask:     bool [B, 1, group · Q, S]
     """
-    num_seqs, page_size = block_table.shape[0], caches[0].shape[1]
+
+    page_ids: Tensor
+    past_end: Tensor
+    mask: Tensor
+
+
+_plans: WeakKeyDictionary[ForwardContext, dict[tuple[int, int, int | None], _BatchedPlan]] = WeakKeyDictionary()
+
+
+def _plan(context: ForwardContext, page_size: int, group: int, window: int | None) -> _BatchedPlan:
+    """The pass's plan, made by its first layer."""
+    plans, key = _plans.setdefault(context, {}), (page_size, group, window)
+    if key not in plans:
+        plans[key] = _make_plan(context, *key)
+    return plans[key]
+
+
+def _make_plan(context: ForwardContext, page_size: int, group: int, window: int | None) -> _BatchedPlan:
+    block_table, seq_lens = context.block_table, context.seq_lens
+    num_seqs, query_len = block_table.shape[0], context.max_query_len
     if block_table.device.type == "cpu":  # where reading a length costs nothing, gather only pages in use
         block_table = block_table[:, : max(1, -(-int(seq_lens.max()) // page_size))]
-    pages = block_table.clamp(min=0).flatten()
     key_index = torch.arange(block_table.shape[1] * page_size, device=seq_lens.device)
-    past_end = (key_index >= seq_lens[:, None]).flatten().nonzero()[:, 0]
-    keys, values = (
-        cache.index_select(0, pages).flatten(0, 1).index_fill_(0, past_end, 0)
-        .view(num_seqs, -1, *cache.shape[2:]).transpose(1, 2)
-        for cache in caches)
-    return keys, values
+    position = context.position_ids.view(num_seqs, query_len)
+    visible = _visible_keys(key_index - (seq_lens[:, None] - query_len), position, context.tree_mask, window)
+    return _BatchedPlan(
+        page_ids=block_table.clamp(min=0).flatten(),
+        past_end=(key_index >= seq_lens[:, None]).flatten().nonzero()[:, 0],
+        mask=visible[:, None, None].expand(-1, -1, group, -1, -1).reshape(num_seqs, 1, group * query_len, -1))
 
 
 def _visible_keys(chunk_index: Tensor, position: Tensor, tree_mask: Tensor | None, window: int | None) -> Tensor:
