@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats
@@ -58,7 +58,8 @@ class LLM:
         """
         if not conversations:
             raise InvalidParams("chat needs at least one message", param="messages")
-        many = conversations if not isinstance(conversations[0], Mapping) else [conversations]
+        many = cast("Sequence[Messages]",
+                    [conversations] if isinstance(conversations[0], Mapping) else conversations)
         per_prompt = _per_prompt(params, len(many))
         prompts: list[list[int] | UserError] = []
         for messages, param in zip(many, per_prompt, strict=True):

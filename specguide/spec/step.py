@@ -46,8 +46,8 @@ class OneModelStep:
         self._guide.wait_rows()
         target_tokens = self._sample(logits, query)
         num_accepted = self._accept(target_tokens, query)
-        if self._drafter is not None:
-            self._draft(query, target_tokens, taps, num_accepted)
+        if self._drafter is not None and taps is not None:
+            self._draft(self._drafter, query, target_tokens, taps, num_accepted)
         return StepOutput(tokens=target_tokens.cpu(), num_tokens=(num_accepted + 1).cpu())
 
     def _select(self, batch: Batch) -> None:
@@ -87,14 +87,15 @@ class OneModelStep:
         self._state.lengths[slots] = torch.where(live, query.start + num_accepted + 1, self._state.lengths[slots])
         return num_accepted
 
-    def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor) -> None:
+    def _draft(self, drafter: Eagle3Head, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor
+               ) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones."""
-        guide, slots, drafter = self._guide, self._slots, self._drafter
-        assert drafter is not None and self._draft_cache is not None
+        guide, slots, cache = self._guide, self._slots, self._draft_cache
+        assert cache is not None
         guide.launch(1)
         next_ids = query.input_ids.roll(-1)
         next_ids[query.node_index()] = target_tokens.clamp(min=0).long()
-        hidden = drafter.forward(next_ids, drafter.fuse(taps), query.context, self._draft_cache)
+        hidden = drafter.forward(next_ids, drafter.fuse(taps), query.context, cache)
         hidden = hidden[query.first_node + num_accepted.clamp(min=0)]
         live, position = num_accepted >= 0, self._state.lengths[slots]
         for node in range(1, self._num_nodes):
@@ -105,11 +106,15 @@ class OneModelStep:
             if node + 1 < self._num_nodes:
                 guide.launch(node + 1)
                 step = self._state.chain(drafts[:, None].clamp(min=0), position + node - 1, slots)
-                hidden = drafter.forward(step.input_ids, hidden, step.context, self._draft_cache)
+                hidden = drafter.forward(step.input_ids, hidden, step.context, cache)
 
 
 def _snapshot(batch: Batch) -> GuideSnapshot:
-    started = [request for request in batch.requests if batch.is_prefill and request.metrics.num_held == 0]
+    """A prefill starts its slots' walks, unless it is run again because their first rows were late."""
+    def starts(request: Request) -> bool:
+        return batch.is_prefill and request.metrics.num_held == 0
+
     return GuideSnapshot(
-        started=tuple((request.slot, request.grammar.matcher() if request.grammar else None) for request in started),
-        continued=tuple(request.slot for request in batch.requests if request not in started))
+        started=tuple((request.slot, request.grammar.matcher() if request.grammar else None)
+                      for request in batch.requests if starts(request)),
+        continued=tuple(request.slot for request in batch.requests if not starts(request)))
