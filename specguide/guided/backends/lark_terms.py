@@ -1,7 +1,7 @@
 """Owns how the parts of a guide are written as terms of a Lark rule, in llguidance's syntax.
 
-Whitespace between JSON tokens is bounded; regular expressions match the whole of what they stand for and read `\\d`,
-`\\w` and `\\s` as ASCII classes, like xgrammar; choices are literals.
+Whitespace between JSON tokens is bounded, and JSON strings spell characters raw where they need no escape. Regular
+expressions match the whole of what they stand for and read `\\d`, `\\w` and `\\s` as ASCII classes, like xgrammar.
 
 Source: llguidance docs/syntax.md and docs/json_schema.md.
 """

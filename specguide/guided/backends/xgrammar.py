@@ -151,7 +151,7 @@ def _literal(text: str) -> str:
     def escape(char: str) -> str:
         if char in '"\\':
             return "\\" + char
-        return f"\\x{ord(char):02x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
+        return f"\\u{ord(char):04x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
 
     return '"' + "".join(map(escape, text)) + '"'
 
