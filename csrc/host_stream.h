@@ -59,7 +59,8 @@ class HostStream final : public CapturableStream {
 // Runs its operations at once on the calling thread: a record is done at once, a wait blocks.
 class CallerStream final : public CapturableStream {
  public:
-  using CapturableStream::CapturableStream;
+  explicit CallerStream(std::string name, Timeout timeout = kDefaultTimeout)
+      : CapturableStream(std::move(name), timeout) {}
 
   void synchronize(Timeout timeout) override;
   void check() override { latch_.raise_if_set(); }

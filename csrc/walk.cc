@@ -68,10 +68,7 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token) {
     depth_ = 0;
     stopped_ = ended_ = false;
     if (token < 0) return fail("the grammar allows no token " + after_tokens());
-    if (!accept(token)) {
-      return fail("the grammar refused token " + std::to_string(token) + ", which its row had allowed, " +
-                  after_tokens());
-    }
+    if (!accept(token)) return fail_by_refusal(token);
     ++num_tokens_;
     if (matcher_->is_terminated()) return finish();
     fill(0);
@@ -83,6 +80,8 @@ void Walk::draft(int64_t iteration, int node, int32_t token) {
   guarded(iteration, [&] {
     if (stopped_ || ended_) return;
     if (token < 0 || !accept(token)) {
+      // The drafter may have guessed, its row being late; but the target relies on what a row allows.
+      if (token >= 0 && row_allows(node - 1, token)) return fail_by_refusal(token);
       stopped_ = true;
       return;
     }
@@ -132,9 +131,19 @@ void Walk::fail(const std::string& message) {
   failed_.store(true, std::memory_order_release);
 }
 
+void Walk::fail_by_refusal(int32_t token) {
+  fail("the grammar refused token " + std::to_string(token) + ", which its row had allowed, " + after_tokens());
+}
+
 void Walk::finish() {
   std::fill(filled_.begin(), filled_.end(), 0);
   finished_.store(true, std::memory_order_release);
+}
+
+bool Walk::row_allows(int node, int32_t token) const {
+  if (token >= buffers_->vocab_size) return false;
+  const auto word = static_cast<uint32_t>(buffers_->row(slot_, node)[token / 32]);
+  return (word >> (token % 32)) & 1u;
 }
 
 void Walk::require_way_out() {

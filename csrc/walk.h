@@ -87,7 +87,9 @@ class Walk {
   void fill(int node);
   void rollback(int num_tokens);
   void fail(const std::string& message);
+  void fail_by_refusal(int32_t token);
   void finish();
+  bool row_allows(int node, int32_t token) const;
   void require_way_out();
   std::string after_tokens() const;  // "after 12 tokens"
 

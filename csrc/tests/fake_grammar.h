@@ -1,0 +1,151 @@
+// Owns a made-up grammar whose every state is a hash of its path, so that any row can be recomputed, and matchers of it
+// that misbehave on demand.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "matcher.h"
+
+namespace fake {
+
+constexpr int kVocab = 70;  // the last word of a row is partial
+constexpr int kWords = 3;
+constexpr int32_t kEnd = 69;
+
+inline uint64_t mix(uint64_t state, uint64_t value) {
+  uint64_t x = state * 0x9e3779b97f4a7c15ull + value + 0x632be59bd9b4e019ull;
+  x ^= x >> 29;
+  x *= 0xbf58476d1ce4e5b9ull;
+  return x ^ (x >> 32);
+}
+
+using Row = std::vector<int32_t>;
+
+struct Grammar {
+  uint64_t seed = 1;
+  int dead_end_in = 0;  // one state in so many allows nothing; 0: none does
+
+  uint64_t start() const { return mix(seed, 7); }
+  uint64_t next(uint64_t state, int32_t token) const { return mix(state, static_cast<uint64_t>(token)); }
+  bool allows(uint64_t state, int32_t token) const {
+    if (dead_end_in > 0 && state % dead_end_in == 0) return false;
+    if (token == kEnd) return state % 9 == 0;
+    return token == static_cast<int32_t>(state % (kVocab - 1)) || mix(state, 1000 + token) % 4 == 0;
+  }
+  Row row(uint64_t state) const {
+    Row words(kWords);
+    for (int32_t token = 0; token < kVocab; ++token) {
+      if (allows(state, token)) words[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+    }
+    return words;
+  }
+};
+
+// What a greedy model chooses in a state under a row (null: free); -1 when the row allows nothing.
+inline int32_t choose(uint64_t state, const int32_t* row) {
+  int32_t best = -1;
+  uint64_t best_score = 0;
+  for (int32_t token = 0; token < kVocab; ++token) {
+    if (row && !((static_cast<uint32_t>(row[token / 32]) >> (token % 32)) & 1u)) continue;
+    const uint64_t score = mix(state, 5000 + token) | 1;
+    if (score > best_score) {
+      best = token;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+// The greedy tokens of `grammar`, without the end token, and the states they lead through.
+struct Path {
+  explicit Path(const Grammar& grammar, int length) {
+    states.push_back(grammar.start());
+    for (int i = 0; i < length; ++i) {
+      tokens.push_back(static_cast<int32_t>(states.back() % (kVocab - 1)));
+      states.push_back(grammar.next(states.back(), tokens.back()));
+    }
+  }
+  std::vector<int32_t> tokens;
+  std::vector<uint64_t> states;
+};
+
+struct Behaviour {
+  int sleep_in = 0;  // sleeps before one call in so many …
+  int sleep_us = 0;  // … for so long
+  int throw_at = 0;  // the call that throws, counted from 1
+  int refuse_at = 0;  // the accept that refuses whatever it is given, counted from 1
+};
+
+class FakeMatcher : public specguide::Matcher {
+ public:
+  explicit FakeMatcher(Grammar grammar, Behaviour behaviour = {})
+      : grammar_(grammar), behaviour_(behaviour), states_{grammar.start()} {
+    ++num_alive;
+  }
+  ~FakeMatcher() override { --num_alive; }
+
+  bool accept(int32_t token) override {
+    enter();
+    if (++num_accepts_ == behaviour_.refuse_at || terminated_ || !grammar_.allows(states_.back(), token)) return false;
+    states_.push_back(grammar_.next(states_.back(), token));
+    terminated_ = token == kEnd;
+    return true;
+  }
+
+  void fill(int32_t* row) override {
+    enter();
+    if (terminated_) throw std::logic_error("fill of a terminated matcher");
+    const Row words = grammar_.row(states_.back());
+    std::copy(words.begin(), words.end(), row);
+  }
+
+  void rollback(int n) override {
+    enter();
+    if (n < 1 || n >= static_cast<int>(states_.size())) throw std::logic_error("rollback of too many tokens");
+    states_.resize(states_.size() - n);
+    terminated_ = false;
+  }
+
+  bool is_terminated() const override { return terminated_; }
+  std::vector<int32_t> forced_tokens() override { return {}; }
+
+  static inline std::atomic<int> num_alive{0};
+
+ private:
+  void enter() {
+    ++num_calls_;
+    if (behaviour_.sleep_in > 0 && mix(grammar_.seed, num_calls_) % behaviour_.sleep_in == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(behaviour_.sleep_us));
+    }
+    if (num_calls_ == behaviour_.throw_at) throw std::runtime_error("out of luck");
+  }
+
+  const Grammar grammar_;
+  const Behaviour behaviour_;
+  std::vector<uint64_t> states_;
+  bool terminated_ = false;
+  int num_calls_ = 0;
+  int num_accepts_ = 0;
+};
+
+// Does what a test says.
+class CalledMatcher : public specguide::Matcher {
+ public:
+  std::function<bool(int32_t)> on_accept = [](int32_t) { return true; };
+  std::function<void(int32_t*)> on_fill = [](int32_t* row) { row[0] = 1; };
+  bool terminated = false;
+  bool accept(int32_t token) override { return on_accept(token); }
+  void fill(int32_t* row) override { on_fill(row); }
+  void rollback(int) override { terminated = false; }
+  bool is_terminated() const override { return terminated; }
+  std::vector<int32_t> forced_tokens() override { return {}; }
+};
+
+}  // namespace fake

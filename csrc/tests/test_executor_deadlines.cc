@@ -1,0 +1,179 @@
+// Deadlines of the executor: held slots, late draft rows, slots that change hands while an operation runs, neighbours.
+#include <condition_variable>
+#include <mutex>
+
+#include "check.h"
+#include "executor_rig.h"
+
+using namespace specguide;
+using namespace std::chrono_literals;
+using check::message_of;
+using fake::CalledMatcher;
+using fake::FakeMatcher;
+using fake::Grammar;
+using fake::Path;
+
+namespace {
+
+// Lets a test decide when an operation goes on.
+class Gate {
+ public:
+  void open() {
+    std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++num_waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+  void wait_for_arrival() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return num_waiting_ > 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_open_ = false;
+  int num_waiting_ = 0;
+};
+
+class GatedMatcher : public FakeMatcher {
+ public:
+  GatedMatcher(Grammar grammar, Gate& gate, int at) : FakeMatcher(grammar), gate_(gate), at_(at) {}
+  void fill(int32_t* row) override {
+    if (++num_fills_ == at_) gate_.pass();
+    FakeMatcher::fill(row);
+  }
+
+ private:
+  Gate& gate_;
+  const int at_;
+  int num_fills_ = 0;
+};
+
+void wait_until_idle(GrammarExecutor& executor, int slot) {
+  for (int i = 0; i < 10000 && !executor.is_idle(slot); ++i) std::this_thread::sleep_for(1ms);
+  CHECK(executor.is_idle(slot));
+}
+
+}  // namespace
+
+TEST(a_late_target_row_holds_the_slot_until_it_is_there) {
+  ExecutorRig rig(2, 1, 1, 2ms);
+  const Grammar grammar{9};
+  Gate gate;
+  auto late = std::make_shared<GatedMatcher>(grammar, gate, 1);
+  rig.executor->submit({{0, late}, {1, std::make_shared<CalledMatcher>()}}, {});
+  rig.call(0);
+  CHECK(rig.held[0] == 1 && !rig.is_guided(0, 0));
+  rig.token(0, 0) = 3;  // a held slot's tokens are not looked at
+  rig.token(1, 0) = rig.token(1, 1) = 1;
+  for (int i = 0; i < 5; ++i) {
+    rig.call(1);
+    rig.executor->submit({}, {0, 1});
+    rig.call(0);
+    CHECK(rig.held[0] == 1);
+  }
+  gate.open();
+  for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) {
+    std::this_thread::sleep_for(1ms);
+    rig.call(1);
+    rig.executor->submit({}, {0, 1});
+    rig.call(0);
+  }
+  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(grammar.start()));
+  CHECK(!rig.executor->error(0) && !rig.executor->error(1) && rig.held[1] == 0);
+  CHECK(rig.executor->counters().held >= 6);
+}
+
+TEST(a_late_draft_row_leaves_the_drafter_free_and_comes_for_the_target) {
+  ExecutorRig rig(1, 2, 1, 2ms);
+  const Grammar grammar{10};
+  const Path path(grammar, 3);
+  Gate gate;
+  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
+  for (int i = 0; i < 200 && rig.held[0] != 0; ++i) {  // a busy machine may miss the first deadline
+    rig.call(0);
+    rig.executor->submit({}, {0});
+  }
+  rig.token(0, 0) = path.tokens[0];
+  rig.call(1);
+  CHECK(!rig.is_guided(0, 0));
+  rig.token(0, 1) = path.tokens[1];
+  rig.call(2);
+  CHECK(!rig.is_guided(0, 1) && rig.executor->counters().late_draft_rows == 2);
+  gate.open();
+  rig.token(0, 2) = path.tokens[2];
+  do {
+    rig.executor->submit({}, {0});
+    rig.call(0);
+  } while (rig.held[0] == 1);
+  for (int node = 0; node <= 2; ++node) {
+    CHECK(rig.is_guided(0, node) && rig.row(0, node) == grammar.row(path.states[node + 1]));
+  }
+}
+
+TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {
+  ExecutorRig rig(1, 1, 1, 2ms);
+  Gate gate;
+  const int alive = FakeMatcher::num_alive;
+  rig.executor->submit({{0, std::make_shared<GatedMatcher>(Grammar{11}, gate, 1)}}, {});
+  rig.call(0);
+  rig.executor->submit({}, {0});
+  gate.wait_for_arrival();
+  rig.executor->detach(0);
+  CHECK(!rig.executor->is_idle(0));
+  const auto submit = [&] { rig.executor->submit({{0, std::make_shared<FakeMatcher>(Grammar{12})}}, {}); };
+  CHECK_CONTAINS(message_of<std::invalid_argument>(submit), "slot 0 is busy");
+  rig.call(1);
+  rig.call(0);  // the snapshot under way still names the request
+  CHECK(rig.held[0] == 0 && !rig.is_guided(0, 0));
+  gate.open();
+  wait_until_idle(*rig.executor, 0);
+  CHECK(FakeMatcher::num_alive == alive);
+  submit();
+  do {
+    rig.call(1);
+    rig.call(0);
+    rig.executor->submit({}, {0});
+  } while (rig.held[0] == 1);
+  CHECK(rig.row(0, 0) == Grammar{12}.row(Grammar{12}.start()));
+}
+
+TEST(a_sleeping_matcher_does_not_delay_its_neighbours) {
+  for (const int num_threads : {1, 2}) {
+    constexpr int kNeighbours = 6, kIterations = 100;
+    ExecutorRig rig(kNeighbours + 1, 2, num_threads, 10ms);
+    std::vector<GrammarExecutor::Start> started;
+    std::vector<int> slots;
+    for (int slot = 0; slot < kNeighbours; ++slot) started.emplace_back(slot, std::make_shared<CalledMatcher>());
+    auto sleeper = std::make_shared<CalledMatcher>();
+    sleeper->on_fill = [](int32_t* row) {
+      std::this_thread::sleep_for(200ms);
+      row[0] = 1;
+    };
+    started.emplace_back(kNeighbours, sleeper);
+    for (int slot = 0; slot <= kNeighbours; ++slot) slots.push_back(slot);
+    std::fill(rig.tokens.begin(), rig.tokens.end(), 1);
+    int num_held = 0;
+    const auto begin = Clock::now();
+    for (int i = 0; i < kIterations; ++i) {
+      if (i == 0) {
+        rig.executor->submit(started, {});
+      } else {
+        rig.executor->submit({}, slots);
+      }
+      rig.call_all();
+      for (int slot = 0; slot < kNeighbours; ++slot) num_held += rig.held[slot];
+    }
+    const Timeout took = Clock::now() - begin;
+    CHECK(num_held <= kIterations / 10 * kNeighbours);  // none on an idle machine
+    CHECK(took < 5s);                                   // sleeping in line would take a minute
+    rig.executor->detach(kNeighbours);
+    wait_until_idle(*rig.executor, kNeighbours);
+  }
+}

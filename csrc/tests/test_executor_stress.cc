@@ -1,0 +1,251 @@
+// The executor under a simulated device for thousands of iterations: matchers that sleep, throw, refuse and run into
+// dead ends, texts that end, slots that change hands while callbacks run. Every row that counts is recomputed, every
+// text is compared with plain decoding, and the matcher calls are counted.
+#include <random>
+#include <string>
+
+#include "check.h"
+#include "executor_rig.h"
+#include "host_stream.h"
+
+using namespace specguide;
+using namespace std::chrono_literals;
+using fake::FakeMatcher;
+using fake::Grammar;
+
+namespace {
+
+constexpr int kSlots = 8, kDrafts = 3, kMaxTokens = 60;
+
+struct Request {
+  Grammar grammar;
+  fake::Behaviour behaviour;
+  bool is_free = false;
+  std::vector<int32_t> text;  // verified tokens
+  std::vector<uint64_t> states;
+  std::vector<int32_t> drafts = std::vector<int32_t>(kDrafts, -1);
+
+  bool has_ended() const { return !is_free && !text.empty() && text.back() == fake::kEnd; }
+  bool may_fail() const { return behaviour.throw_at || behaviour.refuse_at || grammar.dead_end_in; }
+  void append(int32_t token) {
+    if (has_ended()) return;  // behind the end token nothing counts
+    states.push_back(grammar.next(states.back(), token));
+    text.push_back(token);
+  }
+};
+
+// What plain decoding gives: no drafts, the grammar asked directly.
+std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
+  std::vector<int32_t> text;
+  uint64_t state = grammar.start();
+  while (text.size() < num_tokens && (text.empty() || text.back() != fake::kEnd)) {
+    text.push_back(fake::choose(state, grammar.row(state).data()));
+    state = grammar.next(state, text.back());
+  }
+  return text;
+}
+
+class Simulation {
+ public:
+  Simulation(uint64_t seed, int num_threads, std::chrono::microseconds deadline)
+      : random_(seed), rig_(kSlots, kDrafts, num_threads, deadline), slots_(kSlots) {}
+
+  void run(int num_iterations) {
+    HostStream grammar_stream("grammar");
+    CallerStream forward_stream("forward");
+    HostEvent tokens_ready("tokens ready"), rows_ready("rows ready");
+    const auto callback = [&](int index) {
+      forward_stream.record(tokens_ready);
+      grammar_stream.wait(tokens_ready);
+      grammar_stream.launch(rig_.callbacks[index]);
+      grammar_stream.record(rows_ready);
+      if (index == 0) leave_some();  // while the callback runs
+      forward_stream.wait(rows_ready);
+    };
+    for (int i = 0; i < num_iterations; ++i) {
+      submit();
+      callback(0);
+      verify();
+      for (int node = 1; node <= kDrafts; ++node) {
+        callback(node);
+        draft(node);
+      }
+      read_results();
+    }
+    for (int slot = 0; slot < kSlots; ++slot) leave(slot);
+    grammar_stream.synchronize(60s);
+    rig_.executor->check();
+    check_counters();
+  }
+
+  int num_finished = 0, num_failed = 0;
+
+ private:
+  bool roll(int in) { return std::uniform_int_distribution<int>(1, in)(random_) == 1; }
+
+  std::shared_ptr<Request> new_request() {
+    auto request = std::make_shared<Request>();
+    request->grammar.seed = random_();
+    request->states.push_back(request->grammar.start());
+    request->is_free = roll(6);
+    if (roll(4)) request->behaviour = {10, 1500, 0, 0};
+    if (roll(6)) request->behaviour.throw_at = 1 + static_cast<int>(random_() % 120);
+    if (roll(6)) request->behaviour.refuse_at = 1 + static_cast<int>(random_() % 60);
+    if (roll(6)) request->grammar.dead_end_in = 20;
+    return request;
+  }
+
+  void submit() {
+    std::vector<GrammarExecutor::Start> started;
+    std::vector<int> continued;
+    in_iteration_.assign(kSlots, nullptr);
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (slots_[slot]) {
+        if (roll(10)) continue;  // sits this iteration out
+        continued.push_back(slot);
+      } else {
+        if (!rig_.executor->is_idle(slot) || roll(3)) continue;
+        check_untouched(slot);
+        slots_[slot] = new_request();
+        const Request& request = *slots_[slot];
+        auto matcher = request.is_free ? nullptr : std::make_shared<FakeMatcher>(request.grammar, request.behaviour);
+        started.emplace_back(slot, std::move(matcher));
+        for (int node = 0; node <= kDrafts; ++node) rig_.token(slot, node) = -1;
+      }
+      in_iteration_[slot] = slots_[slot];
+    }
+    rig_.executor->submit(started, continued);
+  }
+
+  // Scribbles over the rows of an idle slot; whoever writes there later is caught when it starts again.
+  void check_untouched(int slot) {
+    for (int node = 0; node <= kDrafts; ++node) {
+      if (scribbled_[slot]) CHECK(rig_.row(slot, node) == fake::Row(fake::kWords, kScribble));
+    }
+  }
+
+  void leave(int slot) {
+    if (!slots_[slot]) return;
+    rig_.executor->detach(slot);
+    slots_[slot] = nullptr;
+    scribbled_[slot] = false;
+    for (int i = 0; i < 10000 && roll(2) && !rig_.executor->is_idle(slot); ++i) std::this_thread::sleep_for(1ms);
+    if (!rig_.executor->is_idle(slot)) return;
+    std::fill_n(rig_.rows.begin() + slot * (kDrafts + 1) * fake::kWords, (kDrafts + 1) * fake::kWords, kScribble);
+    scribbled_[slot] = true;
+  }
+
+  void leave_some() {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (roll(150)) leave(slot);
+    }
+  }
+
+  bool is_here(int slot) const { return in_iteration_[slot] && in_iteration_[slot] == slots_[slot]; }
+
+  // The row of a node as the kernels see it: null when it is free.
+  const int32_t* seen_row(int slot, int node) {
+    if (!rig_.is_guided(slot, node)) return nullptr;
+    return rig_.rows.data() + (slot * (kDrafts + 1) + node) * fake::kWords;
+  }
+
+  void check_row(const Request& request, int slot, int node, uint64_t state) {
+    if (!is_here(slot)) return;
+    const bool counts = !request.is_free && !request.has_ended();
+    CHECK(rig_.is_guided(slot, node) == counts);
+    if (counts) CHECK(rig_.row(slot, node) == request.grammar.row(state));
+  }
+
+  void verify() {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (!is_here(slot)) continue;
+      Request& request = *slots_[slot];
+      rig_.num_accepted[slot] = -1;
+      if (rig_.held[slot] == 1) continue;
+      if (roll(20)) continue;  // the step holds the slot on its own account
+      int num_accepted = 0;
+      while (true) {
+        const uint64_t state = request.states.back();
+        check_row(request, slot, num_accepted, state);
+        const int32_t chosen = fake::choose(state, seen_row(slot, num_accepted));
+        if (num_accepted < kDrafts && request.drafts[num_accepted] >= 0 && request.drafts[num_accepted] == chosen) {
+          request.append(chosen);
+          ++num_accepted;
+          continue;
+        }
+        rig_.token(slot, 0) = chosen;
+        if (chosen >= 0) request.append(chosen);
+        break;
+      }
+      rig_.num_accepted[slot] = num_accepted;
+      request.drafts.assign(kDrafts, -1);
+    }
+  }
+
+  void draft(int node) {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (!is_here(slot) || rig_.num_accepted[slot] < 0) continue;
+      Request& request = *slots_[slot];
+      uint64_t state = request.states.back();
+      for (int i = 0; i < node - 1; ++i) state = request.grammar.next(state, request.drafts[i]);
+      const int32_t* row = seen_row(slot, node - 1);
+      int32_t token = fake::choose(roll(3) ? random_() : state, row);  // a drafter that is right two times in three
+      if (roll(30)) token = -1;
+      request.drafts[node - 1] = token;
+      rig_.token(slot, node) = token;
+    }
+  }
+
+  void read_results() {
+    for (int slot = 0; slot < kSlots; ++slot) {
+      if (!is_here(slot)) continue;
+      const Request& request = *slots_[slot];
+      const std::optional<std::string> error = rig_.executor->error(slot);
+      if (error && !request.may_fail()) throw std::logic_error("an innocent request failed: " + *error);
+      if (!request.is_free && !request.grammar.dead_end_in) {
+        CHECK(request.text == decode_plainly(request.grammar, request.text.size()));
+      }
+      const bool is_done = error || request.has_ended() || static_cast<int>(request.text.size()) > kMaxTokens;
+      if (!is_done || roll(2)) continue;  // the host lags
+      error ? ++num_failed : ++num_finished;
+      leave(slot);
+    }
+  }
+
+  void check_counters() const {
+    const ExecutorCounters counters = rig_.executor->counters();
+    CHECK(counters.max_fills <= kDrafts + 1 && counters.max_accepts <= kDrafts + 1 && counters.max_rollbacks <= 1);
+    CHECK(counters.fills <= counters.iterations * (kDrafts + 1));
+    CHECK(counters.iterations > 0 && counters.busy_ns > 0 && counters.callback_ns > 0);
+  }
+
+  static constexpr int32_t kScribble = 0x5c5c5c5c;
+
+  std::mt19937_64 random_;
+  ExecutorRig rig_;
+  std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
+  std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
+};
+
+int num_iterations() {
+  const char* given = std::getenv("SPECGUIDE_STRESS_ITERATIONS");
+  return given ? std::atoi(given) : 1500;
+}
+
+void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline) {
+  const int alive = FakeMatcher::num_alive;
+  {
+    Simulation simulation(seed, num_threads, deadline);
+    simulation.run(num_iterations());
+    CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
+    std::printf("        %d finished, %d failed\n", simulation.num_finished, simulation.num_failed);
+  }
+  CHECK(FakeMatcher::num_alive == alive);
+}
+
+}  // namespace
+
+TEST(one_thread_and_a_short_deadline) { simulate(1, 1, 700us); }
+TEST(three_threads_and_a_short_deadline) { simulate(2, 3, 700us); }
+TEST(two_threads_and_a_long_deadline) { simulate(3, 2, 1s); }
+TEST(a_deadline_that_everything_misses) { simulate(4, 2, 1us); }
