@@ -12,6 +12,15 @@ def data_dir() -> Path | None:
     return Path(value) if value else None
 
 
+def num_forward_threads() -> int:
+    """Threads of a forward pass on a CPU: `OMP_NUM_THREADS`, else half the cores.
+
+    A thread for every core would leave none to the grammar, and one late thread stalls each product.
+    """
+    value = os.environ.get("OMP_NUM_THREADS")
+    return int(value) if value and value.isdecimal() else max(1, (os.cpu_count() or 1) // 2)
+
+
 def num_grammar_threads() -> int:
     """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less two, 1 to 14."""
     value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
 from specguide.config import CacheConfig, EngineConfig
 from specguide.errors import InvalidParams
@@ -36,11 +37,12 @@ class Runner:
 
     @classmethod
     def load(cls, config: EngineConfig) -> Runner:
-        """Load target and drafter and allocate their caches.
+        """Load target and drafter and allocate their caches; sets torch's number of CPU threads.
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
         """
         device, dtype = _device(config), _dtype(config)
+        torch.set_num_threads(env.num_forward_threads())
         target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
         drafter, num_draft_tokens = None, 0
         if config.spec is not None:
