@@ -53,6 +53,7 @@ Api::Api(const std::string& path) {
   library.resolve(consume_tokens, "llg_matcher_consume_tokens");
   library.resolve(validate_tokens, "llg_matcher_validate_tokens");
   library.resolve(rollback, "llg_matcher_rollback");
+  library.resolve(reset, "llg_matcher_reset");
   library.resolve(is_accepting, "llg_matcher_is_accepting");
   library.resolve(get_error, "llg_matcher_get_error");
   check_layout(*this);

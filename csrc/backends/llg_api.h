@@ -66,6 +66,7 @@ struct Api {
   int32_t (*consume_tokens)(Matcher*, const uint32_t* tokens, size_t count);
   int32_t (*validate_tokens)(Matcher*, const uint32_t* tokens, size_t count);
   int32_t (*rollback)(Matcher*, size_t count);
+  int32_t (*reset)(Matcher*);
   bool (*is_accepting)(Matcher*);
   const char* (*get_error)(Matcher*);
 };

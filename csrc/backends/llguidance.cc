@@ -36,25 +36,43 @@ class Handle {
   llg::Matcher* matcher_;
 };
 
-// The compiled grammar: a matcher at its start, cloned for each request.
+// The compiled grammar: a matcher at its start, cloned for each request. A matcher that a request is done with is reset
+// and kept for the next, since its lexer has learnt states that a fresh clone would have to find again.
 class Pattern {
  public:
   explicit Pattern(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
 
-  std::unique_ptr<Handle> clone() const {
+  std::unique_ptr<Handle> take() {
     std::lock_guard<std::mutex> lock(mutex_);
-    return std::make_unique<Handle>(handle_->tokenizer(), handle_->api().clone_matcher(handle_->get()));
+    if (idle_.empty()) {
+      return std::make_unique<Handle>(handle_->tokenizer(), handle_->api().clone_matcher(handle_->get()));
+    }
+    auto handle = std::move(idle_.back());
+    idle_.pop_back();
+    return handle;
+  }
+
+  void give_back(std::unique_ptr<Handle> handle) {
+    if (handle->api().reset(handle->get()) != 0) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (idle_.size() < kMaxIdle) idle_.push_back(std::move(handle));
   }
 
  private:
-  mutable std::mutex mutex_;
+  static constexpr size_t kMaxIdle = 16;
+
+  std::mutex mutex_;
   std::unique_ptr<Handle> handle_;
+  std::vector<std::unique_ptr<Handle>> idle_;
 };
 
 class LLGuidanceMatcher final : public LibraryMatcher {
  public:
-  LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<const Pattern> pattern)
-      : LibraryMatcher(std::move(vocabulary)), pattern_(std::move(pattern)), handle_(pattern_->clone()) {}
+  LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<Pattern> pattern)
+      : LibraryMatcher(std::move(vocabulary)), pattern_(std::move(pattern)), handle_(pattern_->take()) {}
+  ~LLGuidanceMatcher() override { pattern_->give_back(std::move(handle_)); }
+  LLGuidanceMatcher(const LLGuidanceMatcher&) = delete;
+  LLGuidanceMatcher& operator=(const LLGuidanceMatcher&) = delete;
 
  protected:
   // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
@@ -87,25 +105,25 @@ class LLGuidanceMatcher final : public LibraryMatcher {
 
   [[noreturn]] void fail() { throw std::runtime_error(revive()); }
 
-  // An error of the library is for good; a fresh clone walks the tokens taken so far, so that the state is as before
+  // An error of the library is for good; another matcher walks the tokens taken so far, so that the state is as before
   // the call that failed. Returns the words of the error.
   std::string revive() {
     const std::string words = handle_->error();
-    handle_ = pattern_->clone();
+    handle_ = pattern_->take();
     if (!taken_.empty() && api().consume_tokens(handle_->get(), taken_.data(), taken_.size()) != 0) {
       throw std::runtime_error(handle_->error());
     }
     return words;
   }
 
-  std::shared_ptr<const Pattern> pattern_;
+  std::shared_ptr<Pattern> pattern_;
   std::unique_ptr<Handle> handle_;
   std::vector<uint32_t> taken_;
 };
 
 class LLGuidanceGrammar final : public CompiledGrammar {
  public:
-  LLGuidanceGrammar(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<const Pattern> pattern)
+  LLGuidanceGrammar(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<Pattern> pattern)
       : vocabulary_(std::move(vocabulary)), pattern_(std::move(pattern)) {}
 
   std::shared_ptr<LibraryMatcher> matcher() override {
@@ -114,7 +132,7 @@ class LLGuidanceGrammar final : public CompiledGrammar {
 
  private:
   std::shared_ptr<const Vocabulary> vocabulary_;
-  std::shared_ptr<const Pattern> pattern_;
+  std::shared_ptr<Pattern> pattern_;
 };
 
 llg::Tokenizer* new_tokenizer(const llg::Api& api, const Vocabulary& vocabulary) {

@@ -1,0 +1,246 @@
+"""The native grammar executor against a plain Python loop: the same rows bit for bit first, then the times.
+
+    SPECGUIDE_DATA=… python -m benchmarks.executor
+
+Every slot follows a valid instance of a real-world schema with K drafts an iteration, some of which are refused: one
+rollback, the golden token, then the drafts, a row filled after each. The Python loop does the same calls slot by slot
+through the Python adapters. Both follow one script, made beforehand. Prints a table, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from benchmarks.common import data_path, emit, read_jsonl
+from specguide import Guide, GuideConfig, native
+from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
+from specguide.guided.matcher import Matcher
+from specguide.tokenizer.token_bytes import token_bytes
+from specguide.tokenizer.vocabulary import Vocabulary
+
+VOCAB_SIZE = 128_256
+EOS = (128_001, 128_009)
+SCHEMAS = ("Github_hard---o16046", "Github_hard---o5407", "Github_easy---o40353")
+NUM_DRAFTS = 3
+NUM_NODES = NUM_DRAFTS + 1
+DEADLINE_US = 60_000_000  # rows are never late here: what is timed is the work, not what could be put off
+
+
+@dataclass(frozen=True)
+class Script:
+    """What happens to every slot, iteration by iteration.
+
+    offset:       tokens of its instance that a slot has behind it at the start, [B]
+    tokens:       golden token and drafts, int32 [iterations, B, K + 1]
+    num_accepted: drafts accepted by the verification that chose the golden token, int32 [iterations, B]
+    """
+
+    offset: list[int]
+    tokens: np.ndarray
+    num_accepted: np.ndarray
+
+
+def load_vocabulary() -> tuple[Vocabulary, Tokenizer]:
+    """The 128k vocabulary and its tokenizer."""
+    packed = data_path("tokenizers", "llama3-tokenizer.json.gz").read_bytes()
+    tokenizer = Tokenizer.from_str(gzip.decompress(packed).decode())
+    return Vocabulary(token_bytes(tokenizer, VOCAB_SIZE, frozenset(range(128_000, VOCAB_SIZE))), EOS), tokenizer
+
+
+def load_cases(tokenizer: Tokenizer) -> list[tuple[Guide, list[int]]]:
+    """Each schema as a guide, with the tokens of its longest valid instance."""
+    wanted = {record["id"]: record for record in read_jsonl(data_path("jsonschemabench.jsonl"))}
+    cases = []
+    for name in SCHEMAS:
+        texts = [json.dumps(test["data"], ensure_ascii=False) for test in wanted[name]["tests"] if test["valid"]]
+        ids = tokenizer.encode(max(texts, key=len), add_special_tokens=False).ids
+        cases.append((Guide(json_schema=wanted[name]["schema"]), ids))
+    return cases
+
+
+def started(grammars: list[CompiledGrammar], instances: list[list[int]], offset: list[int]) -> list[Matcher]:
+    """A matcher per slot, its part of the instance behind it."""
+    matchers = []
+    for slot, num_tokens in enumerate(offset):
+        matcher = grammars[slot % len(grammars)].matcher()
+        if not all(matcher.accept(token) for token in instances[slot % len(instances)][:num_tokens]):
+            raise SystemExit("an instance is refused by the grammar of its schema")
+        matchers.append(matcher)
+    return matchers
+
+
+def write_script(grammars: list[CompiledGrammar], instances: list[list[int]], batch_size: int, iterations: int,
+                 seed: int = 0) -> Script:
+    """Drafts follow the instance up to a random length, then some other allowed token; so most are accepted."""
+    random = np.random.default_rng(seed)
+    spare = [len(instances[slot % len(instances)]) - (iterations + 1) * NUM_NODES for slot in range(batch_size)]
+    offset = [int(random.integers(0, length)) for length in spare]
+    matchers = started(grammars, instances, offset)
+    tokens = np.full((iterations, batch_size, NUM_NODES), -1, np.int32)
+    num_accepted = np.zeros((iterations, batch_size), np.int32)
+    row = np.zeros((VOCAB_SIZE + 31) // 32, np.int32)
+    for slot, matcher in enumerate(matchers):
+        text, position, good = instances[slot % len(instances)], offset[slot], 0
+        for iteration in range(iterations):
+            num_accepted[iteration, slot] = good
+            position += good
+            good = int(random.choice(NUM_NODES, p=(0.1, 0.1, 0.2, 0.6)))
+            path = [text[position], *text[position + 1:position + 1 + good]]
+            for token in path:
+                matcher.accept(token)
+            matcher.fill(row)
+            others = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[:128_000])
+            others = others[others != text[position + 1 + good]]
+            if good < NUM_DRAFTS and len(others):
+                path.append(int(random.choice(others)))
+            tokens[iteration, slot, :len(path)] = path
+            matcher.rollback(good)
+            position += 1
+            for token in text[position:position + good]:
+                matcher.accept(token)
+    return Script(offset, tokens, num_accepted)
+
+
+class PythonLoop:
+    """The slow twin: a loop over slots, each with a matcher of the Python adapter."""
+
+    def __init__(self, matchers: list[Matcher]) -> None:
+        self.rows = np.zeros((len(matchers), NUM_NODES, (VOCAB_SIZE + 31) // 32), np.int32)
+        self._matchers = matchers
+        self._depth = [0] * len(matchers)
+
+    def run(self, tokens: np.ndarray, num_accepted: np.ndarray) -> None:
+        for slot, matcher in enumerate(self._matchers):
+            matcher.rollback(self._depth[slot] - int(num_accepted[slot]))
+            self._depth[slot] = 0
+        for node in range(NUM_NODES):
+            for slot, matcher in enumerate(self._matchers):
+                token = int(tokens[slot, node])
+                if token >= 0 and self._depth[slot] == max(0, node - 1) and matcher.accept(token):
+                    self._depth[slot] = node
+                    matcher.fill(self.rows[slot, node])
+
+
+class NativeExecutor:
+    """The grammar executor, its callbacks run in turn as an iteration does."""
+
+    def __init__(self, matchers: list[Matcher], num_threads: int) -> None:
+        size = len(matchers)
+        self.rows = np.zeros((size, NUM_NODES, (VOCAB_SIZE + 31) // 32), np.int32)
+        self.guided = np.zeros((size, NUM_NODES), np.uint8)
+        self._held = np.zeros(size, np.uint8)
+        self._tokens = np.full((size, NUM_NODES), -1, np.int32)
+        self._num_accepted = np.zeros(size, np.int32)
+        self._executor = native.GrammarExecutor(
+            max_batch_size=size, num_draft_tokens=NUM_DRAFTS, vocab_size=VOCAB_SIZE, num_threads=num_threads,
+            deadline_us=DEADLINE_US, rows=self.rows.ctypes.data, guided=self.guided.ctypes.data,
+            held=self._held.ctypes.data, tokens=self._tokens.ctypes.data, num_accepted=self._num_accepted.ctypes.data,
+            owner=(self.rows, self.guided, self._held, self._tokens, self._num_accepted))
+        self._callbacks = self._executor.callbacks()
+        self._stream = native.CallerStream()
+        self._slots = list(range(size))
+        self._executor.submit(list(enumerate(matchers)), [])
+        self._stream.launch(self._callbacks[0])
+
+    def run(self, tokens: np.ndarray, num_accepted: np.ndarray) -> None:
+        """From one verification to the next: the golden token, the drafts, and the next iteration's first callback."""
+        self._num_accepted[:] = num_accepted
+        for node in range(NUM_DRAFTS):
+            self._tokens[:, node] = tokens[:, node]
+            self._stream.launch(self._callbacks[node + 1])
+        self._tokens[:, NUM_DRAFTS] = tokens[:, NUM_DRAFTS]
+        self._executor.submit([], self._slots)
+        self._stream.launch(self._callbacks[0])
+
+    def check(self) -> None:
+        """Raises SystemExit when a slot failed, or when work was put off."""
+        self._stream.check()
+        self._executor.check()
+        errors = [error for error in map(self._executor.error, self._slots) if error]
+        if errors or self._executor.counters().held:
+            raise SystemExit(f"the executor failed: {errors or 'slots were held'}")
+
+
+def assert_same_rows(native_side: NativeExecutor, python_side: PythonLoop, script: Script) -> int:
+    """Runs both through the script and compares every row that the grammar filled. Returns how many there were."""
+    num_rows = 0
+    for tokens, num_accepted in zip(script.tokens, script.num_accepted, strict=True):
+        native_side.run(tokens, num_accepted)
+        python_side.run(tokens, num_accepted)
+        native_side.check()
+        filled = tokens >= 0
+        if not (native_side.guided[filled] == 1).all() or native_side.guided[~filled].any():
+            raise SystemExit("the executor says of other rows than the script's that they count")
+        if not np.array_equal(native_side.rows[filled], python_side.rows[filled]):
+            raise SystemExit("rows of the executor and of the Python loop differ")
+        num_rows += int(filled.sum())
+    return num_rows
+
+
+def ms_per_iteration(side: PythonLoop | NativeExecutor, script: Script) -> float:
+    """Median over iterations."""
+    times = []
+    for tokens, num_accepted in zip(script.tokens, script.num_accepted, strict=True):
+        begin = time.perf_counter()
+        side.run(tokens, num_accepted)
+        times.append(time.perf_counter() - begin)
+    return 1e3 * float(np.median(times))
+
+
+def measure(name: str, vocabulary: Vocabulary, cases: list[tuple[Guide, list[int]]], batch_size: int, iterations: int,
+            thread_counts: list[int]) -> dict[str, Any]:
+    """Checks rows, then times the Python loop and the executor with each number of threads."""
+    guides, instances = [guide for guide, _ in cases], [ids for _, ids in cases]
+    compiled = {how: [create_backend(name, vocabulary, native=how).compile(guide, GuideConfig()) for guide in guides]
+                for how in (True, False)}
+    script = write_script(compiled[True], instances, batch_size, iterations)
+
+    def executor(num_threads: int) -> NativeExecutor:
+        return NativeExecutor(started(compiled[True], instances, script.offset), num_threads)
+
+    def loop() -> PythonLoop:
+        return PythonLoop(started(compiled[False], instances, script.offset))
+
+    num_rows = assert_same_rows(executor(max(thread_counts)), loop(), script)
+    result = {"backend": name, "batch_size": batch_size, "rows_equal": num_rows,
+              "python_ms": round(ms_per_iteration(loop(), script), 3)}
+    for num_threads in thread_counts:
+        side = executor(num_threads)
+        result[f"native_{num_threads}_threads_ms"] = round(ms_per_iteration(side, script), 3)
+        side.check()
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16, 128])
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--backends", nargs="+", default=list(BACKEND_NAMES), choices=BACKEND_NAMES)
+    parser.add_argument("--no-save", action="store_true", help="print only")
+    args = parser.parse_args()
+    vocabulary, tokenizer = load_vocabulary()
+    cases = load_cases(tokenizer)
+    columns = ["python_ms", *(f"native_{n}_threads_ms" for n in args.threads)]
+    print(f"{'backend':<12}{'batch':>6}{'rows equal':>12}" + "".join(f"{column:>24}" for column in columns))
+    results = []
+    for name in args.backends:
+        for batch_size in args.batch_sizes:
+            results.append(measure(name, vocabulary, cases, batch_size, args.iterations, args.threads))
+            last = results[-1]
+            print(f"{name:<12}{batch_size:>6}{last['rows_equal']:>12}"
+                  + "".join(f"{last[column]:>16.3f} ({last['python_ms'] / last[column]:>4.1f}×)" for column in columns))
+    emit("executor", {"schemas": SCHEMAS, "vocab_size": VOCAB_SIZE, "num_draft_tokens": NUM_DRAFTS,
+                      "iterations": args.iterations}, results, save=not args.no_save)
+
+
+if __name__ == "__main__":
+    main()
