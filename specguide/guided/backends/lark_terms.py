@@ -24,9 +24,10 @@ def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
     """A JSON schema as a term of a Lark rule, with whitespace bounded by `limits.max_whitespace`."""
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
-    options: dict[str, Any] = {"whitespace_flexible": False}
+    # Without \u escapes, as those would spell a property's name in a way that the library takes for another name.
+    options: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
-        options = {"whitespace_pattern": rf"[ \t\n\r]{{0,{limits.max_whitespace}}}"}
+        options["whitespace_pattern"] = rf"[ \t\n\r]{{0,{limits.max_whitespace}}}"
     bounded = {} if schema is True else dict(schema)
     bounded["x-guidance"] = options
     return "%json " + json.dumps(bounded)
