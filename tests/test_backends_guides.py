@@ -115,7 +115,7 @@ def test_choice(name: str) -> None:
 
 @BOTH
 @settings(max_examples=25)
-@given(options=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1),
+@given(options=st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
                         min_size=1, max_size=4))
 def test_any_strings_can_be_choices(name: str, options: list[str]) -> None:
     grammar = compiled(name, choice=options)
@@ -191,6 +191,14 @@ def test_a_malformed_guide_is_refused_in_the_librarys_words(name: str, kind: dic
     assert not isinstance(caught.value, UnsupportedGuide)
     assert next(iter(kind)).split("_")[0] in str(caught.value)
     assert not any(noise in str(caught.value) for noise in ("/project/", "Check failed", "\n   1 | start: %json"))
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [{"regex": "a\0b"}, {"grammar": 'start: "a\0"'}, {"regex": "\ud800"},
+                                  {"choice": ["\ud800"]}, {"json_schema": '{"const":"\\ud800"}'}])
+def test_text_that_no_library_can_be_handed_is_refused(name: str, kind: dict[str, Any]) -> None:
+    with pytest.raises(InvalidGuide, match=r"U\+0000|not valid Unicode"):
+        compiled(name, **kind)
 
 
 def test_an_error_says_as_which_form_a_grammar_was_read() -> None:

@@ -36,8 +36,9 @@ class Handle {
   llg::Matcher* matcher_;
 };
 
-// The compiled grammar: a matcher at its start, cloned for each request. A matcher that a request is done with is reset
-// and kept for the next, since its lexer has learnt states that a fresh clone would have to find again.
+// The compiled grammar: a matcher at its start, cloned for each request. A matcher's lexer learns states as it walks,
+// which a clone takes along. So a matcher that a request is done with is reset and kept for the next one, and now and
+// then, ever more rarely, it becomes the one that is cloned.
 class Pattern {
  public:
   explicit Pattern(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
@@ -55,6 +56,8 @@ class Pattern {
   void give_back(std::unique_ptr<Handle> handle) {
     if (handle->api().reset(handle->get()) != 0) return;
     std::lock_guard<std::mutex> lock(mutex_);
+    ++num_given_back_;
+    if ((num_given_back_ & (num_given_back_ - 1)) == 0) std::swap(handle_, handle);
     if (idle_.size() < kMaxIdle) idle_.push_back(std::move(handle));
   }
 
@@ -64,6 +67,7 @@ class Pattern {
   std::mutex mutex_;
   std::unique_ptr<Handle> handle_;
   std::vector<std::unique_ptr<Handle>> idle_;
+  uint64_t num_given_back_ = 0;
 };
 
 class LLGuidanceMatcher final : public LibraryMatcher {

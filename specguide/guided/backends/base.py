@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
 from specguide.guided.matcher import Matcher
 from specguide.params import Guide
 
@@ -60,3 +61,15 @@ class Backend(Protocol):
         uses, and GuideLimitExceeded when it runs into a limit of the library, each with the library's words.
         """
         ...
+
+
+def checked_source(guide: Guide) -> str:
+    """The canonical text of a guide. Raises InvalidGuide when it is no text that a library can be handed."""
+    source = guide.source()
+    if "\0" in source:
+        raise InvalidGuide(f"{guide.kind} holds the character U+0000; write it as an escape", param=guide.kind)
+    try:
+        source.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidGuide(f"{guide.kind} is not valid Unicode: {error}", param=guide.kind) from error
+    return source

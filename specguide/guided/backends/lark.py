@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from specguide.config import GuideConfig
+from specguide.guided.backends.base import checked_source
 from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
 from specguide.guided.backends.structural_tag import structural_tag_rules
 from specguide.params import Guide
@@ -16,7 +17,7 @@ _OPTIONS = '\n%llguidance {"no_forcing": true}\n'
 
 def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
     """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark lacks a form."""
-    source = guide.source()
+    source = checked_source(guide)
     if guide.kind == "json_schema":
         rules = "start: " + schema_term(json.loads(source), limits)
     elif guide.kind == "json_object":

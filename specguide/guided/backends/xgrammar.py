@@ -18,6 +18,7 @@ import xgrammar as xgr
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends.base import checked_source
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
@@ -92,7 +93,7 @@ class XGrammarBackend:
                 if "Check failed" not in str(error):
                     raise
                 compiled = _compile(fresh, guide, limits)
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (RuntimeError, ValueError) as error:
             raise _refusal(error, guide) from error
         native_grammar = None
         if self._library is not None and self._native_vocabulary is not None:
@@ -124,7 +125,7 @@ def _compilers(vocabulary: Vocabulary, limits: GuideConfig) -> tuple[xgr.Grammar
 
 
 def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -> xgr.CompiledGrammar:
-    source = guide.source()
+    source = checked_source(guide)
     if guide.kind == "json_schema":
         return _compile_schema(compiler, source, limits)
     if guide.kind == "json_object":
