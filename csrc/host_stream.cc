@@ -11,6 +11,9 @@ namespace specguide {
 
 namespace {
 
+// How long a dropped stream waits for a function that does not return.
+constexpr std::chrono::seconds kPatience{5};
+
 HostEvent& as_host_event(Event& event, const Stream& stream) {
   auto* host_event = dynamic_cast<HostEvent*>(&event);
   if (!host_event) {
@@ -120,15 +123,16 @@ class HostStream::Worker {
   }
 
   void stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-      changed_.notify_one();
-    }
-    if (thread_.get_id() == std::this_thread::get_id()) {
-      thread_.detach();
-    } else {
+    const bool is_own_thread = thread_.get_id() == std::this_thread::get_id();
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+    const bool has_ended = !is_own_thread && ended_.wait_for(lock, kPatience, [this] { return is_over_; });
+    lock.unlock();
+    if (has_ended) {
       thread_.join();
+    } else {
+      thread_.detach();
     }
   }
 
@@ -154,6 +158,9 @@ class HostStream::Worker {
         run_wait(*operation);
       }
     }
+    std::lock_guard lock(mutex_);
+    is_over_ = true;
+    ended_.notify_all();
   }
 
   std::optional<Operation> next() {
@@ -206,11 +213,13 @@ class HostStream::Worker {
   ErrorLatch latch_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable ended_;
   std::deque<Operation> queue_;
   std::atomic<size_t> num_queued_{0};
   std::string doing_ = "nothing";
   std::string failure_;
   bool stopping_ = false;
+  bool is_over_ = false;
   std::thread thread_;
 };
 

@@ -114,18 +114,18 @@ struct ThreadPool::State {
     if (!ready.empty() && num_asleep > 0) work.notify_one();  // each one woken wakes the next
     lock.unlock();
     operation.run();
-    if (operation.countdown) operation.countdown->arrive();
-    operation = {};
+    operation.run = nullptr;
     const auto end = Clock::now();
     lock = lock_briefly(mutex);
     worker.busy_since = {};
     if (std::exchange(worker.stuck, false)) --num_stuck;
-    finish(lock, lane, end - start);
+    lane->running = false;  // before the countdown: who waited for it may close the lane at once
+    lane->cost = (lane->cost + (end - start)) / 2;
+    if (operation.countdown) operation.countdown->arrive();
+    finish(lock, lane);
   }
 
-  void finish(std::unique_lock<std::mutex>& lock, const LaneRef& lane, Clock::duration took) {
-    lane->running = false;
-    lane->cost = (lane->cost + took) / 2;
+  void finish(std::unique_lock<std::mutex>& lock, const LaneRef& lane) {
     if (lane->pending.empty()) {
       lane->scheduled = false;
     } else {
