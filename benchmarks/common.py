@@ -44,13 +44,14 @@ def commit() -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """CPU name and core count, and the GPU's name where torch is loaded and sees one."""
+    """CPU name, cores and load (runnable threads, mean of the last minute); the GPU's name where torch sees one."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
                  if line.startswith("model name")]
         model = names[0] if names else model
-    found: dict[str, Any] = {"cpu": model, "num_cores": len(os.sched_getaffinity(0))}
+    found: dict[str, Any] = {"cpu": model, "num_cores": len(os.sched_getaffinity(0)),
+                             "load": round(os.getloadavg()[0], 1)}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()
@@ -64,7 +65,7 @@ def emit(name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *,
     """
     record = {"benchmark": name, "commit": commit(), "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
               "hardware": hardware(), "config": config, "result": result, "ceiling": ceiling}
-    print(json.dumps(record, ensure_ascii=False), flush=True)
     if save:
         RESULTS_DIR.mkdir(exist_ok=True)
         (RESULTS_DIR / f"{name}.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+    print(json.dumps(record, ensure_ascii=False), flush=True)

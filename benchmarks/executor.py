@@ -196,8 +196,11 @@ def ms_per_iteration(side: PythonLoop | NativeExecutor, script: Script) -> float
 
 
 def measure(name: str, vocabulary: Vocabulary, cases: list[tuple[Guide, list[int]]], batch_size: int, iterations: int,
-            thread_counts: list[int]) -> dict[str, Any]:
-    """Checks rows, then times the Python loop and the executor with each number of threads."""
+            thread_counts: list[int], repeats: int) -> dict[str, Any]:
+    """Checks rows, then times the Python loop and the executor with each number of threads, in turn.
+
+    Each time is the least of `repeats` medians, since neighbours on the machine only ever add to it.
+    """
     guides, instances = [guide for guide, _ in cases], [ids for _, ids in cases]
     compiled = {how: [create_backend(name, vocabulary, native=how).compile(guide, GuideConfig()) for guide in guides]
                 for how in (True, False)}
@@ -210,13 +213,15 @@ def measure(name: str, vocabulary: Vocabulary, cases: list[tuple[Guide, list[int
         return PythonLoop(started(compiled[False], instances, script.offset))
 
     num_rows = assert_same_rows(executor(max(thread_counts)), loop(), script)
-    result = {"backend": name, "batch_size": batch_size, "rows_equal": num_rows,
-              "python_ms": round(ms_per_iteration(loop(), script), 3)}
-    for num_threads in thread_counts:
-        side = executor(num_threads)
-        result[f"native_{num_threads}_threads_ms"] = round(ms_per_iteration(side, script), 3)
-        side.check()
-    return result
+    times: dict[str, list[float]] = {}
+    for _ in range(repeats):
+        times.setdefault("python_ms", []).append(ms_per_iteration(loop(), script))
+        for num_threads in thread_counts:
+            side = executor(num_threads)
+            times.setdefault(f"native_{num_threads}_threads_ms", []).append(ms_per_iteration(side, script))
+            side.check()
+    least = {column: round(min(values), 3) for column, values in times.items()}
+    return {"backend": name, "batch_size": batch_size, "rows_equal": num_rows, **least}
 
 
 def main() -> None:
@@ -224,6 +229,7 @@ def main() -> None:
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 16, 128])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--backends", nargs="+", default=list(BACKEND_NAMES), choices=BACKEND_NAMES)
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
@@ -234,12 +240,13 @@ def main() -> None:
     results = []
     for name in args.backends:
         for batch_size in args.batch_sizes:
-            results.append(measure(name, vocabulary, cases, batch_size, args.iterations, args.threads))
+            results.append(measure(name, vocabulary, cases, batch_size, args.iterations, args.threads,
+                                   args.repeats))
             last = results[-1]
             print(f"{name:<12}{batch_size:>6}{last['rows_equal']:>12}"
                   + "".join(f"{last[column]:>16.3f} ({last['python_ms'] / last[column]:>4.1f}×)" for column in columns))
     emit("executor", {"schemas": SCHEMAS, "vocab_size": VOCAB_SIZE, "num_draft_tokens": NUM_DRAFTS,
-                      "iterations": args.iterations}, results, save=not args.no_save)
+                      "iterations": args.iterations, "repeats": args.repeats}, results, save=not args.no_save)
 
 
 if __name__ == "__main__":
