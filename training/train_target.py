@@ -1,0 +1,153 @@
+"""Trains the shipped target model. One command, resumable, seeded:
+
+    python -m training.train_target --out specguide/assets/small/target --run training/runs/target --steps 30000
+
+The folder --out must hold the tokenizer (training.train_tokenizer). A checkpoint (weights, optimizer, next row) goes to
+--run; the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from tqdm import tqdm
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+from training import chat, packed_attention
+from training.data_stream import MAX_DOCUMENT, Batch, RowSource, batches
+from training.optimizer import MasterOptimizer
+
+
+def model_config(tokenizer: Tokenizer) -> LlamaConfig:
+    """About 9.4 million parameters: depth and heads for looking up and copying, tied embeddings to save room."""
+    return LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=256, intermediate_size=576, num_hidden_layers=10,
+        num_attention_heads=8, num_key_value_heads=4, head_dim=64, max_position_embeddings=2048, rms_norm_eps=1e-5,
+        tie_word_embeddings=True, initializer_range=0.02, use_cache=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        bos_token_id=tokenizer.token_to_id(chat.BEGIN), eos_token_id=tokenizer.token_to_id(chat.END),
+        pad_token_id=tokenizer.token_to_id(chat.PAD),
+    )
+
+
+def build_model(tokenizer: Tokenizer, device: torch.device) -> LlamaForCausalLM:
+    model = LlamaForCausalLM._from_config(model_config(tokenizer), attn_implementation=packed_attention.NAME)
+    return model.to(device=device, dtype=torch.bfloat16)
+
+
+def loss_of(model: LlamaForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weighted mean cross entropy, and the mean over answer tokens alone (nats)."""
+    hidden = model.model(
+        input_ids=batch.ids[None], position_ids=batch.positions[None], use_cache=False, bounds=batch.bounds, max_len=MAX_DOCUMENT,
+    ).last_hidden_state
+    logits = model.lm_head(hidden[0]).float()
+    each = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
+    answer = batch.weights == 1.0
+    return (each * batch.weights).sum() / batch.weights.sum(), (each * answer).sum() / answer.sum()
+
+
+def schedule(step: int, steps: int, warmup: int, decay: float) -> float:
+    """Warm-up, flat, then linear to zero over the last `decay` share of the run."""
+    if step < warmup:
+        return (step + 1) / warmup
+    left = (steps - step) / max(1, steps * decay)
+    return min(1.0, max(0.0, left))
+
+
+def save_model(model: LlamaForCausalLM, out: Path) -> None:
+    """config.json, model.safetensors (bf16) and generation_config.json beside the tokenizer's files."""
+    out.mkdir(parents=True, exist_ok=True)
+    model.generation_config = GenerationConfig(
+        bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id,
+        do_sample=False,
+    )
+    model.save_pretrained(out)
+    document = json.loads((out / "config.json").read_text())
+    document.pop("_attn_implementation", None)
+    (out / "config.json").write_text(json.dumps(document, indent=2) + "\n")
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Train the shipped target model.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=30_000)
+    parser.add_argument("--until", type=int, default=None, help="stop (with a checkpoint) after this step")
+    parser.add_argument("--minutes", type=float, default=1e9, help="stop (with a checkpoint) after this time")
+    parser.add_argument("--row-len", type=int, default=16_384)
+    parser.add_argument("--rows", type=int, default=4)
+    parser.add_argument("--adam-lr", type=float, default=3e-3)
+    parser.add_argument("--muon-lr", type=float, default=0.01)
+    parser.add_argument("--warmup", type=int, default=300)
+    parser.add_argument("--decay", type=float, default=0.35)
+    parser.add_argument("--prompt-weight", type=float, default=0.1)
+    parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--fresh-optimizer", action="store_true", help="take only the weights of the checkpoint")
+    return parser.parse_args()
+
+
+def read_position(run: Path) -> dict[str, int]:
+    """Where the run stopped: the next step and row, and the seconds spent so far."""
+    file = run / "position.json"
+    return json.loads(file.read_text()) if file.exists() else {"step": 0, "row": 0, "seconds": 0}
+
+
+def save_checkpoint(run: Path, optimizer: MasterOptimizer, position: dict[str, int], log: list[dict[str, float]]) -> None:
+    run.mkdir(parents=True, exist_ok=True)
+    torch.save(optimizer.state_dict(), run / "checkpoint.pt")
+    (run / "position.json").write_text(json.dumps(position))
+    with (run / "log.jsonl").open("a") as out:
+        out.writelines(json.dumps(line) + "\n" for line in log)
+
+
+def main() -> None:
+    args = parse_args()
+    file, position = args.out / "tokenizer.json", read_position(args.run)
+    source = RowSource(file, args.seed, position["row"], args.row_len, args.workers)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(args.seed)
+    torch.set_float32_matmul_precision("high")
+    model = build_model(Tokenizer.from_file(str(file)), device)
+    optimizer = MasterOptimizer(model, args.adam_lr, args.muon_lr)
+    if position["step"]:
+        optimizer.load_state_dict(torch.load(args.run / "checkpoint.pt", map_location=device, weights_only=True), args.fresh_optimizer)
+    stream = batches(source, args.rows, args.prompt_weight, device)
+    compute = torch.compile(loss_of, dynamic=False) if device.type == "cuda" else loss_of
+    begun, step, running = time.monotonic(), position["step"], None
+    last = min(args.steps, args.until or args.steps)
+    progress = tqdm(total=last, initial=step, desc="target", mininterval=5)
+    count = sum(p.numel() for p in model.parameters())
+    print(f"{count / 1e6:.2f}M parameters, from step {step}", flush=True)
+    log = []
+    while step < last and time.monotonic() - begun < args.minutes * 60:
+        loss, answer_loss = compute(model, next(stream))
+        loss.backward()
+        scale = schedule(step, args.steps, args.warmup, args.decay)
+        if args.fresh_optimizer:
+            scale *= min(1.0, (step - position["step"] + 1) / args.warmup)
+        norm = optimizer.step(scale)
+        step += 1
+        running = answer_loss.detach() if running is None else running.lerp(answer_loss.detach(), 0.02)
+        progress.update()
+        if step % 250 == 0 or step == last:
+            rate = (step - position["step"]) * args.rows * args.row_len / (time.monotonic() - begun)
+            log.append({"step": step, "loss": loss.item(), "answer_loss": running.item(), "norm": norm.item(), "tokens_per_s": rate})
+            if not torch.isfinite(loss):
+                raise SystemExit(f"the loss became {loss.item()} at step {step}; lower the learning rates")
+            if step % 1000 == 0 or step < 1001 or step == last:
+                tqdm.write(json.dumps(log[-1]))
+    seconds = position["seconds"] + time.monotonic() - begun
+    row = position["row"] + (step - position["step"]) * args.rows
+    save_checkpoint(args.run, optimizer, {"step": step, "row": row, "seconds": int(seconds)}, log)
+    save_model(model, args.out)
+    print(f"step {step}, {seconds:.0f} s in all, {step * args.rows * args.row_len / 1e9:.2f}G tokens", flush=True)
+
+
+if __name__ == "__main__":
+    main()
