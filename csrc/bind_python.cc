@@ -1,12 +1,13 @@
 #include "bind_python.h"
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "errors.h"
-#include "spin.h"
 
 namespace py = pybind11;
 
@@ -48,7 +49,7 @@ void release(PyObject* object) {
 void close() {
   closing = true;
   py::gil_scoped_release unlocked;
-  spin_until([] { return num_inside == 0; }, std::chrono::seconds(2));
+  for (int ms = 0; ms < 2000 && num_inside > 0; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace
