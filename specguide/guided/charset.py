@@ -1,0 +1,85 @@
+"""Owns sets of characters as sorted code point ranges, and the character classes of regular expressions.
+
+Regular expression dialects agree on most characters and differ on a few: whether `\\d` takes digits of other scripts,
+which line ends `.` leaves out. A CharSet therefore has two bounds. `inner` is what every dialect takes, and what is
+generated; `outer` is what some dialect takes. Negation swaps them, so what is generated stays right in all dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Ranges = tuple[tuple[int, int], ...]
+"""Inclusive code point ranges, sorted, apart by at least one."""
+
+EVERYTHING: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+"""Every character; surrogates are none."""
+
+JSON_TEXT: Ranges = ((0x08, 0x0A), (0x0C, 0x0D), (0x20, 0xD7FF), (0xE000, 0x10FFFF))
+"""What a JSON string can hold without `\\u` escapes."""
+
+JSON_UNESCAPED: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0xD7FF), (0xE000, 0x10FFFF))
+"""What a JSON string can hold without any escape."""
+
+
+def union(*sets: Iterable[tuple[int, int]]) -> Ranges:
+    """Characters that are in any of the sets."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(item for ranges in sets for item in ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def intersect(left: Ranges, right: Ranges) -> Ranges:
+    """Characters that are in both sets."""
+    both = ((max(a, c), min(b, d)) for a, b in left for c, d in right)
+    return union((low, high) for low, high in both if low <= high)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """Characters that are not in the set."""
+    result, start = [], 0
+    for low, high in ranges:
+        if start < low:
+            result.append((start, low - 1))
+        start = high + 1
+    if start <= 0x10FFFF:
+        result.append((start, 0x10FFFF))
+    return intersect(tuple(result), EVERYTHING)
+
+
+@dataclass(frozen=True)
+class CharSet:
+    """A character class: `inner` is in it in every dialect, `outer` in some; inner ⊆ outer."""
+
+    inner: Ranges
+    outer: Ranges
+
+    def __invert__(self) -> CharSet:
+        return CharSet(complement(self.outer), complement(self.inner))
+
+    def __or__(self, other: CharSet) -> CharSet:
+        return CharSet(union(self.inner, other.inner), union(self.outer, other.outer))
+
+
+def exactly(*ranges: tuple[int, int]) -> CharSet:
+    """The same set in every dialect."""
+    found = union(ranges)
+    return CharSet(found, found)
+
+
+_BEYOND_ASCII = (0x80, 0x10FFFF)
+_DIGITS = (0x30, 0x39)
+_WORD = (_DIGITS, (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+_SPACES = ((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
+           (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000))
+_SPACES_OF_SOME = ((0x1C, 0x1F), (0x85, 0x85), (0xFEFF, 0xFEFF))
+
+DIGIT = CharSet(union([_DIGITS]), union([_DIGITS, _BEYOND_ASCII]))
+WORD = CharSet(union(_WORD), union(_WORD, [_BEYOND_ASCII]))
+SPACE = CharSet(union(_SPACES), union(_SPACES, _SPACES_OF_SOME))
+DOT = ~CharSet(((0x0A, 0x0A),), ((0x0A, 0x0A), (0x0D, 0x0D), (0x85, 0x85), (0x2028, 0x2029)))

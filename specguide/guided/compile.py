@@ -1,0 +1,266 @@
+"""Owns the way from a guide to a compiled grammar: limits, choice of backend, worker threads, time-outs, cache.
+
+A library's compile cannot be interrupted. It releases the GIL, so it runs on a worker thread, and one that takes too
+long is abandoned: its caller gets an error at once, another worker takes its place, and only so many may be abandoned
+at a time. (Compiling in a process that can be killed was measured: bringing a grammar of xgrammar's over costs up to
+half of what compiling it costs, and a second copy of the tokenizer's tables.) Workers are daemons: no exit waits for
+them.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from specguide.config import GuideConfig
+from specguide.errors import EngineError, GuideLimitExceeded, InvalidGuide, SpecguideError, UnsupportedGuide
+from specguide.guided.backends import (
+    BACKEND_NAMES,
+    Backend,
+    BackendStatus,
+    CompiledGrammar,
+    backend_status,
+    create_backend,
+)
+from specguide.guided.grammar_cache import GrammarCache
+from specguide.guided.limits import check_limits
+from specguide.guided.select import candidates, rewrite
+from specguide.params import Guide
+from specguide.tokenizer.vocabulary import Vocabulary
+
+MAX_ABANDONED = 4
+
+
+def backend_report() -> list[BackendStatus]:
+    """Per grammar backend what was found: its version, whether it is native, and why not where it is not."""
+    return [backend_status(name) for name in BACKEND_NAMES]
+
+
+@dataclass(eq=False)
+class _Job:
+    """One compile. `futures` are its callers'; `deadline` (monotonic, seconds) is set when it starts."""
+
+    key: Hashable
+    guide: Guide
+    futures: list[Future[CompiledGrammar]] = field(default_factory=list)
+    deadline: float | None = None
+    abandoned: bool = False
+
+
+class GrammarCompiler:
+    """Compiles guides against one vocabulary, on worker threads. Its methods may be called from any thread."""
+
+    def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
+        self.config = config
+        self.cache = GrammarCache(config.cache_bytes)
+        self._vocabulary = vocabulary
+        self._backends: dict[str, Backend] = {}
+        self._backends_lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._jobs: dict[Hashable, _Job] = {}
+        self._running: list[_Job] = []
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._num_workers = self._num_abandoned = 0
+        self._watching = self._closed = False
+
+    def submit(self, guide: Guide) -> Future[CompiledGrammar]:
+        """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to is kept.
+
+        The future's error is InvalidGuide when the guide is malformed, UnsupportedGuide when no backend enforces it,
+        GuideLimitExceeded naming the field of GuideConfig when it runs into a limit, EngineError when the compiler is
+        closed.
+        """
+        future: Future[CompiledGrammar] = Future()
+        try:
+            source = check_limits(guide, self.config)
+        except InvalidGuide as error:
+            future.set_exception(error)
+            return future
+        key = (guide.kind, self._requested(guide), source)
+        known = None if self._closed else self.cache.get(key)
+        if known is not None:
+            _settle([future], known)
+            return future
+        with self._lock:
+            refusal = self._refusal()
+            if refusal is not None:
+                future.set_exception(refusal)
+            elif key in self._jobs:
+                self._jobs[key].futures.append(future)
+            else:
+                self._jobs[key] = job = _Job(key, guide, [future])
+                self._hire()
+                self._queue.put(job)
+        return future
+
+    def compile(self, guide: Guide) -> CompiledGrammar:
+        """`submit`, and wait for it. Raises what the future's error would be."""
+        return self.submit(guide).result()
+
+    def close(self) -> None:
+        """Take no more guides and let the workers go; what waits or is being compiled ends with an EngineError."""
+        with self._lock:
+            self._closed = True
+            jobs = list(self._jobs.values())
+            for job in jobs:
+                job.abandoned = True
+            self._num_abandoned += len(self._running)
+            self._running.clear()
+            self._jobs.clear()
+            for _ in range(self._num_workers):
+                self._queue.put(None)
+            self._lock.notify_all()
+        for job in jobs:
+            _settle(job.futures, EngineError("the grammar compiler was closed"))
+
+    def _requested(self, guide: Guide) -> str:
+        return guide.backend or self.config.backend
+
+    def _refusal(self) -> SpecguideError | None:
+        if self._closed:
+            return EngineError("the grammar compiler is closed")
+        if self._num_abandoned >= MAX_ABANDONED:
+            return GuideLimitExceeded(
+                f"{self._num_abandoned} grammars that took longer than compile_timeout_s "
+                f"({self.config.compile_timeout_s:g} s) are still being compiled; try again when one has ended",
+                limit="compile_timeout_s")
+        return None
+
+    def _hire(self) -> None:
+        """Start threads, with the lock held: a worker for every job in hand, up to the limit, and the watchman."""
+        if self._num_workers < min(self.config.num_compile_threads, len(self._jobs)):
+            self._num_workers += 1
+            threading.Thread(target=self._work, name="grammar compile", daemon=True).start()
+        if not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="grammar compile time-outs", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._queue.get()) is not None:
+            with self._lock:
+                if job.abandoned:
+                    continue
+                job.deadline = time.monotonic() + self.config.compile_timeout_s
+                self._running.append(job)
+                self._lock.notify_all()
+            outcome = self._outcome(job)
+            if not isinstance(outcome, (EngineError, GuideLimitExceeded)):
+                self.cache.put(job.key, outcome)
+            with self._lock:
+                if job not in self._running:  # abandoned, and another worker has taken this one's place
+                    self._num_abandoned -= 1
+                    return
+                self._running.remove(job)
+                self._jobs.pop(job.key, None)
+            _settle(job.futures, outcome)
+
+    def _watch(self) -> None:
+        """Ends jobs whose time is up, until the compiler is closed."""
+        while late := self._wait_for_late():
+            for job in late:
+                _settle(job.futures, self._too_slow())
+
+    def _wait_for_late(self) -> list[_Job]:
+        with self._lock:
+            while not self._closed:
+                now = time.monotonic()
+                deadlines = {job: job.deadline for job in self._running if job.deadline is not None}
+                late = [job for job, deadline in deadlines.items() if deadline <= now]
+                if late:
+                    for job in late:
+                        self._abandon(job)
+                    return late
+                self._lock.wait(min(deadlines.values()) - now if deadlines else None)
+        return []
+
+    def _abandon(self, job: _Job) -> None:
+        job.abandoned = True
+        self._running.remove(job)
+        self._jobs.pop(job.key, None)
+        self._num_abandoned += 1
+        self._num_workers -= 1
+        self._hire()
+
+    def _too_slow(self) -> GuideLimitExceeded:
+        return GuideLimitExceeded(
+            f"the grammar took longer to compile than compile_timeout_s ({self.config.compile_timeout_s:g} s); make it "
+            "smaller, or raise the limit", limit="compile_timeout_s")
+
+    def _outcome(self, job: _Job) -> CompiledGrammar | InvalidGuide | EngineError:
+        """The compiled grammar, or why there is none."""
+        try:
+            return self._first_enforcing(job)
+        except InvalidGuide as error:
+            return error
+        except RecursionError:
+            return GuideLimitExceeded(f"the {job.guide.kind} is nested too deeply; max_depth is "
+                                      f"{self.config.max_depth}", limit="max_depth")
+        except Exception as error:  # a library's bug must end this request alone
+            return EngineError(f"compiling the {job.guide.kind} failed: {type(error).__name__}: {error}")
+
+    def _first_enforcing(self, job: _Job) -> CompiledGrammar:
+        reasons: dict[str, InvalidGuide] = {}
+        for name in candidates(job.guide, self._requested(job.guide)):
+            if job.abandoned:
+                break
+            try:
+                rewritten = rewrite(job.guide, name)
+            except UnsupportedGuide as error:
+                reasons[name] = error
+                continue
+            try:
+                grammar = self._backend(name).compile(rewritten, self.config)
+                _check_start(grammar, self._vocabulary)
+                return grammar
+            except InvalidGuide as error:
+                reasons[name] = error
+        raise _why_none(job.guide, reasons)
+
+    def _backend(self, name: str) -> Backend:
+        with self._backends_lock:
+            if name not in self._backends:
+                try:
+                    self._backends[name] = create_backend(name, self._vocabulary)
+                except EngineError as error:  # the library is not installed
+                    raise UnsupportedGuide(str(error)) from None
+            return self._backends[name]
+
+
+def _check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
+    """Fills a first row: some grammars compile and then cannot begin. Raises UnsupportedGuide."""
+    row = np.zeros(vocabulary.num_words, np.int32)
+    try:
+        grammar.matcher().fill(row)
+    except Exception as error:
+        raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None
+    if not row.any():
+        raise UnsupportedGuide(f"{grammar.backend} compiles it and then allows no token at all")
+
+
+def _why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
+    """One error from each backend's: the first where none of them is about support, else all of them."""
+    if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
+        return next(iter(reasons.values()))
+    grouped: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        grouped.setdefault(str(reason), []).append(name)
+    words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
+    named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
+    return UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
+                            keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))
+
+
+def _settle(futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError) -> None:
+    for future in futures:
+        if not future.set_running_or_notify_cancel():
+            continue
+        if isinstance(outcome, SpecguideError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

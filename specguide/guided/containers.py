@@ -1,0 +1,221 @@
+"""Owns the rewriting of what JSON Schema says of arrays and objects into the core."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+from specguide.guided.charset import EVERYTHING, CharSet
+from specguide.guided.core import Core, CoreSchema, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.document import TYPES, Place
+from specguide.guided.regex import Chars, Node, Repeat
+from specguide.guided.regex_writer import is_exact
+
+if TYPE_CHECKING:
+    from specguide.guided.normalise import Lowering
+
+_OF_NAMES = frozenset({"type", "pattern", "minLength", "maxLength"})
+_MAX_CONTAINS = 64
+_MAX_CHOICES = 64
+
+
+def lower_array(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """The core of a subschema's array keywords. `contains` is met by the array's first items."""
+    core = Core(place.path, {keyword: int(schema[keyword]) for keyword in ("minItems", "maxItems")
+                             if keyword in schema})
+    prefix, rest = _items(lowering, schema, place)
+    if prefix:
+        core["prefixItems"] = prefix
+    if rest is not True:
+        core["items"] = rest
+    if schema.get("uniqueItems") and not _holds_one_item(core):
+        raise refuse("uniqueItems", place.path, "a grammar cannot compare an array's items; bound it by maxItems: 1 or "
+                                                "leave uniqueItems out")
+    yield core
+    if "contains" in schema:
+        yield Core(place.path, allOf=[_contains(lowering, schema, place)])
+
+
+def _items(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> tuple[list[CoreSchema], CoreSchema]:
+    """What the first items and what the others must be."""
+    items = schema.get("items", True)
+    if isinstance(items, list):  # up to 2019-09; later drafts have no other reading of it
+        prefix, rest, keyword = items, schema.get("additionalItems", True), "additionalItems"
+        step = "items"
+    else:
+        prefix = schema.get("prefixItems", []) if lowering.document.draft >= 2020 else []
+        rest, keyword, step = items, "items", "prefixItems"
+    if keyword not in schema and "unevaluatedItems" in schema:
+        rest, keyword = schema["unevaluatedItems"], "unevaluatedItems"
+    lowered = [lowering.lower(child, place / step / i) for i, child in enumerate(prefix)]
+    return lowered, lowering.lower(rest, place / keyword)
+
+
+def _holds_one_item(core: Core) -> bool:
+    closed_after = len(core.get("prefixItems", ())) if core.get("items") is False else 2
+    return min(core.get("maxItems", 2), closed_after) <= 1
+
+
+def _contains(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema:
+    least, most = int(schema.get("minContains", 1)), schema.get("maxContains")
+    if least > _MAX_CONTAINS:
+        raise refuse("minContains", place.path, f"it is above {_MAX_CONTAINS}")
+    if most is not None and most < least:
+        return Core(place.path, type=[name for name in TYPES if name != "array"])
+    item = lowering.lower(schema["contains"], place / "contains")
+    core = Core(place.path, prefixItems=[item] * least, minItems=least) if least else Core(place.path)
+    if most is not None:
+        core["items"] = lowering.negate(schema["contains"], place / "contains")
+    return core
+
+
+def lower_object(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """The core of a subschema's object keywords."""
+    properties = {name: lowering.lower(child, place / "properties" / name)
+                  for name, child in schema.get("properties", {}).items()}
+    patterns = _patterns(lowering, schema, place, properties)
+    additional = _additional(lowering, schema, place, properties)
+    if "propertyNames" in schema:
+        patterns, additional = _names(lowering, schema, place, properties, patterns, additional)
+    if additional is not False:
+        additional = _told_apart(schema, place, properties, patterns, additional)
+    core = Core(place.path)
+    if properties:
+        core["properties"] = properties
+    if patterns:
+        core["patternProperties"] = {write_pattern(node, lowering.target): child for node, child in patterns
+                                     if write_pattern(node, lowering.target) is not None}
+    if additional is not True:
+        core["additionalProperties"] = additional
+    if schema.get("required"):
+        core["required"] = list(dict.fromkeys(schema["required"]))
+    yield from _counts(schema, core)
+    yield core
+
+
+def _patterns(lowering: Lowering, schema: Mapping[str, Any], place: Place,
+              properties: dict[str, CoreSchema]) -> list[tuple[Node, CoreSchema]]:
+    """The patterns; takes out of `properties` what one of them says again."""
+    patterns = []
+    for pattern, child in schema.get("patternProperties", {}).items():
+        node = read_pattern(pattern, "patternProperties", place.path)
+        patterns.append((node, lowering.lower(child, place / "patternProperties" / pattern)))
+        text = write_pattern(node, lowering.target)
+        for name in properties:
+            if properties[name] == patterns[-1][1] and text is not None and re.fullmatch(text, name):
+                properties[name] = True
+    return patterns
+
+
+def _additional(lowering: Lowering, schema: Mapping[str, Any], place: Place,
+                properties: dict[str, CoreSchema]) -> CoreSchema:
+    """What properties must be that are named nowhere; adds to `properties` what `unevaluatedProperties` lets pass."""
+    if "additionalProperties" in schema:
+        return lowering.lower(schema["additionalProperties"], place / "additionalProperties")
+    if "unevaluatedProperties" in schema:
+        for name in _evaluated(lowering, schema, place, 0):
+            properties.setdefault(name, True)
+        return lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
+    return not (lowering.target.narrow and ("properties" in schema or "patternProperties" in schema))
+
+
+def _evaluated(lowering: Lowering, schema: Any, place: Place, depth: int) -> Iterator[str]:
+    """Names of properties that `$ref` and `allOf` beside `unevaluatedProperties` speak of."""
+    if not isinstance(schema, Mapping) or depth > 8:
+        return
+    place = lowering.document.enter(schema, place)
+    varying = sorted(schema.keys() & {"anyOf", "oneOf", "if", "dependentSchemas", "patternProperties", "$dynamicRef"})
+    if varying:
+        raise refuse("unevaluatedProperties", place.path, f"which properties it speaks of hangs on {varying[0]}")
+    yield from schema.get("properties", {})
+    if "$ref" in schema:
+        yield from _evaluated(lowering, *lowering.document.resolve(schema["$ref"], place), depth + 1)
+    for i, child in enumerate(schema.get("allOf", ())):
+        yield from _evaluated(lowering, child, place / "allOf" / i, depth + 1)
+
+
+def _told_apart(schema: Mapping[str, Any], place: Place, properties: Mapping[str, CoreSchema],
+                patterns: list[tuple[Node, CoreSchema]], additional: CoreSchema) -> CoreSchema:
+    """`additional`, or False where engines may disagree on which names a pattern takes."""
+    if all(is_exact(node, EVERYTHING) for node, _ in patterns):
+        return additional
+    if not all(name.isascii() and name.isprintable() for name in properties):
+        raise refuse("patternProperties", place.path, "engines disagree on which of the properties it matches")
+    return False
+
+
+def _names(lowering: Lowering, schema: Mapping[str, Any], place: Place, properties: dict[str, CoreSchema],
+           patterns: list[tuple[Node, CoreSchema]],
+           additional: CoreSchema) -> tuple[list[tuple[Node, CoreSchema]], CoreSchema]:
+    """The patterns and the additional schema under `propertyNames`; rules out forbidden names in `properties`."""
+    here = place / "propertyNames"
+    asked, found = schema["propertyNames"], here
+    while isinstance(asked, Mapping) and asked.keys() == {"$ref"}:
+        asked, found = lowering.document.resolve(asked["$ref"], found)
+    core = lowering.lower(asked, found)
+    if core is True:
+        return patterns, additional
+    if patterns:
+        raise refuse("propertyNames", here.path, "it cannot be enforced beside patternProperties")
+    core = core or Core(here.path, enum=[])
+    _forbid(properties, core)
+    if core.keys() == {"enum"}:
+        for name in core["enum"]:
+            if isinstance(name, str):
+                properties.setdefault(name, additional)
+        return [], False
+    return ([] if additional is False else [(_name_pattern(core, here), additional)]), False
+
+
+def _forbid(properties: dict[str, CoreSchema], core: Core) -> None:
+    """Rules out the properties whose names are certain to be, or may be, against `core`."""
+    bounds = core.get("minLength", 0), core.get("maxLength", math.inf)
+    for name in properties:
+        if not ((core.keys() <= {"enum"} and name in core["enum"])
+                or (core.keys() <= _OF_NAMES and re.fullmatch(core.get("pattern", "(?s:.*)"), name)
+                    and bounds[0] <= len(name) <= bounds[1])):
+            properties[name] = False
+
+
+def _name_pattern(core: Core, place: Place) -> Node:
+    if core.keys() <= {"type", "pattern"} and "pattern" in core:
+        return read_pattern(core["pattern"], "propertyNames", place.path)
+    if core.keys() <= {"type", "minLength", "maxLength"}:
+        return Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), core.get("minLength", 0), core.get("maxLength"))
+    raise refuse("propertyNames", place.path, "only one of enum, pattern and bounds of length can be enforced")
+
+
+def _counts(schema: Mapping[str, Any], core: Core) -> Iterator[CoreSchema]:
+    """Puts `minProperties` and `maxProperties` into `core` as far as they say more than its other keywords."""
+    required, properties = core.get("required", []), core.get("properties", {})
+    optional = [name for name, child in properties.items() if name not in required and child is not False]
+    closed = core.get("additionalProperties") is False and not core.get("patternProperties")
+    least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
+    if most is not None and not (closed and len(optional) + len(required) <= most):
+        core["maxProperties"] = int(most)
+    missing = least - len(required)
+    if missing <= 0:
+        return
+    if not optional or (closed and missing == 1):
+        core["minProperties"] = least
+        return
+    if comb(len(optional), missing) > _MAX_CHOICES:
+        raise refuse("minProperties", core.path, "too many choices of properties would meet it; require some of them")
+    yield any_of(core.path, [Core(core.path, required=list(names)) for names in combinations(optional, missing)])
+
+
+def lower_dependencies(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """The core of `dependentRequired`, `dependentSchemas` and `dependencies`: the property is absent, or else."""
+    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+        for name, asked in schema.get(keyword, {}).items():
+            here = place / keyword / name
+            if isinstance(asked, list):
+                met: CoreSchema = Core(here.path, required=list(dict.fromkeys([name, *asked])))
+            else:
+                lowered = lowering.lower(asked, here)
+                met = lowered and Core(here.path, required=[name], **({} if lowered is True else {"allOf": [lowered]}))
+            yield any_of(here.path, [Core(here.path, properties={name: False}), met])

@@ -1,0 +1,122 @@
+"""Owns a JSON Schema as a document: its draft, its subschemas' places, the shapes of keyword values, its references.
+
+Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the pointers that name places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from specguide.errors import InvalidGuide, UnsupportedGuide
+
+TYPES = ("null", "boolean", "number", "string", "array", "object")
+LATEST = 2020
+_DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020}
+
+IN_ONE = frozenset({"not", "if", "then", "else", "additionalProperties", "propertyNames", "contains",
+                    "additionalItems", "unevaluatedItems", "unevaluatedProperties", "items"})
+IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+IN_MAP = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a subschema stands: its JSON pointer and the URI that references in it are relative to."""
+
+    path: str
+    base: str
+
+    def __truediv__(self, step: str | int) -> Place:
+        return Place(f"{self.path}/{str(step).replace('~', '~0').replace('/', '~1')}", self.base)
+
+
+class Document:
+    """A JSON Schema with all its subschemas. `draft`: 4, 6, 7, 2019 or 2020; the latest where it names none.
+
+    Raises UnsupportedGuide for draft 3.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.root = schema
+        named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
+        self.draft = next((draft for name, draft in _DRAFTS.items() if name in named), LATEST)
+        if self.draft == 3:
+            raise UnsupportedGuide("the schema is written in draft 3 of JSON Schema; write it in draft 4 or later",
+                                   keyword="$schema", path="/$schema")
+        self.start = Place("", "")
+        self._resources: dict[str, tuple[Any, Place]] = {"": (schema, self.start)}
+        self._index(schema, self.start)
+
+    def enter(self, schema: Any, place: Place) -> Place:
+        """The place of a subschema, with its own base URI where it sets one."""
+        uri = self._identifier(schema)
+        if uri is None or uri.startswith("#"):
+            return place
+        return Place(place.path, urldefrag(_join(place.base, uri))[0])
+
+    def resolve(self, reference: str, place: Place) -> tuple[Any, Place]:
+        """The subschema a `$ref` at `place` means, and its place.
+
+        Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such subschema.
+        """
+        uri, fragment = urldefrag(_join(place.base, reference))
+        if f"{uri}#{fragment}" in self._resources:
+            return self._resources[f"{uri}#{fragment}"]
+        if uri not in self._resources:
+            raise UnsupportedGuide(f"$ref {reference!r} at {place.path}/$ref points to another document; put that "
+                                   "under $defs", keyword="$ref", path=f"{place.path}/$ref")
+        schema, found = self._resources[uri]
+        if fragment and not fragment.startswith("/"):
+            raise self._dangling(reference, place)
+        for step in unquote(fragment).split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
+                schema = schema[int(key)]
+            elif isinstance(schema, Mapping) and key in schema:
+                schema = schema[key]
+            else:
+                raise self._dangling(reference, place)
+            found = self.enter(schema, found / key)
+        return schema, found
+
+    def _dangling(self, reference: str, place: Place) -> InvalidGuide:
+        return InvalidGuide(f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema")
+
+    def _identifier(self, schema: Any) -> str | None:
+        if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
+            return None
+        uri = schema.get("id" if self.draft == 4 else "$id")
+        return uri if isinstance(uri, str) else None
+
+    def _index(self, schema: Any, place: Place) -> None:
+        if not isinstance(schema, Mapping):
+            return
+        place = self.enter(schema, place)
+        uri = self._identifier(schema)
+        if uri is not None:
+            self._resources.setdefault(place.base + (uri if uri.startswith("#") else ""), (schema, place))
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            if isinstance(schema.get(keyword), str):
+                self._resources.setdefault(f"{place.base}#{schema[keyword]}", (schema, place))
+        for step, child in subschemas(schema):
+            self._index(child, Place(place.path + step, place.base))
+
+
+def _join(base: str, reference: str) -> str:
+    return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
+
+
+def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The subschemas right inside a schema: (JSON pointer from it, subschema)."""
+    here = Place("", "")
+    for keyword, value in schema.items():
+        if keyword in IN_ONE and isinstance(value, (bool, Mapping)):
+            yield (here / keyword).path, value
+        elif keyword in IN_LIST and isinstance(value, list):
+            yield from (((here / keyword / i).path, child) for i, child in enumerate(value))
+        elif keyword in IN_MAP and isinstance(value, Mapping):
+            yield from (((here / keyword / name).path, child) for name, child in value.items()
+                        if isinstance(child, (bool, Mapping)))

@@ -1,0 +1,55 @@
+"""Owns the cache of compiled grammars: the least recently used go when their bytes exceed the budget."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from specguide.errors import InvalidGuide
+from specguide.guided.backends import CompiledGrammar
+
+_ERROR_BYTES = 2048
+
+Outcome = CompiledGrammar | InvalidGuide
+"""What a compile comes to that is a fact about the guide."""
+
+
+class GrammarCache:
+    """Outcomes of compiles by key. Safe to use from several threads. `max_bytes`: budget for all of them, bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self._outcomes: OrderedDict[Hashable, Outcome] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._outcomes)
+
+    def get(self, key: Hashable) -> Outcome | None:
+        """The outcome under `key`, which is then the most recently used one."""
+        with self._lock:
+            outcome = self._outcomes.get(key)
+            if outcome is not None:
+                self._outcomes.move_to_end(key)
+            return outcome
+
+    def put(self, key: Hashable, outcome: Outcome) -> None:
+        """Keeps an outcome, unless it is larger than the whole budget. Of an error it keeps no stack frames."""
+        if isinstance(outcome, InvalidGuide):
+            outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
+        with self._lock:
+            old = self._outcomes.pop(key, None)
+            self.num_bytes -= _size(old) if old is not None else 0
+            if _size(outcome) > self.max_bytes:
+                return
+            self._outcomes[key] = outcome
+            self.num_bytes += _size(outcome)
+            while self.num_bytes > self.max_bytes:
+                _, evicted = self._outcomes.popitem(last=False)
+                self.num_bytes -= _size(evicted)
+
+
+def _size(outcome: Outcome) -> int:
+    return _ERROR_BYTES if isinstance(outcome, InvalidGuide) else outcome.num_bytes

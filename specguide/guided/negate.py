@@ -1,0 +1,185 @@
+"""Owns the negation of JSON Schemas: core schemas whose instances are no instances of a given subschema.
+
+A subschema is a conjunction of keywords, so an instance fails it by failing any one of them. Keywords whose failure the
+core cannot express (`pattern`, `multipleOf`, `patternProperties` …) are left out of that choice, which keeps the result
+on the safe side; a subschema with no other keyword is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.charset import EVERYTHING, CharSet, exactly
+from specguide.guided.core import Core, CoreSchema, all_of, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.disjoint import json_type
+from specguide.guided.document import TYPES, Place
+from specguide.guided.regex import EMPTY, Chars, Concat, Either, Node, Repeat
+
+if TYPE_CHECKING:
+    from specguide.guided.normalise import Lowering
+
+_ASSERTIONS_ONLY = frozenset({
+    "pattern", "format", "multipleOf", "propertyNames", "uniqueItems",
+    "additionalItems", "prefixItems", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties",
+    "dependencies", "dependentRequired", "dependentSchemas", "if", "$dynamicRef", "$recursiveRef"})
+
+
+def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -> CoreSchema:
+    """Core schema of what is no instance of `schema`, or some of it. Raises UnsupportedGuide where there is none."""
+    if isinstance(schema, bool):
+        return not schema
+    if lowering.document.draft <= 7 and "$ref" in schema:
+        schema = {"$ref": schema["$ref"]}
+    options: list[CoreSchema] = []
+    dropped = sorted(_ASSERTIONS_ONLY & schema.keys())
+    for keyword, rule in _RULES.items():
+        if keyword in schema and lowering.document.draft >= _SINCE.get(keyword, 4):
+            try:
+                options += rule(lowering, schema, place)
+            except UnsupportedGuide:
+                dropped.append(keyword)
+    if dropped and not any(option is True or (option is not False and option.keys() != {"type"}) for option in options):
+        raise refuse(dropped[0], place.path, "its negation has no grammar")
+    return any_of(place.path, options)
+
+
+def _type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    others = [name for name in TYPES if name not in named and not (name == "number" and "integer" in named)]
+    yield Core(place.path, type=others) if others else False
+
+
+def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    found: dict[str, list[Any]] = {name: [value for value in values if json_type(value) == name] for name in TYPES}
+    others = [name for name, of_type in found.items() if not of_type]
+    yield Core(place.path, type=others) if others else False
+    if found["boolean"]:
+        left = [value for value in (True, False) if value not in found["boolean"]]
+        yield Core(place.path, enum=left) if left else False
+    if found["number"]:
+        yield from _numbers_beside(sorted(found["number"]), place)
+    if found["string"]:
+        pattern = write_pattern(_strings_beside(frozenset(found["string"])), lowering.target)
+        if pattern is not None:
+            yield Core(place.path, type="string", pattern=pattern)
+
+
+def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
+    for low, high in zip([None, *values], [*values, None], strict=True):
+        if low is None or high is None or low < high:
+            bounds = {"exclusiveMinimum": low, "exclusiveMaximum": high}
+            yield Core(place.path, type="number", **{key: value for key, value in bounds.items() if value is not None})
+
+
+def _strings_beside(words: frozenset[str]) -> Node:
+    """Every string but the words: at each character, another one and anything after it, or the same and so on."""
+    anything = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+    firsts = sorted({word[0] for word in words if word})
+    options: list[Node] = [] if "" in words else [EMPTY]
+    options.append(Concat((Chars(~exactly(*((ord(char), ord(char)) for char in firsts))), anything)))
+    for first in firsts:
+        rests = frozenset(word[1:] for word in words if word.startswith(first))
+        options.append(Concat((Chars(exactly((ord(first), ord(first)))), _strings_beside(rests))))
+    return Either(tuple(options))
+
+
+def _numeric(name: str) -> Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]:
+    opposite = {"minimum": "exclusiveMaximum", "maximum": "exclusiveMinimum",
+                "exclusiveMinimum": "maximum", "exclusiveMaximum": "minimum"}[name]
+
+    def rule(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        if not isinstance(schema[name], bool):
+            yield Core(place.path, {"type": "number", opposite: schema[name]})
+
+    return rule
+
+
+def _sized(name: str) -> Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]:
+    kind = {"Length": "string", "Items": "array", "Properties": "object"}[name[3:]]
+    opposite, offset = (f"max{name[3:]}", -1) if name.startswith("min") else (f"min{name[3:]}", 1)
+
+    def rule(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        value = int(schema[name]) + offset
+        yield Core(place.path, {"type": kind, opposite: value}) if value >= 0 else False
+
+    return rule
+
+
+def _required(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    for name in schema["required"]:
+        yield Core(place.path, type="object", properties={name: False})
+
+
+def _properties(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    for name, child in schema["properties"].items():
+        failed = lowering.negate(child, place / "properties" / name)
+        if failed is not False:
+            yield Core(place.path, type="object", required=[name], properties={name: failed})
+
+
+def _pattern_properties(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """An object of failing properties only, at least one of them."""
+    for pattern, child in schema["patternProperties"].items():
+        failed = lowering.negate(child, place / "patternProperties" / pattern)
+        if failed is not False:
+            text = write_pattern(read_pattern(pattern, "patternProperties", place.path), lowering.target)
+            if text is not None:
+                yield Core(place.path, type="object", patternProperties={text: failed}, additionalProperties=False,
+                           minProperties=1)
+
+
+def _additional(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """An object of failing properties that are named nowhere, at least one of them."""
+    failed = lowering.negate(schema["additionalProperties"], place / "additionalProperties")
+    named = {name: False for name in schema.get("properties", {})}
+    if failed is not False and "patternProperties" not in schema:
+        yield Core(place.path, type="object", properties=named, additionalProperties=failed, minProperties=1)
+
+
+def _items(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    if not isinstance(schema["items"], list) and "prefixItems" not in schema:
+        failed = lowering.negate(schema["items"], place / "items")
+        yield failed and Core(place.path, type="array", minItems=1, prefixItems=[failed])
+
+
+def _contains(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    if schema.get("minContains", 1) >= 1:
+        yield Core(place.path, type="array", items=lowering.negate(schema["contains"], place / "contains"))
+
+
+def _all_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    for i, child in enumerate(schema["allOf"]):
+        yield lowering.negate(child, place / "allOf" / i)
+
+
+def _none_of(keyword: str) -> Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]:
+    def rule(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        yield all_of(place.path, [lowering.negate(child, place / keyword / i)
+                                  for i, child in enumerate(schema[keyword])])
+
+    return rule
+
+
+def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield lowering.lower(schema["not"], place / "not")
+
+
+def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield lowering.negated_reference(schema["$ref"], place)
+
+
+_Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
+
+_RULES: dict[str, _Rule] = {
+    "type": _type, "const": _values, "enum": _values, "required": _required, "properties": _properties,
+    "patternProperties": _pattern_properties, "additionalProperties": _additional, "items": _items,
+    "contains": _contains, "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _none_of("oneOf"), "not": _not,
+    "$ref": _ref,
+    **{name: _numeric(name) for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
+    **{name: _sized(name) for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties",
+                                       "maxProperties")},
+}
+_SINCE = {"const": 6, "contains": 6}

@@ -1,0 +1,251 @@
+"""Owns the rewriting of JSON Schemas into the core that grammar backends enforce.
+
+Every instance of the core schema is one of the original. Where the core cannot say the same it says less: a format's
+rare spellings are left out, an array with `contains` begins with what it must contain. What it cannot say even so is
+refused by keyword and place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guided.containers import lower_array, lower_dependencies, lower_object
+from specguide.guided.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
+from specguide.guided.disjoint import shared_types
+from specguide.guided.document import TYPES, Document, Place
+from specguide.guided.negate import negate
+from specguide.guided.scalars import (
+    ARRAY,
+    NUMBER,
+    OBJECT,
+    STRING,
+    allowed_types,
+    lower_number,
+    lower_string,
+    lower_type,
+    lower_values,
+)
+from specguide.guided.shapes import check_shapes
+
+MAX_SUBSCHEMAS = 50_000
+
+
+def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
+    """The core schema for a backend, with its definitions under `$defs`.
+
+    Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place where the core cannot
+    express it.
+    """
+    lowering = Lowering(Document(schema), backend)
+    core = lowering.lower(schema, lowering.document.start)
+    lowering.finish()
+    _check_cycles(core, lowering.definitions)
+    if core is False:
+        raise InvalidGuide("the schema allows no value at all", param="json_schema")
+    if isinstance(core, bool):
+        return Core("")
+    return Core(core.path, {**core, "$defs": lowering.definitions}) if lowering.definitions else core
+
+
+class Lowering:
+    """One schema on its way into the core; keeps the definitions made on the way."""
+
+    def __init__(self, document: Document, backend: str) -> None:
+        self.document = document
+        self.target = TARGETS[backend]
+        self.definitions: dict[str, CoreSchema] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
+        self._to_define: list[tuple[str, Any, Place]] = []
+        self._num_subschemas = 0
+
+    def lower(self, schema: Any, place: Place) -> CoreSchema:
+        """The core of a subschema: its instances, or some of them."""
+        self.visit(schema, place)
+        if isinstance(schema, bool):
+            return schema
+        place = self.document.enter(schema, place)
+        if self.document.draft <= 7 and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        core = Core(place.path)
+        for part in self._parts(schema, place):
+            if part is False:
+                return False
+            if part is not True:
+                _conjoin(core, part, place.path)
+        if core.keys() == {"allOf"} and len(core["allOf"]) == 1:
+            return core["allOf"][0]
+        return core or True
+
+    def negate(self, schema: Any, place: Place) -> CoreSchema:
+        """The core of what is no instance of a subschema, or some of it."""
+        self.visit(schema, place)
+        return negate(self, schema, self.document.enter(schema, place))
+
+    def reference(self, reference: str, place: Place) -> CoreSchema:
+        """The core of what a `$ref` at `place` points to: a root definition, written by `finish`."""
+        schema, found = self.document.resolve(reference, place)
+        if isinstance(schema, bool):
+            return schema
+        if ("lower", found.path) not in self._names:
+            self._to_define.append((self._name("lower", found), schema, found))
+        return Core(place.path, {"$ref": f"#/$defs/{self._names['lower', found.path]}"})
+
+    def negated_reference(self, reference: str, place: Place) -> CoreSchema:
+        """As `reference`, for what is no instance of it; defined at once, since that may be refused."""
+        schema, found = self.document.resolve(reference, place)
+        key = ("negate", found.path)
+        if key in self._refused:
+            raise self._refused[key]
+        if key not in self._names:
+            name = self._name("negate", found)
+            try:
+                self.definitions[name] = self.negate(schema, found)
+            except UnsupportedGuide as error:
+                self._refused[key], self.definitions[name] = error, False
+                raise
+        known = self.definitions.get(self._names[key])
+        return known if isinstance(known, bool) else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
+
+    def finish(self) -> None:
+        """Writes the definitions that were referred to."""
+        while self._to_define:
+            name, schema, place = self._to_define.pop()
+            self.definitions[name] = self.lower(schema, place)
+
+    def _name(self, how: str, place: Place) -> str:
+        return self._names.setdefault((how, place.path), f"d{len(self._names)}")
+
+    def visit(self, schema: Any, place: Place) -> None:
+        """Checks a subschema's shape, and that there are not too many of them."""
+        check_shapes(schema, place.path)
+        self._num_subschemas += 1
+        if self._num_subschemas > MAX_SUBSCHEMAS:
+            raise GuideLimitExceeded(f"the schema spells out to more than {MAX_SUBSCHEMAS} subschemas; make it smaller",
+                                     limit="max_source_bytes")
+
+    def _parts(self, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        """What holds of an instance, keyword by keyword in the schema's order, those that belong together at once."""
+        types = allowed_types(schema)
+        done = set()
+        for keyword in schema:
+            topic = _TOPIC_OF.get(keyword)
+            if topic is None or topic in done or (topic in TYPES and topic not in types):
+                continue
+            done.add(topic)
+            yield from _LOWERINGS[topic](self, schema, place)
+
+
+def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield lowering.reference(schema["$ref"], place)
+
+
+def _all_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield from (lowering.lower(child, place / "allOf" / i) for i, child in enumerate(schema["allOf"]))
+
+
+def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield any_of(place.path, [lowering.lower(child, place / "anyOf" / i) for i, child in enumerate(schema["anyOf"])])
+
+
+def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
+    types = allowed_types(schema)
+    beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
+    for left, right in combinations(branches, 2):
+        shared = shared_types(lowering.document, left, right, types, context=(beside, place))
+        types -= {name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)}
+    options = []
+    for branch in branches:
+        rivals = [rival for rival in branches if rival is not branch
+                  and shared_types(lowering.document, branch, rival, types, context=(beside, place))]
+        others = [lowering.negate(*rival) for rival in rivals]
+        options.append(all_of(branch[1].path, [lowering.lower(*branch), *others]))
+    yield any_of(place.path, options)
+    if types != allowed_types(schema):
+        yield Core(place.path, allOf=[Core(place.path, type=sorted(types))]) if types else False
+
+
+def _takes_all(schema: Any, name: str) -> bool:
+    """Whether the subschema plainly takes every value of a type."""
+    if isinstance(schema, bool):
+        return schema
+    topics = {_TOPIC_OF.get(keyword) for keyword in schema} - {"type", None}
+    if "dependencies" in topics:
+        topics = topics - {"dependencies"} | {"object"}
+    return name in allowed_types(schema) and topics <= set(TYPES) - {name}
+
+
+def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    yield lowering.negate(schema["not"], place / "not")
+
+
+def _if(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    condition = lowering.lower(schema["if"], place / "if")
+    then, otherwise = (lowering.lower(schema.get(keyword, True), place / keyword) for keyword in ("then", "else"))
+    try:
+        unmet = all_of(place.path, [lowering.negate(schema["if"], place / "if"), otherwise])
+    except UnsupportedGuide:
+        unmet = all_of(place.path, [then, otherwise])  # right whether or not the condition holds
+    yield any_of(place.path, [all_of(place.path, [condition, then]), unmet])
+
+
+def _refused(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    keyword = next(keyword for keyword in _REFUSED if keyword in schema)
+    raise refuse(keyword, place.path, "references that depend on the way to them have no grammar")
+    yield
+
+
+def _conjoin(core: Core, part: Core, path: str) -> None:
+    """Adds to `core` what `part` asks too; parts of the same subschema that share no keyword go side by side."""
+    if part.path == path and (part.keys() <= _BASE or len(part) == 1) and not part.keys() & core.keys():
+        core.update(part)
+    else:
+        core.setdefault("allOf", []).extend(part["allOf"] if part.keys() == {"allOf"} else [part])
+
+
+def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
+    """Raises UnsupportedGuide where a definition leads back to itself before it has asked for anything."""
+    def leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
+        if isinstance(schema, Core):
+            if "$ref" in schema:
+                yield schema["$ref"].rpartition("/")[2], schema
+            for keyword in ("anyOf", "allOf"):
+                for child in schema.get(keyword, ()):
+                    yield from leads_to(child)
+
+    finished: set[str] = set()
+
+    def follow(schema: CoreSchema, on_the_way: tuple[str, ...]) -> None:
+        for name, reference in leads_to(schema):
+            if name in on_the_way:
+                raise refuse("$ref", reference.path, "it leads back to itself")
+            if name not in finished:
+                follow(definitions[name], (*on_the_way, name))
+                finished.add(name)
+
+    follow(core, ())
+    for name, schema in definitions.items():
+        follow(schema, (name,))
+
+
+_REFUSED = ("$dynamicRef", "$recursiveRef")
+
+_TOPICS: dict[str, tuple[str, ...]] = {
+    "number": NUMBER, "string": STRING, "array": ARRAY, "object": OBJECT,
+    "dependencies": ("dependencies", "dependentRequired", "dependentSchemas"),
+    "values": ("const", "enum"),
+    "refused": _REFUSED,
+    **{keyword: (keyword,) for keyword in ("type", "$ref", "allOf", "anyOf", "oneOf", "not", "if")},
+}
+_TOPIC_OF = {keyword: topic for topic, keywords in _TOPICS.items() for keyword in keywords}
+_BASE = frozenset({"type", "additionalProperties"}.union(*(_TOPICS[topic] for topic in TYPES if topic in _TOPICS)))
+
+_LOWERINGS: dict[str, Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]] = {
+    "type": lower_type, "values": lower_values, "number": lower_number, "string": lower_string,
+    "array": lower_array, "object": lower_object, "dependencies": lower_dependencies, "$ref": _ref, "allOf": _all_of,
+    "anyOf": _any_of, "oneOf": _one_of, "not": _not, "if": _if, "refused": _refused,
+}

@@ -1,0 +1,131 @@
+"""Owns what a parsed regular expression means for a whole text, and how that is written for the backends.
+
+`whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not hold gets any text
+before and after it. `write` spells a tree without anchors with nothing but literals, positive classes, groups,
+alternatives and repetitions, which the engines of all backends read alike.
+"""
+
+from __future__ import annotations
+
+from specguide.guided.charset import EVERYTHING, CharSet, Ranges, intersect
+from specguide.guided.regex import EMPTY, NOTHING, Anchor, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+
+_ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+
+
+def whole(node: Node, *, search: bool) -> Node:
+    """A tree without anchors that matches the whole texts which `node` matches.
+
+    search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must match all of it.
+    Raises UnsupportedRegex where an anchor stands inside the expression.
+    """
+    branches = []
+    for started, after_start in _split(node, at_start=True):
+        for ended, middle in _split(after_start, at_start=False):
+            before = EMPTY if started or not search else _ANYTHING
+            after = EMPTY if ended or not search else _ANYTHING
+            branches.append(_join(before, middle, after))
+    return branches[0] if len(branches) == 1 else Either(tuple(branches))
+
+
+def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
+    """`node` as alternatives with the anchor of one edge taken off: (was it there, the rest)."""
+    if not _has_anchor(node, at_start):
+        return [(False, node)]
+    if isinstance(node, Anchor):
+        return [(True, EMPTY)]
+    if isinstance(node, Either):
+        return [part for item in node.items for part in _split(item, at_start)]
+    if isinstance(node, Repeat) and (node.least, node.most) == (0, 1):
+        return [(False, EMPTY), *_split(node.item, at_start)]
+    if not isinstance(node, Concat) or not node.items:
+        raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
+    edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
+    parts = []
+    for found, inner in _split(edge, at_start):
+        rests = _split(Concat(rest), at_start) if inner == EMPTY else [(False, Concat(rest))]
+        for also_found, remaining in rests:
+            if _has_anchor(remaining, at_start):
+                raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+            pair = (inner, remaining) if at_start else (remaining, inner)
+            parts.append((found or also_found, _join(*pair)))
+    return parts
+
+
+def _has_anchor(node: Node, at_start: bool) -> bool:
+    if isinstance(node, Anchor):
+        return node.at_start == at_start
+    if isinstance(node, (Concat, Either)):
+        return any(_has_anchor(item, at_start) for item in node.items)
+    return isinstance(node, Repeat) and _has_anchor(node.item, at_start)
+
+
+def _join(*nodes: Node) -> Node:
+    """The nodes one after the other; what can repeat beside "anything" need repeat no more than it must."""
+    items = [item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))]
+    for i, item in enumerate(items):
+        if isinstance(item, Repeat) and item != _ANYTHING and _ANYTHING in items[max(0, i - 1):i + 2]:
+            items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
+    kept = [item for i, item in enumerate(items) if not (isinstance(item, Repeat) and item.most == 0)
+            and not (item == _ANYTHING and i > 0 and items[i - 1] == _ANYTHING)]
+    return kept[0] if len(kept) == 1 else Concat(tuple(kept))
+
+
+def restrict(node: Node, universe: Ranges) -> Node:
+    """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where there are none."""
+    if isinstance(node, Chars):
+        left = intersect(node.chars.inner, universe)
+        return Chars(CharSet(left, left)) if left else NOTHING
+    if isinstance(node, Concat):
+        items = tuple(restrict(item, universe) for item in node.items)
+        return NOTHING if NOTHING in items else Concat(items)
+    if isinstance(node, Either):
+        return Either(tuple(item for item in (restrict(item, universe) for item in node.items) if item != NOTHING))
+    if isinstance(node, Repeat):
+        item = restrict(node.item, universe)
+        if item == NOTHING:
+            return EMPTY if node.least == 0 else NOTHING
+        return Repeat(item, node.least, node.most)
+    raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+
+
+def is_exact(node: Node, universe: Ranges) -> bool:
+    """Whether every dialect agrees on the texts of `universe` that `node` matches."""
+    if isinstance(node, Chars):
+        return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
+    if isinstance(node, Repeat):
+        return is_exact(node.item, universe)
+    return isinstance(node, Anchor) or all(is_exact(item, universe) for item in node.items)
+
+
+def write(node: Node) -> str:
+    """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for NOTHING."""
+    if isinstance(node, Chars):
+        return _write_class(node.chars.inner)
+    if isinstance(node, Concat):
+        return "".join(f"(?:{write(item)})" if isinstance(item, Either) else write(item) for item in node.items)
+    if isinstance(node, Either) and node.items:
+        return "|".join(write(item) for item in node.items)
+    if isinstance(node, Repeat):
+        inner = write(node.item)
+        return (inner if isinstance(node.item, Chars) else f"(?:{inner})") + _write_bounds(node)
+    raise ValueError("a tree that matches nothing has no text")
+
+
+def _write_bounds(node: Repeat) -> str:
+    short = {(0, None): "*", (1, None): "+", (0, 1): "?", (node.least, node.least): f"{{{node.least}}}"}
+    return short.get((node.least, node.most)) or f"{{{node.least},{'' if node.most is None else node.most}}}"
+
+
+def _write_class(ranges: Ranges) -> str:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _write_char(ranges[0][0])
+    return "[" + "".join(_write_char(low) if low == high else f"{_write_char(low)}-{_write_char(high)}"
+                         for low, high in ranges) + "]"
+
+
+def _write_char(code: int) -> str:
+    char = chr(code)
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\{char}" if char in r"\^$.|?*+()[]{}-/" else char

@@ -1,0 +1,123 @@
+"""Owns the choice of a grammar backend for a guide: which ones to try, and what to tell each so that it enforces all.
+
+JSON Schemas are rewritten into the core and checked keyword by keyword; regular expressions are written anew, so that
+no engine reads them in its own way. What a backend would take without enforcing it is refused here, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.charset import EVERYTHING
+from specguide.guided.core import Core, refuse
+from specguide.guided.keywords import unenforced
+from specguide.guided.normalise import normalise
+from specguide.guided.regex import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex_writer import restrict, whole, write
+from specguide.params import Guide
+
+_EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
+_EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')
+_LARK_IGNORED = re.compile(r"%json|\$|(?<!\[)\^")
+_JSON_OF_LARK = re.compile(r"%json\s*(?=[{\"tf])")
+_LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
+
+
+def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
+    """Names of the backends to try for a guide, the best first.
+
+    requested: "auto", or the one that is asked for
+    """
+    if requested != "auto":
+        return (requested,)
+    if guide.kind == "grammar":
+        # llguidance splits text into terminals first, so of an EBNF grammar it takes less than the grammar says.
+        return ("xgrammar",) if grammar_form(guide.source()) == "EBNF" else ("llguidance",)
+    return BACKEND_NAMES
+
+
+def rewrite(guide: Guide, backend: str) -> Guide:
+    """The guide as the backend is to be given it, so that it enforces every bit of it.
+
+    Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not enforce it.
+    """
+    value = getattr(guide, guide.kind)
+    if guide.kind == "json_schema":
+        return Guide(json_schema=_schema(json.loads(value) if isinstance(value, str) else value, backend))
+    if guide.kind == "regex":
+        return Guide(regex=_regex(value))
+    if guide.kind == "structural_tag":
+        return Guide(structural_tag=_tag(json.loads(value) if isinstance(value, str) else value, backend))
+    if guide.kind == "grammar":
+        return Guide(grammar=_grammar(value, backend))
+    return guide
+
+
+def _schema(schema: Any, backend: str) -> Core:
+    core = normalise(schema, backend)
+    doubt = next(unenforced(core, backend), None)
+    if doubt is not None:
+        raise refuse(doubt.keyword, doubt.path, doubt.reason)
+    return core
+
+
+def _regex(pattern: str) -> str:
+    try:
+        node = restrict(whole(parse(pattern), search=False), EVERYTHING)
+    except UnsupportedRegex as error:
+        raise UnsupportedGuide(str(error)) from error
+    except RegexError as error:
+        raise InvalidGuide(str(error), param="regex") from error
+    if node == NOTHING:
+        raise InvalidGuide(f"the regular expression {pattern!r} matches nothing", param="regex")
+    return write(node) or "(?:)"
+
+
+def _tag(node: Any, backend: str) -> Any:
+    """A structural tag with the schemas, regular expressions and grammars in it rewritten."""
+    if isinstance(node, list):
+        return [_tag(item, backend) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    tag = {name: value if name == "json_schema" else _tag(value, backend) for name, value in node.items()}
+    if isinstance(node.get("json_schema"), (Mapping, bool)):
+        tag["json_schema"] = _schema(node["json_schema"], backend)
+    if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
+        tag["pattern"] = _regex(node["pattern"])
+    if node.get("type") == "grammar" and isinstance(node.get("grammar"), str):
+        tag["grammar"] = _grammar(node["grammar"], backend)
+    return tag
+
+
+def _grammar(source: str, backend: str) -> str:
+    form = grammar_form(source)
+    if form == "EBNF" and _EBNF_LOOKAHEAD.search(_EBNF_LITERAL.sub(" ", source)):
+        raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
+    if form == "Lark" and backend == "xgrammar":
+        found = _LARK_IGNORED.search(source)
+        if found is not None:
+            raise UnsupportedGuide(f"{found[0]} in a Lark grammar would be ignored")
+    return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
+
+
+def _json_rewritten(source: str, backend: str) -> Iterator[str]:
+    """A Lark grammar in pieces, with the JSON Schemas in it rewritten; they keep their whitespace options."""
+    done = 0
+    for found in _JSON_OF_LARK.finditer(source):
+        try:
+            schema, end = json.JSONDecoder().raw_decode(source, found.end())
+        except json.JSONDecodeError:
+            continue  # not a schema, or one that the backend will refuse in its own words
+        if found.start() < done or not isinstance(schema, (Mapping, bool)):
+            continue
+        options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+        core = {**_schema(schema, backend), "x-guidance": {**options, **_LARK_OPTIONS}}
+        yield source[done:found.end()] + json.dumps(core)
+        done = end
+    yield source[done:]
