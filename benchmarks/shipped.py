@@ -33,7 +33,7 @@ class Run:
 def run(tasks: Sequence[chat.Task], *, spec: SpecConfig | None, batch: int, max_tokens: int, temperature: float) -> Run:
     """Generate all tasks with the shipped model."""
     llm = LLM(spec=spec, max_batch_size=batch)
-    prompts = [llm.tokenizer.encode(chat.render_prompt(task)) for task in tasks]
+    prompts = [llm.tokenizer.encode(chat.render_prompt(task), add_special_tokens=False) for task in tasks]
     params = [SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=number,
                              guide=Guide(json_schema=task.schema) if task.schema else None)
               for number, task in enumerate(tasks)]

@@ -115,7 +115,7 @@ def test_a_bad_request_ends_alone(folders):
     outs = llm.generate(prompts, [SamplingParams(max_tokens=5, guide=guide) for guide in [*guides, None, None, None]])
     assert outs[0].token_ids == good.token_ids
     assert [out.finish_reason for out in outs[1:]] == ["error"] * 5
-    for out, words in zip(outs[1:], ["minimum", "regex", "empty", "600 tokens", "99999"], strict=True):
+    for out, words in zip(outs[1:], ["minimum", "regular expression", "empty", "600 tokens", "99999"], strict=True):
         assert words in str(out.error), out.error
     llm.close()
 

@@ -97,16 +97,17 @@ class Tokenizer:
         if self._chat is None or not self._chat.chat_template:
             raise InvalidParams("this model has no chat template; give it a plain prompt", param="messages")
         if json_schema is not None:
-            text = json_schema if isinstance(json_schema, str) else json.dumps(json_schema, ensure_ascii=False)
-            variables["json_schema"] = text
+            is_text = isinstance(json_schema, str)
+            variables["json_schema"] = json_schema if is_text else json.dumps(json_schema, ensure_ascii=False)
         variables.setdefault("add_generation_prompt", True)
         from jinja2 import TemplateError
         try:
-            return list(self._chat.apply_chat_template(
+            text = self._chat.apply_chat_template(
                 [dict(message) for message in messages], tools=[dict(tool) for tool in tools] if tools else None,
-                tokenize=True, return_dict=False, **variables))
+                tokenize=False, **variables)
         except (TemplateError, TypeError, ValueError, KeyError) as error:
             raise InvalidParams(f"the chat template refuses these messages: {error}", param="messages") from None
+        return self.encode(text, add_special_tokens=False)
 
     def vocabulary(self, size: int | None = None) -> Vocabulary:
         """The bytes of every token, for grammars.
