@@ -15,9 +15,10 @@ inline void cpu_relax() {
 #endif
 }
 
-// With one core, or two that other work shares, spinning takes the time of the thread waited for.
+// About the time between two callbacks of an iteration, where there are cores enough. With few that other work shares,
+// spinning takes the time of the thread waited for.
 inline std::chrono::nanoseconds spin_time() {
-  static const std::chrono::microseconds time{std::thread::hardware_concurrency() > 4 ? 50 : 5};
+  static const std::chrono::microseconds time{std::thread::hardware_concurrency() > 4 ? 250 : 5};
   return time;
 }
 

@@ -1,13 +1,13 @@
 #include "stream.h"
 
-#include <sstream>
+#include <cstdio>
 
 namespace specguide {
 
 std::string format_seconds(Timeout time) {
-  std::ostringstream text;
-  text << time.count() << " s";
-  return text.str();
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", time.count());
+  return text;
 }
 
 void ErrorLatch::set(const std::string& message) {

@@ -23,6 +23,8 @@ bool Countdown::wait_until(Clock::time_point time) {
 
 struct ThreadPool::Worker {
   std::thread thread;
+  std::condition_variable wake;
+  bool woken = false;
   Clock::time_point busy_since{};  // the epoch: idle
   bool stuck = false;
 };
@@ -35,7 +37,6 @@ struct ThreadPool::State {
   const int max_threads;
   const Clock::duration patience;
   std::mutex mutex;
-  std::condition_variable work;
   std::condition_variable gone;
   std::vector<Ready> ready;  // a heap, the dearest on top
   std::atomic<int> num_ready{0};
@@ -43,7 +44,8 @@ struct ThreadPool::State {
   std::list<Worker> retired;  // threads to join
   int num_running = 0;        // workers that have not retired
   int num_stuck = 0;
-  int num_asleep = 0;
+  int num_spinning = 0;
+  std::vector<Worker*> asleep;  // the last to fall asleep is woken first: its core is the warmest
   bool stopping = false;
 
   State(int threads, int max, Clock::duration longest) : num_threads(threads), max_threads(max), patience(longest) {}
@@ -66,6 +68,19 @@ struct ThreadPool::State {
     return lane;
   }
 
+  // A sleeper takes tens of microseconds to wake, so each one woken helps to wake the others.
+  void wake_sleepers() {
+    constexpr int kMostAtOnce = 4;
+    int num_wanted = std::min(kMostAtOnce, static_cast<int>(ready.size()) - num_spinning);
+    for (; num_wanted > 0 && !asleep.empty(); --num_wanted) wake_last();
+  }
+
+  void wake_last() {
+    asleep.back()->woken = true;
+    asleep.back()->wake.notify_one();
+    asleep.pop_back();
+  }
+
   bool has_surplus() const { return num_running - num_stuck > num_threads; }
 
   void start_worker(const std::shared_ptr<State>& self) {
@@ -79,25 +94,28 @@ struct ThreadPool::State {
     std::unique_lock lock(mutex);
     while (!stopping && !has_surplus()) {
       if (ready.empty()) {
-        wait_for_work(lock);
+        wait_for_work(lock, *worker);
       } else {
         run_one(lock, *worker);
       }
     }
     --num_running;
-    if (!ready.empty() && num_asleep > 0) work.notify_one();  // the call that woke this one goes to another
+    wake_sleepers();  // what this one was woken for goes to another
     if (!stopping) retired.splice(retired.end(), workers, worker);
     gone.notify_all();
   }
 
-  void wait_for_work(std::unique_lock<std::mutex>& lock) {
+  void wait_for_work(std::unique_lock<std::mutex>& lock, Worker& worker) {
+    ++num_spinning;
     lock.unlock();
     spin_until([this] { return num_ready.load(std::memory_order_relaxed) > 0; }, spin_time());
-    lock.lock();
+    lock = lock_briefly(mutex);
+    --num_spinning;
     if (!ready.empty() || stopping) return;
-    ++num_asleep;
-    work.wait(lock);
-    --num_asleep;
+    asleep.push_back(&worker);
+    worker.wake.wait(lock, [&worker] { return worker.woken; });
+    worker.woken = false;
+    wake_sleepers();
   }
 
   void run_one(std::unique_lock<std::mutex>& lock, Worker& worker) {
@@ -111,7 +129,6 @@ struct ThreadPool::State {
     lane->running = true;
     const auto start = Clock::now();
     worker.busy_since = start;
-    if (!ready.empty() && num_asleep > 0) work.notify_one();  // each one woken wakes the next
     lock.unlock();
     operation.run();
     operation.run = nullptr;
@@ -150,7 +167,7 @@ ThreadPool::~ThreadPool() {
   constexpr std::chrono::seconds limit{5};
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
-  state_->work.notify_all();
+  while (!state_->asleep.empty()) state_->wake_last();
   const bool all_gone = state_->gone.wait_for(lock, limit, [this] { return state_->num_running == 0; });
   for (auto* threads : {&state_->workers, &state_->retired}) {
     for (Worker& worker : *threads) {
@@ -177,9 +194,8 @@ void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
     lane->pending.push_back(std::move(operation));
     if (!lane->scheduled) state_->schedule(lane);
   }
-  const bool wake = !state_->ready.empty() && state_->num_asleep > 0;
+  state_->wake_sleepers();
   lock.unlock();
-  if (wake) state_->work.notify_one();
   for (Operation& operation : dropped) {
     if (operation.countdown) operation.countdown->arrive();
   }
