@@ -108,7 +108,11 @@ def score(samples: list[chat.Task], texts: list[str]) -> Score:
         else:
             unparsed += got is MISSING
             pairs, found = list(scalars(expected)), {} if got is MISSING else dict(scalars(got))
-        wrong = [Miss(task.kind, path, value, found.get(path), task) for path, value in pairs if not same(value, found.get(path, MISSING))]
+        wrong = [
+            Miss(task.kind, path, value, found.get(path), task)
+            for path, value in pairs
+            if not same(value, found.get(path, MISSING))
+        ]
         misses += wrong
         fields += len(pairs)
         right += len(pairs) - len(wrong)
@@ -137,7 +141,9 @@ def transformers_generate(folder: Path, batch_size: int = 200, max_tokens: int =
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16 if device == "cuda" else torch.float32).to(device).eval()
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    model.to(device)  # type: ignore[arg-type]
 
     def generate(samples: list[chat.Task]) -> list[str]:
         texts: list[str] = []
@@ -156,7 +162,9 @@ def transformers_generate(folder: Path, batch_size: int = 200, max_tokens: int =
 def table(results: dict[str, Score]) -> str:
     lines = [f"{'group':26} {'samples':>8} {'fields':>7} {'right':>7} {'whole':>7} {'unparsed':>8}"]
     for name, s in results.items():
-        lines.append(f"{name:26} {s.samples:8} {s.fields:7} {s.accuracy:7.1%} {s.whole_right / s.samples:7.1%} {s.unparsed:8}")
+        lines.append(
+            f"{name:26} {s.samples:8} {s.fields:7} {s.accuracy:7.1%} {s.whole_right / s.samples:7.1%} {s.unparsed:8}"
+        )
     return "\n".join(lines)
 
 
@@ -174,8 +182,15 @@ def main() -> None:
         with args.misses.open("w") as out:
             for group, result in results.items():
                 for miss in result.misses:
-                    shown = {"group": group, "kind": miss.kind, "path": miss.path, "expected": miss.expected, "got": miss.got,
-                             "text": miss.task.text, "schema": miss.task.schema}
+                    shown = {
+                        "group": group,
+                        "kind": miss.kind,
+                        "path": miss.path,
+                        "expected": miss.expected,
+                        "got": miss.got,
+                        "text": miss.task.text,
+                        "schema": miss.task.schema,
+                    }
                     out.write(json.dumps(shown, ensure_ascii=False) + "\n")
     print(json.dumps({name: {"accuracy": round(s.accuracy, 4), "fields": s.fields} for name, s in results.items()}))
 

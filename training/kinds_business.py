@@ -1,5 +1,6 @@
 """Hand-written document kinds from trade, work and money (notation: `training.records`)."""
 
+# ruff: noqa: E501
 from training.records import Kind, parse_kind
 
 KINDS: list[Kind] = [

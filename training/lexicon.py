@@ -4,6 +4,7 @@
 schemas uses only them.
 """
 
+# ruff: noqa: E501, SIM905
 FIRST_NAMES = """Maria James Aisha Chen Olga Pedro Lena Tom Priya Noah Emma Yuki Omar Sofia Liam Grace Ivan Fatima Hugo
 Nina Carlos Mei Anders Zoe Samuel Ingrid Rahul Clara Dmitri Leila Peter Hana Marco Julia Kofi Amelia Felix Rosa Viktor
 Anna Diego Sara Lukas Amara Ben Chloe David Elif Finn Gita Henrik Isabel Jonas Katya Luca Miriam Nadia Oscar Paula

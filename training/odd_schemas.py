@@ -14,9 +14,17 @@ from training import lexicon as lx
 from training.values import made_up
 
 DEFAULTS = {
-    "date": "2024-01-01", "time": "12:00:00Z", "date-time": "2024-01-01T12:00:00Z", "email": "user@example.com",
-    "uri": "https://example.com", "uri-reference": "https://example.com", "hostname": "example.com", "ipv4": "192.0.2.1",
-    "ipv6": "2001:db8::1", "uuid": "00000000-0000-4000-8000-000000000000", "duration": "P1D",
+    "date": "2024-01-01",
+    "time": "12:00:00Z",
+    "date-time": "2024-01-01T12:00:00Z",
+    "email": "user@example.com",
+    "uri": "https://example.com",
+    "uri-reference": "https://example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "duration": "P1D",
 }
 Schema = dict[str, Any]
 
@@ -36,7 +44,9 @@ def default_answer(schema: Schema, root: Schema) -> Any:
     kind = kind[-1] if isinstance(kind, list) else kind
     if kind == "object":
         properties = schema.get("properties", {})
-        return {name: default_answer(properties[name], root) for name in properties if name in schema.get("required", ())}
+        return {
+            name: default_answer(properties[name], root) for name in properties if name in schema.get("required", ())
+        }
     if kind == "array":
         return [default_answer(schema.get("items", {}), root)] * schema.get("minItems", 0)
     if kind == "string":
@@ -68,13 +78,21 @@ def _scalar(r: Random) -> Schema:
         low = r.randint(0, 9)
         return {"type": "string", "minLength": low, "maxLength": low + r.randint(0, 20)}
     if roll < 0.63:
-        return {"type": "integer"} if roll < 0.57 else {"type": "integer", "minimum": r.randint(0, 20), "maximum": r.randint(21, 999)}
+        return (
+            {"type": "integer"}
+            if roll < 0.57
+            else {"type": "integer", "minimum": r.randint(0, 20), "maximum": r.randint(21, 999)}
+        )
     if roll < 0.7:
         return {"type": "number"}
     if roll < 0.8:
         return {"type": "boolean"}
     if roll < 0.92:
-        return {"type": "string", "enum": r.sample(lx.WORDS, r.randint(1, 5))} if roll < 0.9 else {"enum": [1, "a", None][: r.randint(1, 3)]}
+        return (
+            {"type": "string", "enum": r.sample(lx.WORDS, r.randint(1, 5))}
+            if roll < 0.9
+            else {"enum": [1, "a", None][: r.randint(1, 3)]}
+        )
     if roll < 0.95:
         return {"const": r.choice(lx.WORDS)}
     return {"type": [r.choice(("string", "integer", "boolean")), "null"]} if roll < 0.98 else {"type": "null"}
@@ -92,7 +110,11 @@ def odd_schema(r: Random, depth: int = 2, definitions: Schema | None = None) -> 
         return schema
     if roll < 0.64:
         if roll < 0.61:
-            return {"oneOf": [{"type": "string"}, {"type": r.choice(("integer", "boolean", "object"))}][:: r.choice((1, -1))]}
+            return {
+                "oneOf": [{"type": "string"}, {"type": r.choice(("integer", "boolean", "object"))}][
+                    :: r.choice((1, -1))
+                ]
+            }
         return {"anyOf": [{"type": "string", "maxLength": 40}, odd_schema(r, 0)][:: r.choice((1, -1))]}
     if roll < 0.7 and definitions is not None:
         name = _name(r)
@@ -132,7 +154,9 @@ def odd_task(r: Random) -> tuple[Schema, str]:
         schema = json.loads(json.dumps(schema, ensure_ascii=False).replace('"#/$defs/', '"#/definitions/'))
         schema["definitions"] = schema.pop("$defs")
     if r.random() < 0.4:
-        head = {"$schema": r.choice(("http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"))}
+        head = {
+            "$schema": r.choice(("http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"))
+        }
         if r.random() < 0.4:
             head["$id" if r.random() < 0.7 else "id"] = f"https://example.com/{made_up(r).lower()}.json"
         if r.random() < 0.4:

@@ -34,7 +34,7 @@ class MasterOptimizer:
     """
 
     def __init__(self, model: nn.Module, adam_lr: float, muon_lr: float, weight_decay: float = 0.01) -> None:
-        self.params = [p for p in model.parameters() if p.requires_grad]
+        self.params: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         self.master = [p.detach().float().clone() for p in self.params]
         hidden = {id(p) for name, p in model.named_parameters() if p.ndim == 2 and "layers." in name}
         self.muon_lr, self.adam_lr, self.weight_decay = muon_lr, adam_lr, weight_decay
@@ -43,9 +43,17 @@ class MasterOptimizer:
         for i, p in enumerate(self.params):
             if id(p) in hidden:
                 self.groups.setdefault(tuple(p.shape), []).append(i)
-        self.momentum = {shape: torch.zeros(len(rows), *shape, device=self.params[0].device) for shape, rows in self.groups.items()}
-        self.adam = torch.optim.AdamW([self.master[i] for i in self.adam_index], lr=adam_lr, betas=(0.9, 0.98), eps=1e-10,
-                                      weight_decay=0.0, fused=self.params[0].is_cuda)
+        self.momentum = {
+            shape: torch.zeros(len(rows), *shape, device=self.params[0].device) for shape, rows in self.groups.items()
+        }
+        self.adam = torch.optim.AdamW(
+            [self.master[i] for i in self.adam_index],
+            lr=adam_lr,
+            betas=(0.9, 0.98),
+            eps=1e-10,
+            weight_decay=0.0,
+            fused=self.params[0].is_cuda,
+        )
 
     @torch.no_grad()
     def step(self, scale: float, clip: float = 1.0) -> Tensor:

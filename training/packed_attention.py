@@ -17,8 +17,16 @@ _CAUSAL: dict[str, Any] = (
 
 
 def packed_attention(
-    module: torch.nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: None,
-    scaling: float, dropout: float = 0.0, bounds: torch.Tensor | None = None, max_len: int = 0, **_: Any,
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: None,
+    scaling: float,
+    dropout: float = 0.0,
+    bounds: torch.Tensor | None = None,
+    max_len: int = 0,
+    **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention over query [1, heads, tokens, head_dim] with documents given by `bounds` [documents + 1] (int32)."""
     groups = query.shape[1] // key.shape[1]
@@ -26,8 +34,11 @@ def packed_attention(
     assert bounds is not None
     if query.is_cuda:
         q, k, v = (x[0].transpose(0, 1).to(torch.bfloat16).contiguous() for x in (query, key, value))
-        out = varlen_attn(q, k, v, bounds, bounds, max_len, max_len, scale=scaling, **_CAUSAL) if _SCALES else varlen_attn(
-            q, k, v, bounds, bounds, max_len, max_len, **_CAUSAL)
+        out = (
+            varlen_attn(q, k, v, bounds, bounds, max_len, max_len, scale=scaling, **_CAUSAL)
+            if _SCALES
+            else varlen_attn(q, k, v, bounds, bounds, max_len, max_len, **_CAUSAL)
+        )
         return out.unsqueeze(0), None  # type: ignore[union-attr]
     document = torch.bucketize(torch.arange(query.shape[2]), bounds[1:].long(), right=True)
     same = (document[:, None] == document[None, :]).tril()

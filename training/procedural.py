@@ -10,16 +10,28 @@ from random import Random
 
 from training import lexicon as lx
 from training.records import FieldSpec, Kind, style_name
-from training.values import Value, generator, made_up, quote
+from training.value_types import generator
+from training.values import Value, made_up, quote
 
-TYPES = """person company city country street address email phone url date time timestamp money percent rating code code
-uuid ipv4 version path product phrase phrase phrase duration bool bool token sentence color currency word word year
-language weekday job food skill int(0,9) int(1,100) int(0,5000) int(10,999999) int(-50,50) dec(0,1,2) dec(0,100,1)
-dec(-20,900,2) dec(0,9,3) int(1,400,kg) int(1,90,minutes) dec(0,80,1,cm) int(2,900,m) dec(1,40,2,bar) int(5,90,units)
-enum(low,medium,high) enum(open,closed,pending) enum(A,B,C,D) enum(red,amber,green) enum(north,south,east,west)
-enum(active,inactive,suspended) enum(yes,no,unknown) enum(small,medium,large) enum(daily,weekly,monthly,yearly)""".split()
+# fmt: off
+TYPES = [
+    "person", "company", "city", "country", "street", "address", "email", "phone", "url", "date", "time", "timestamp",
+    "money", "percent", "rating", "code", "code", "uuid", "ipv4", "version", "path", "product", "phrase", "phrase",
+    "phrase", "duration", "bool", "bool", "token", "sentence", "color", "currency", "word", "word", "year",
+    "language", "weekday", "job", "food", "skill", "int(0,9)", "int(1,100)", "int(0,5000)", "int(10,999999)",
+    "int(-50,50)", "dec(0,1,2)", "dec(0,100,1)", "dec(-20,900,2)", "dec(0,9,3)", "int(1,400,kg)", "int(1,90,minutes)",
+    "dec(0,80,1,cm)", "int(2,900,m)", "dec(1,40,2,bar)", "int(5,90,units)", "enum(low,medium,high)",
+    "enum(open,closed,pending)", "enum(A,B,C,D)", "enum(red,amber,green)", "enum(north,south,east,west)",
+    "enum(active,inactive,suspended)", "enum(yes,no,unknown)", "enum(small,medium,large)",
+    "enum(daily,weekly,monthly,yearly)",
+]
+# fmt: on
 FIXED = [generator(kind) for kind in TYPES]
-FLAT = [generator(kind) for kind in TYPES if kind not in ("date", "bool", "time", "timestamp") and not kind.startswith("enum")]
+FLAT = [
+    generator(kind)
+    for kind in TYPES
+    if kind not in ("date", "bool", "time", "timestamp") and not kind.startswith("enum")
+]
 HELD_OUT = frozenset(lx.HELD_OUT_WORDS)
 NOUNS = [word for word in lx.NOUNS if word not in HELD_OUT]
 
@@ -51,12 +63,18 @@ def _names(r: Random, held_out: bool) -> tuple[str, str, list[str]]:
     if swapped != words and r.random() < 0.5:
         labels.append(" ".join(swapped).capitalize())
     if r.random() < 0.06:
-        labels = ["".join(word[:3] for word in words).upper(), "".join(word[0] for word in words).upper() + " no."] + labels
+        labels = [
+            "".join(word[:3] for word in words).upper(),
+            "".join(word[0] for word in words).upper() + " no.",
+            *labels,
+        ]
     return "_".join(words), plain, labels
 
 
 def _description(r: Random, plain: str) -> str:
-    form = r.choice(("the {}", "{} as stated in the text", "{}", "value of the {}", "{} of the record", "which {} it has"))
+    form = r.choice(
+        ("the {}", "{} as stated in the text", "{}", "value of the {}", "{} of the record", "which {} it has")
+    )
     return form.format(plain)
 
 
@@ -65,7 +83,9 @@ ENUM_STYLES = ("snake", "snake", "space", "kebab", "title", "camel", "pascal", "
 
 def random_enum(r: Random, held_out: bool = False) -> Callable[[Random], Value]:
     """An enum of 2 to 6 random members of one or two words, in some naming style; documents show the plain words."""
-    pool = lx.HELD_OUT_WORDS if held_out else lx.WORDS if r.random() < 0.4 else NOUNS if r.random() < 0.6 else lx.MODIFIERS
+    pool = (
+        lx.HELD_OUT_WORDS if held_out else lx.WORDS if r.random() < 0.4 else NOUNS if r.random() < 0.6 else lx.MODIFIERS
+    )
     style, length = r.choice(ENUM_STYLES), r.choice((1, 1, 2))
     plain = []
     for _ in range(r.randint(2, 6)):
@@ -94,7 +114,9 @@ def _field(r: Random, held_out: bool, depth: int, flat: bool = False) -> FieldSp
         return FieldSpec(name, "list", tuple(labels), text, r.random() < 0.3, r.choice(FLAT))
     if roll < 0.36 and not flat:
         return FieldSpec(name, "leaf", tuple(labels), text, False, random_enum(r, held_out))
-    return FieldSpec(name, "leaf", tuple(labels), text, not flat and r.random() < 0.1, r.choice(FLAT if flat else FIXED))
+    return FieldSpec(
+        name, "leaf", tuple(labels), text, not flat and r.random() < 0.1, r.choice(FLAT if flat else FIXED)
+    )
 
 
 def _fields(r: Random, count: int, held_out: bool, depth: int, flat: bool = False) -> tuple[FieldSpec, ...]:
@@ -109,4 +131,6 @@ def procedural_kind(r: Random, held_out: bool = False) -> Kind:
     """A random kind of 1 to 9 properties; `held_out` composes every name with a word kept out of training."""
     name = r.choice(lx.HELD_OUT_WORDS) if held_out else made_up(r).lower() if r.random() < 0.2 else r.choice(NOUNS)
     name += "_" + r.choice(("record", "report", "sheet", "data", "info"))
-    return Kind(name, _fields(r, r.choice((1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9)), held_out, 1 if r.random() < 0.5 else 0))
+    return Kind(
+        name, _fields(r, r.choice((1, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9)), held_out, 1 if r.random() < 0.5 else 0)
+    )

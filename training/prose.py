@@ -66,7 +66,7 @@ def _row(template: str, texts: dict[str, str]) -> str:
 
 
 def fill(r: Random, template: str, record: Record, told: set[str] | None = None) -> str:
-    """`template` with the record's values; a bracketed part with a missing value vanishes. `told` collects names used."""
+    """`template` with the record's values, bracketed parts only if whole; `told` collects the names used."""
     names = record.by_name()
     out: list[str] = []
     marks: list[int] = []

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from training.values import Value, generator
+from training.value_types import generator
+from training.values import Value
 
 STYLES = ("snake",) * 11 + ("camel",) * 5 + ("kebab", "title", "space", "pascal", "short")
 
@@ -90,7 +91,7 @@ def _parse_fields(lines: list[str]) -> list[FieldSpec]:
     specs: list[FieldSpec] = []
     done: set[str] = set()
     for line in lines:
-        parts = [part.strip() for part in line.split("|")] + ["", "", ""]
+        parts = [*(part.strip() for part in line.split("|")), "", "", ""]
         head, dot, _ = parts[0].partition(".")
         base = head.removesuffix("[]").rstrip("?")
         if base in done:
@@ -100,9 +101,9 @@ def _parse_fields(lines: list[str]) -> list[FieldSpec]:
             own = [part[len(head) + 1 :] for part in lines if part.startswith(head + ".")]
             shape = "rows" if head.endswith("[]") else "group"
             title = next((x for x in lines if x.split("|")[0].strip() == head), f"{base}||")
-            labels, text = (title.split("|") + ["", "", ""])[2:4]
-            labels = labels or base.replace("_", " ").capitalize()
-            specs.append(FieldSpec(base, shape, _labels(labels), text.strip(), children=tuple(_parse_fields(own))))
+            shown, text = [*title.split("|"), "", "", ""][2:4]
+            named = _labels(shown or base.replace("_", " ").capitalize())
+            specs.append(FieldSpec(base, shape, named, text.strip(), children=tuple(_parse_fields(own))))
             continue
         shape, item = ("list", parts[1][5:]) if parts[1].startswith("list:") else ("leaf", parts[1])
         labels = _labels(parts[2] or base.replace("_", " ").capitalize())

@@ -68,7 +68,11 @@ def _extras(r: Random, value: Value | None, fragment: dict[str, Any]) -> dict[st
     if r.random() < 0.06:
         kind = fragment.get("type")
         if kind == "string" and len(fragment) == 1:
-            return {**fragment, "minLength": 1} if r.random() < 0.5 else {**fragment, "maxLength": r.choice((80, 100, 200))}
+            return (
+                {**fragment, "minLength": 1}
+                if r.random() < 0.5
+                else {**fragment, "maxLength": r.choice((80, 100, 200))}
+            )
         if kind in ("integer", "number") and value is not None and value.json[0] != "-":
             return {**fragment, "minimum": 0}
     return fragment
@@ -152,7 +156,9 @@ def schema_and_answer(r: Random, record: Record, shuffle: bool = True) -> tuple[
     schema, answer = builder.members(nodes)
     head: dict[str, Any] = {}
     if r.random() < 0.15:
-        head["$schema"] = r.choice(("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"))
+        head["$schema"] = r.choice(
+            ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema")
+        )
     if r.random() < 0.2:
         head["title"] = record.kind.name.replace("_", " ").title().replace(" ", r.choice(("", " ")))
     if builder.definitions:

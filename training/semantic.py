@@ -3,12 +3,13 @@
 A line is `name | type | labels | sentence / sentence …`, where `{}` stands for the value and `{yes:no}` for a boolean.
 """
 
+# ruff: noqa: E501, SIM905
 from __future__ import annotations
 
 from random import Random
 
 from training.records import FieldSpec, Kind
-from training.values import generator
+from training.value_types import generator
 
 _LINES = """
 author | person | Author; Written by; Writer | It was written by {}. / {} is the author. / The text is by {}. / {} wrote it.
@@ -188,7 +189,8 @@ def _spec(line: str) -> tuple[FieldSpec, tuple[str, ...]]:
     words = tuple(label.strip() for label in labels.split(";"))
     slot = "{" + name
     told = tuple(
-        s.strip().replace("{}", slot + "}") if "{}" in s else s.strip().replace("{", slot + "?") for s in sentences.split(" / ")
+        s.strip().replace("{}", slot + "}") if "{}" in s else s.strip().replace("{", slot + "?")
+        for s in sentences.split(" / ")
     )
     description = name.replace("_", " ")
     return FieldSpec(name, shape, words, description, False, generator(item)), told

@@ -10,27 +10,54 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from training import kinds_business, kinds_held_out, kinds_life
+from training import kinds_business, kinds_held_out, kinds_leisure, kinds_life
 from training.chat import Task, call_text
 from training.odd_schemas import odd_task
 from training.procedural import procedural_kind
 from training.prose import fill
-from training.records import Kind, Node, Record, make_record
+from training.records import Kind, Node, make_record
 from training.render import document, unlabelled
 from training.schema_style import dump_schema, schema_and_answer
 from training.semantic import semantic_kind
 from training.thesaurus import other_label, typed_kind
 from training.tools import tool_task
 
-KNOWN_KINDS: list[Kind] = kinds_business.KINDS + kinds_life.KINDS
+KNOWN_KINDS: list[Kind] = kinds_business.KINDS + kinds_life.KINDS + kinds_leisure.KINDS
 LEFT_OUT_KINDS: list[Kind] = kinds_held_out.KINDS
-INSTRUCTIONS = ("Extract the data from this text.", "Fill in the schema from the text below.", "Turn this into JSON:",
-                "Read the document and answer in JSON.", "What does this say?", "Extract:", "Parse the following.",
-                "Convert the text to structured data.", "Get the fields out of this document:", "JSON please.")
-SYSTEMS = ("You are a helpful assistant.", "You extract data from documents.", "Be precise.", "Answer only with what is asked.",
-           "You are a careful assistant that reads documents.")
-QUESTIONS = ("What is the {}?", "Tell me the {}.", "{}?", "Which {} does the text give?", "Find the {}.", "I need the {}.")
-SUMMARY_REQUESTS = ("Summarize this in one line.", "Give a one-line summary.", "What is this about?", "Sum it up briefly.", "TL;DR")
+INSTRUCTIONS = (
+    "Extract the data from this text.",
+    "Fill in the schema from the text below.",
+    "Turn this into JSON:",
+    "Read the document and answer in JSON.",
+    "What does this say?",
+    "Extract:",
+    "Parse the following.",
+    "Convert the text to structured data.",
+    "Get the fields out of this document:",
+    "JSON please.",
+)
+SYSTEMS = (
+    "You are a helpful assistant.",
+    "You extract data from documents.",
+    "Be precise.",
+    "Answer only with what is asked.",
+    "You are a careful assistant that reads documents.",
+)
+QUESTIONS = (
+    "What is the {}?",
+    "Tell me the {}.",
+    "{}?",
+    "Which {} does the text give?",
+    "Find the {}.",
+    "I need the {}.",
+)
+SUMMARY_REQUESTS = (
+    "Summarize this in one line.",
+    "Give a one-line summary.",
+    "What is this about?",
+    "Sum it up briefly.",
+    "TL;DR",
+)
 TITLE_REQUESTS = ("Give this a title.", "What kind of document is this?", "Name the document type.")
 
 
@@ -56,7 +83,11 @@ def extraction_task(r: Random, kind: Kind, with_schema: bool = True) -> Task:
         asked = ", ".join(schema["properties"])
         if r.random() < 0.4:
             return Task(text, answer, None, system=_system(r), kind=kind.name)
-        text = _around(r, r.choice(("Give me JSON with {}.", "Answer as a JSON object with the keys {}:", "JSON: {}")).format(asked), text)
+        text = _around(
+            r,
+            r.choice(("Give me JSON with {}.", "Answer as a JSON object with the keys {}:", "JSON: {}")).format(asked),
+            text,
+        )
     shown = dump_schema(r, schema) if with_schema else None
     return Task(text, answer, shown, system=_system(r), kind=kind.name)
 
@@ -73,7 +104,11 @@ def _any_known_kind(r: Random) -> Kind:
 def values_only_task(r: Random) -> Task:
     """A document of bare values, to be told apart by their types (any order) or by their order."""
     record = make_record(r, typed_kind(r))
-    record.nodes = [node for node in record.nodes if node.spec.shape == "leaf" and node.value and node.value.json not in ("true", "false")]
+    record.nodes = [
+        node
+        for node in record.nodes
+        if node.spec.shape == "leaf" and node.value and node.value.json not in ("true", "false")
+    ]
     if not record.nodes:
         return extraction_task(r, typed_kind(r))
     for node in record.nodes:
@@ -100,7 +135,9 @@ def odd_label_task(r: Random) -> Task:
 
 
 def _question(r: Random, nodes: list[Node]) -> tuple[str, str] | None:
-    leaves = [node for node in nodes if node.spec.shape == "leaf" and node.value and node.value.schema["type"] != "boolean"]
+    leaves = [
+        node for node in nodes if node.spec.shape == "leaf" and node.value and node.value.schema["type"] != "boolean"
+    ]
     if not leaves:
         return None
     node = r.choice(leaves)
@@ -117,7 +154,9 @@ def free_text_task(r: Random) -> Task:
         answer = fill(r, r.choice(kind.summaries), record)
         return Task(_around(r, r.choice(SUMMARY_REQUESTS), text), answer[0].upper() + answer[1:], system=_system(r))
     if roll < 0.5:
-        return Task(_around(r, r.choice(TITLE_REQUESTS), text), kind.name.replace("_", " ").capitalize(), system=_system(r))
+        return Task(
+            _around(r, r.choice(TITLE_REQUESTS), text), kind.name.replace("_", " ").capitalize(), system=_system(r)
+        )
     pair = _question(r, record.nodes)
     if pair is None:
         return Task(text, "The document is about: " + kind.name.replace("_", " "), system=_system(r))
@@ -134,8 +173,15 @@ def odd_schema_task(r: Random) -> Task:
     schema, answer = odd_task(r)
     roll = r.random()
     if roll < 0.5:
-        text = r.choice(("Generate an example.", "Fill in this schema.", "Give me an instance of the schema.", "JSON please.",
-                         "Generate a JSON object that matches the schema."))
+        text = r.choice(
+            (
+                "Generate an example.",
+                "Fill in this schema.",
+                "Give me an instance of the schema.",
+                "JSON please.",
+                "Generate a JSON object that matches the schema.",
+            )
+        )
     else:
         text = document(r, make_record(r, _any_known_kind(r)))
     return Task(text, answer, dump_schema(r, schema), system=_system(r), kind="odd")

@@ -3,6 +3,7 @@
 They teach what a property name means: that a `reviewer` is a person, that `fee` and `charge` are one thing.
 """
 
+# ruff: noqa: E501, SIM905
 from __future__ import annotations
 
 from random import Random
@@ -10,7 +11,7 @@ from random import Random
 from training.lexicon import HELD_OUT_WORDS, MODIFIERS
 from training.procedural import random_enum
 from training.records import FieldSpec, Kind
-from training.values import generator
+from training.value_types import generator
 
 _TEXT = {
     "person": """author, writer, written by; editor, edited by; reviewer, critic, reviewed by; painter, artist, painted by; composer,
@@ -142,15 +143,33 @@ def _groups() -> list[tuple[str, tuple[str, ...], str]]:
 
 GROUPS = _groups()
 _BY_TYPE: dict[str, list[int]] = {}
-for _index, (_kind, _, _) in enumerate(GROUPS):
-    _BY_TYPE.setdefault(_kind, []).append(_index)
+for _index, _group in enumerate(GROUPS):
+    _BY_TYPE.setdefault(_group[0], []).append(_index)
 _GENERATORS = {kind: generator(kind) for kind in _TEXT}
 _TYPES = list(_BY_TYPE)
 _WEIGHTS = [len(_BY_TYPE[kind]) ** 0.6 for kind in _TYPES]
 UNEVEN = ("bool", "date", "time", "timestamp")  # their schemas differ from value to value, so no arrays of them
-CHOICE_NAMES = ("category|kind", "type|sort", "class|group", "mode|setting", "status|state", "method|way", "style|look", "choice|option",
-                "stage|phase", "role|function", "level|grade", "place|position", "section|area", "format|form", "reason|cause", "source|origin")
-THINGS = "record note report form sheet entry card file document summary overview page profile listing notice list".split()
+CHOICE_NAMES = (
+    "category|kind",
+    "type|sort",
+    "class|group",
+    "mode|setting",
+    "status|state",
+    "method|way",
+    "style|look",
+    "choice|option",
+    "stage|phase",
+    "role|function",
+    "level|grade",
+    "place|position",
+    "section|area",
+    "format|form",
+    "reason|cause",
+    "source|origin",
+)
+THINGS = (
+    "record note report form sheet entry card file document summary overview page profile listing notice list".split()
+)
 
 
 def typed_field(r: Random, kind: str) -> FieldSpec:
@@ -180,7 +199,9 @@ def other_label(r: Random, spec: FieldSpec) -> str | None:
 def _choice_field(r: Random) -> FieldSpec:
     """A field of random choices under a noun that fits any."""
     word = r.choice(CHOICE_NAMES)
-    words = tuple(r.choice(MODIFIERS) + " " + w for w in word.split("|")) if r.random() < 0.3 else tuple(word.split("|"))
+    words = (
+        tuple(r.choice(MODIFIERS) + " " + w for w in word.split("|")) if r.random() < 0.3 else tuple(word.split("|"))
+    )
     labels = tuple(w.capitalize() for w in words)
     return FieldSpec(words[0].replace(" ", "_"), "leaf", labels, words[-1], False, random_enum(r))
 
@@ -203,7 +224,9 @@ def typed_kind(r: Random) -> Kind:
         uneven = [_GENERATORS[kind] for kind in UNEVEN]
         flat = tuple(f for f in rows[-3:] if f.shape == "leaf" and not f.optional and f.generate not in uneven)
         if flat:
-            label = r.choice(("Items", "Entries", "Details", "Lines", "Positions", "People", "Results", "Records", "Parts"))
+            label = r.choice(
+                ("Items", "Entries", "Details", "Lines", "Positions", "People", "Results", "Records", "Parts")
+            )
             shape = "rows" if r.random() < 0.6 else "group"
             rows = [*rows[:-3], FieldSpec(label.lower(), shape, (label,), label.lower(), children=flat)]
     return Kind(r.choice(THINGS), tuple(rows))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -26,11 +27,21 @@ from training.optimizer import MasterOptimizer
 def model_config(tokenizer: Tokenizer) -> LlamaConfig:
     """About 9.4 million parameters: depth and heads for looking up and copying, tied embeddings to save room."""
     return LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(), hidden_size=256, intermediate_size=576, num_hidden_layers=10,
-        num_attention_heads=8, num_key_value_heads=4, head_dim=64, max_position_embeddings=2048, rms_norm_eps=1e-5,
-        tie_word_embeddings=True, initializer_range=0.02, use_cache=True,
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=256,
+        intermediate_size=576,
+        num_hidden_layers=10,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=64,
+        max_position_embeddings=2048,
+        rms_norm_eps=1e-5,
+        tie_word_embeddings=True,
+        initializer_range=0.02,
+        use_cache=True,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        bos_token_id=tokenizer.token_to_id(chat.BEGIN), eos_token_id=tokenizer.token_to_id(chat.END),
+        bos_token_id=tokenizer.token_to_id(chat.BEGIN),
+        eos_token_id=tokenizer.token_to_id(chat.END),
         pad_token_id=tokenizer.token_to_id(chat.PAD),
     )
 
@@ -43,7 +54,11 @@ def build_model(tokenizer: Tokenizer, device: torch.device) -> LlamaForCausalLM:
 def loss_of(model: LlamaForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """Weighted mean cross entropy, and the mean over answer tokens alone (nats)."""
     hidden = model.model(
-        input_ids=batch.ids[None], position_ids=batch.positions[None], use_cache=False, bounds=batch.bounds, max_len=MAX_DOCUMENT,
+        input_ids=batch.ids[None],
+        position_ids=batch.positions[None],
+        use_cache=False,
+        bounds=batch.bounds,
+        max_len=MAX_DOCUMENT,
     ).last_hidden_state
     logits = model.lm_head(hidden[0]).float()
     each = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
@@ -63,7 +78,9 @@ def save_model(model: LlamaForCausalLM, out: Path) -> None:
     """config.json, model.safetensors (bf16) and generation_config.json beside the tokenizer's files."""
     out.mkdir(parents=True, exist_ok=True)
     model.generation_config = GenerationConfig(
-        bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id,
+        bos_token_id=model.config.bos_token_id,
+        eos_token_id=model.config.eos_token_id,
+        pad_token_id=model.config.pad_token_id,
         do_sample=False,
     )
     model.save_pretrained(out)
@@ -98,7 +115,9 @@ def read_position(run: Path) -> dict[str, int]:
     return json.loads(file.read_text()) if file.exists() else {"step": 0, "row": 0, "seconds": 0}
 
 
-def save_checkpoint(run: Path, optimizer: MasterOptimizer, position: dict[str, int], log: list[dict[str, float]]) -> None:
+def save_checkpoint(
+    run: Path, optimizer: MasterOptimizer, position: dict[str, int], log: list[dict[str, float]]
+) -> None:
     run.mkdir(parents=True, exist_ok=True)
     torch.save(optimizer.state_dict(), run / "checkpoint.pt")
     (run / "position.json").write_text(json.dumps(position))
@@ -106,9 +125,11 @@ def save_checkpoint(run: Path, optimizer: MasterOptimizer, position: dict[str, i
         out.writelines(json.dumps(line) + "\n" for line in log)
 
 
-def main() -> None:
-    args = parse_args()
-    file, position = args.out / "tokenizer.json", read_position(args.run)
+def prepare(
+    args: argparse.Namespace, position: dict[str, int]
+) -> tuple[LlamaForCausalLM, MasterOptimizer, Iterator[Batch]]:
+    """Model, optimizer and batches, in the state of the checkpoint if there is one."""
+    file = args.out / "tokenizer.json"
     source = RowSource(file, args.seed, position["row"], args.row_len, args.workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(args.seed)
@@ -116,34 +137,44 @@ def main() -> None:
     model = build_model(Tokenizer.from_file(str(file)), device)
     optimizer = MasterOptimizer(model, args.adam_lr, args.muon_lr)
     if position["step"]:
-        optimizer.load_state_dict(torch.load(args.run / "checkpoint.pt", map_location=device, weights_only=True), args.fresh_optimizer)
-    stream = batches(source, args.rows, args.prompt_weight, device)
-    compute = torch.compile(loss_of, dynamic=False) if device.type == "cuda" else loss_of
-    begun, step, running = time.monotonic(), position["step"], None
-    last = min(args.steps, args.until or args.steps)
-    progress = tqdm(total=last, initial=step, desc="target", mininterval=5)
+        state = torch.load(args.run / "checkpoint.pt", map_location=device, weights_only=True)
+        optimizer.load_state_dict(state, args.fresh_optimizer)
     count = sum(p.numel() for p in model.parameters())
-    print(f"{count / 1e6:.2f}M parameters, from step {step}", flush=True)
-    log = []
+    print(f"{count / 1e6:.2f}M parameters, from step {position['step']}", flush=True)
+    return model, optimizer, batches(source, args.rows, args.prompt_weight, device)
+
+
+def learning_scale(args: argparse.Namespace, step: int, start: int) -> float:
+    """The schedule's scale, with a second warm-up where a resumed run has no running averages."""
+    again = min(1.0, (step - start + 1) / args.warmup) if args.fresh_optimizer else 1.0
+    return again * schedule(step, args.steps, args.warmup, args.decay)
+
+
+def main() -> None:
+    args = parse_args()
+    position = read_position(args.run)
+    model, optimizer, stream = prepare(args, position)
+    compute = torch.compile(loss_of, dynamic=False) if model.device.type == "cuda" else loss_of
+    begun, start, running = time.monotonic(), position["step"], None
+    step, last = start, min(args.steps, args.until or args.steps)
+    progress = tqdm(total=last, initial=step, desc="target", mininterval=5)
+    log: list[dict[str, float]] = []
     while step < last and time.monotonic() - begun < args.minutes * 60:
         loss, answer_loss = compute(model, next(stream))
         loss.backward()
-        scale = schedule(step, args.steps, args.warmup, args.decay)
-        if args.fresh_optimizer:
-            scale *= min(1.0, (step - position["step"] + 1) / args.warmup)
-        norm = optimizer.step(scale)
+        norm = optimizer.step(learning_scale(args, step, start))
         step += 1
         running = answer_loss.detach() if running is None else running.lerp(answer_loss.detach(), 0.02)
         progress.update()
         if step % 250 == 0 or step == last:
-            rate = (step - position["step"]) * args.rows * args.row_len / (time.monotonic() - begun)
-            log.append({"step": step, "loss": loss.item(), "answer_loss": running.item(), "norm": norm.item(), "tokens_per_s": rate})
+            rate = (step - start) * args.rows * args.row_len / (time.monotonic() - begun)
+            losses = {"loss": loss.item(), "answer_loss": running.item(), "norm": norm.item()}
+            log.append({"step": step, **losses, "tokens_per_s": rate})
+            tqdm.write(json.dumps(log[-1]))
             if not torch.isfinite(loss):
                 raise SystemExit(f"the loss became {loss.item()} at step {step}; lower the learning rates")
-            if step % 1000 == 0 or step < 1001 or step == last:
-                tqdm.write(json.dumps(log[-1]))
     seconds = position["seconds"] + time.monotonic() - begun
-    row = position["row"] + (step - position["step"]) * args.rows
+    row = position["row"] + (step - start) * args.rows
     save_checkpoint(args.run, optimizer, {"step": step, "row": row, "seconds": int(seconds)}, log)
     save_model(model, args.out)
     print(f"step {step}, {seconds:.0f} s in all, {step * args.rows * args.row_len / 1e9:.2f}G tokens", flush=True)

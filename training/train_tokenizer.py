@@ -21,24 +21,28 @@ from training import chat
 from training.tasks import sample_task
 
 VOCAB_SIZE = 4096
-FUNCTION_WORDS = ("the a an of is are was were and or to for in on at by with from as it its that this be has have not no "
-                  "been will they you we about into").split()
-PATTERN = "|".join((
-    rf" (?:{'|'.join(FUNCTION_WORDS)})(?![\p{{L}}\p{{N}}_])",
-    r"\p{Lu}?\p{Ll}+",
-    r"\p{Lu}+(?!\p{Ll})",
-    r"\p{L}\p{M}*",
-    r"\p{N}",
-    r"\"?[\]}]*[,:] ?[\[{]*\"?",
-    r"\"?[\]}]+",
-    r"[\[{]+\"?",
-    r" (?:[|=/–—]|->|-) ",
-    r"\n *",
-    r" {2,}",
-    r"-{2,}|={2,}|\*{2,}|#{2,}|_{2,}|\.{2,}|`{2,}",
-    r"\s",
-    r"[^\s\p{L}\p{N}]",
-))
+FUNCTION_WORDS = (  # noqa: SIM905
+    "the a an of is are was were and or to for in on at by with from as it its that this be has have not no "
+    "been will they you we about into"
+).split()
+PATTERN = "|".join(
+    (
+        rf" (?:{'|'.join(FUNCTION_WORDS)})(?![\p{{L}}\p{{N}}_])",
+        r"\p{Lu}?\p{Ll}+",
+        r"\p{Lu}+(?!\p{Ll})",
+        r"\p{L}\p{M}*",
+        r"\p{N}",
+        r"\"?[\]}]*[,:] ?[\[{]*\"?",
+        r"\"?[\]}]+",
+        r"[\[{]+\"?",
+        r" (?:[|=/–—]|->|-) ",
+        r"\n *",
+        r" {2,}",
+        r"-{2,}|={2,}|\*{2,}|#{2,}|_{2,}|\.{2,}|`{2,}",
+        r"\s",
+        r"[^\s\p{L}\p{N}]",
+    )
+)
 
 
 def corpus(seed: int, count: int) -> Iterator[str]:
@@ -51,20 +55,27 @@ def corpus(seed: int, count: int) -> Iterator[str]:
 def train(seed: int, count: int, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
     """A byte-level BPE tokenizer with the chat format's special tokens, ids 0 … 10 in the order of `training.chat`."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(PATTERN), behavior="isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     control = [AddedToken(token, special=True, normalized=False) for token in chat.CONTROL_TOKENS]
     markers = [AddedToken(token, special=False, normalized=False) for token in chat.MARKER_TOKENS]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, special_tokens=control + markers, show_progress=False, max_token_length=16,
+        vocab_size=vocab_size,
+        special_tokens=control + markers,
+        show_progress=False,
+        max_token_length=16,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     tokenizer.train_from_iterator(corpus(seed, count), trainer)
     begin = tokenizer.token_to_id(chat.BEGIN)
-    tokenizer.post_processor = processors.TemplateProcessing(single=f"{chat.BEGIN} $A", special_tokens=[(chat.BEGIN, begin)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{chat.BEGIN} $A", special_tokens=[(chat.BEGIN, begin)]
+    )
     return tokenizer
 
 
@@ -75,13 +86,22 @@ def save(tokenizer: Tokenizer, out: Path) -> None:
     markers = set(chat.MARKER_TOKENS)
     for token in document["added_tokens"]:
         token["special"] = token["content"] not in markers
-    (out / "tokenizer.json").write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    (out / "tokenizer.json").write_text(
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8"
+    )
     config = {
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": chat.BEGIN, "eos_token": chat.END, "pad_token": chat.PAD,
-        "model_max_length": 2048, "clean_up_tokenization_spaces": False, "chat_template": chat.CHAT_TEMPLATE,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": chat.BEGIN,
+        "eos_token": chat.END,
+        "pad_token": chat.PAD,
+        "model_max_length": 2048,
+        "clean_up_tokenization_spaces": False,
+        "chat_template": chat.CHAT_TEMPLATE,
         "additional_special_tokens": [chat.SYSTEM, chat.USER, chat.ASSISTANT, chat.TOOL],
     }
-    (out / "tokenizer_config.json").write_text(json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    (out / "tokenizer_config.json").write_text(
+        json.dumps(config, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+    )
 
 
 def main() -> None:

@@ -115,7 +115,13 @@ def date(r: Random) -> Value:
     """ISO in the answer where the schema asks for format date; else exactly as the document has it."""
     year, month, day = r.randint(1995, 2032), r.randint(1, 12), r.randint(1, 28)
     iso, name, roll = f"{year}-{month:02d}-{day:02d}", lx.MONTHS[month - 1], r.random()
-    forms = (iso, f"{name} {day}, {year}", f"{day} {name} {year}", f"{name[:3]} {day}, {year}", f"{day} {name[:3]} {year}")
+    forms = (
+        iso,
+        f"{name} {day}, {year}",
+        f"{day} {name} {year}",
+        f"{name[:3]} {day}, {year}",
+        f"{day} {name[:3]} {year}",
+    )
     text = iso if roll < 0.5 else forms[int(roll * 8.0) - 3 if roll < 1.0 else 1]
     if r.random() < 0.65:
         hint = {"description": "ISO 8601 date"} if r.random() < 0.1 else {}
@@ -137,10 +143,14 @@ def clock(r: Random) -> Value:
 
 
 def timestamp(r: Random) -> Value:
-    text = (f"{r.randint(1999, 2031)}-{r.randint(1, 12):02d}-{r.randint(1, 28):02d}{r.choice('TT ')}"
-            f"{r.randint(0, 23):02d}:{r.randint(0, 59):02d}:{r.randint(0, 59):02d}")
+    text = (
+        f"{r.randint(1999, 2031)}-{r.randint(1, 12):02d}-{r.randint(1, 28):02d}{r.choice('TT ')}"
+        f"{r.randint(0, 23):02d}:{r.randint(0, 59):02d}:{r.randint(0, 59):02d}"
+    )
     text += r.choice(("Z", "Z", "", "+02:00")) if "T" in text else ""
-    return string(text, {"type": "string", "format": "date-time"} if text.endswith("Z") and r.random() < 0.7 else STRING)
+    return string(
+        text, {"type": "string", "format": "date-time"} if text.endswith("Z") and r.random() < 0.7 else STRING
+    )
 
 
 def integer(low: int, high: int, units: tuple[str, ...] = ()) -> Callable[[Random], Value]:
@@ -211,12 +221,16 @@ def ipv4(r: Random) -> Value:
 
 
 def version(r: Random) -> Value:
-    return string(f"{r.choice(('', '', 'v'))}{r.randint(0, 14)}.{r.randint(0, 30)}" + (f".{r.randint(0, 30)}" if r.random() < 0.6 else ""))
+    return string(
+        f"{r.choice(('', '', 'v'))}{r.randint(0, 14)}.{r.randint(0, 30)}"
+        + (f".{r.randint(0, 30)}" if r.random() < 0.6 else "")
+    )
 
 
 def path(r: Random) -> Value:
     parts = "/".join(r.choices(lx.WORDS, k=r.randint(1, 3)))
-    return string(f"{r.choice(('/', '', '/var/', 'src/', '/home/'))}{parts}.{r.choice(('txt', 'py', 'log', 'csv', 'json', 'md', 'pdf'))}")
+    root = r.choice(("/", "", "/var/", "src/", "/home/"))
+    return string(f"{root}{parts}.{r.choice(('txt', 'py', 'log', 'csv', 'json', 'md', 'pdf'))}")
 
 
 def product(r: Random) -> Value:
@@ -277,38 +291,3 @@ def letters_and_digits(r: Random) -> Value:
 def sentence(r: Random) -> Value:
     words = " ".join(r.choices(lx.WORDS, k=r.randint(3, 7)))
     return string(f"{words.capitalize()}{r.choice(('.', '', ''))}")
-
-
-GENERATORS: dict[str, Callable[[Random], Value]] = {
-    "person": lambda r: string(full_name(r)), "first": lambda r: string(first(r)), "last": lambda r: string(last(r)),
-    "company": lambda r: string(company_name(r)), "city": lambda r: string(city_name(r)),
-    "country": one_of(lx.COUNTRIES, 0.1), "street": lambda r: string(street_line(r)), "address": address,
-    "email": email, "phone": phone, "url": url, "date": date, "iso": iso_date, "time": clock, "timestamp": timestamp, "money": money,
-    "percent": percent, "rating": rating, "code": code, "uuid": uuid, "ipv4": ipv4, "version": version, "path": path,
-    "product": product, "phrase": phrase, "duration": duration, "bool": boolean, "token": letters_and_digits,
-    "sentence": sentence, "color": one_of(lx.COLORS), "currency": one_of(lx.CURRENCIES), "food": one_of(lx.FOODS, 0.1),
-    "dish": one_of(lx.DISHES, 0.1), "skill": one_of(lx.SKILLS, 0.1), "job": one_of(lx.JOBS), "drug": one_of(lx.DRUGS, 0.25),
-    "diagnosis": one_of(lx.DIAGNOSES), "symptom": one_of(lx.SYMPTOMS), "language": one_of(lx.LANGUAGES),
-    "weekday": one_of(lx.WEEKDAYS), "month": one_of(lx.MONTHS), "topic": one_of(lx.TOPICS), "issue": one_of(lx.ISSUES),
-    "book": one_of(lx.BOOK_WORDS), "year": year, "word": one_of(lx.WORDS, 0.3),
-    "team": lambda r: string(f"{city_name(r)} {r.choice(('United', 'Tigers', 'Rovers', 'Hawks', 'City', 'Stars'))}"),
-}
-
-
-def generator(spec: str) -> Callable[[Random], Value]:
-    """The generator for a type written as `person`, `int(1,9,kg)`, `dec(0,5,1, km)` or `enum(a=b~c,d)`.
-
-    Raises KeyError for a type nobody defined.
-    """
-    name, _, rest = spec.partition("(")
-    if not rest:
-        return GENERATORS[name]
-    args = rest.removesuffix(")")
-    if name == "enum":
-        return enum(args)
-    parts = args.split(",")
-    if name == "int":
-        return integer(int(parts[0]), int(parts[1]), tuple(parts[2:]))
-    if name == "dec":
-        return decimal(float(parts[0]), float(parts[1]), int(parts[2]), tuple(parts[3:]))
-    raise KeyError(spec)
