@@ -153,7 +153,7 @@ def test_an_optimizer_resumes_exactly() -> None:
 def test_the_schedule_warms_up_stays_and_decays() -> None:
     scales = [schedule(step, 100, 10, 0.4) for step in range(100)]
     assert scales[0] == 0.1 and scales[10:60] == [1.0] * 50 and 0 < scales[99] < 0.03
-    assert all(a >= b for a, b in itertools.pairwise(scales))
+    assert all(a >= b for a, b in itertools.pairwise(scales[60:]))
 
 
 def test_the_shipped_folder_is_small_and_complete() -> None:
