@@ -161,7 +161,7 @@ class Scripted:
 
 
 def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
-    """Runs free or guided requests beside one whose grammar is `grammar`; returns the neighbours' outputs and its own."""
+    """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the misfit."""
     engine, future = llm._engine, Future()
     submit = engine._compiler.submit
     future.set_result(grammar)
