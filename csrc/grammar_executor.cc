@@ -121,12 +121,21 @@ std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
 }
 
 ExecutorCounters GrammarExecutor::counters() const {
-  const auto read = [](const std::atomic<int64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  using Counts = WalkCounters::Counts;
   const WalkCounters& walks = *walk_counters_;
-  return {read(walks.accepts),     read(walks.fills),     read(walks.rollbacks),
-          read(iterations_),       read(held_),           read(late_draft_rows_),
-          read(callback_ns_),      read(walks.busy_ns),   read(walks.max_accepts),
-          read(walks.max_fills),   read(walks.max_rollbacks)};
+  ExecutorCounters counters{};
+  counters.accepts = walks.sum(&Counts::accepts);
+  counters.fills = walks.sum(&Counts::fills);
+  counters.rollbacks = walks.sum(&Counts::rollbacks);
+  counters.busy_ns = walks.sum(&Counts::busy_ns);
+  counters.max_accepts = walks.max(&Counts::max_accepts);
+  counters.max_fills = walks.max(&Counts::max_fills);
+  counters.max_rollbacks = walks.max(&Counts::max_rollbacks);
+  counters.iterations = iterations_;
+  counters.held = held_;
+  counters.late_draft_rows = late_draft_rows_;
+  counters.callback_ns = callback_ns_;
+  return counters;
 }
 
 void GrammarExecutor::run_callback(int index) noexcept {

@@ -1,51 +1,73 @@
 #include "thread_pool.h"
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
 #include <list>
+#include <mutex>
 #include <thread>
 
 #include "spin.h"
 
 namespace specguide {
 
-void Countdown::arrive() {
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  std::lock_guard lock(mutex_);
-  done_.notify_all();
+namespace {
+
+// Where one worker sleeps. Shared, because it may be woken, retire and be gone before its waker is through.
+class Bed {
+ public:
+  void sleep() {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return woken_; });
+    woken_ = false;
+  }
+  void wake() {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+    wake_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool woken_ = false;
+};
+
+// The workers to wake once the lock is given up: waking one takes microseconds.
+using WakeList = std::vector<std::shared_ptr<Bed>>;
+
+void wake_all(const WakeList& beds) {
+  for (const std::shared_ptr<Bed>& bed : beds) bed->wake();
 }
 
-bool Countdown::wait_until(Clock::time_point time) {
-  const auto is_done = [this] { return left_.load(std::memory_order_acquire) <= 0; };
-  if (spin_until(is_done, std::min<std::chrono::nanoseconds>(spin_time(), time - Clock::now()))) return true;
-  std::unique_lock lock(mutex_);
-  return done_.wait_until(lock, time, is_done);
-}
+}  // namespace
 
 struct ThreadPool::Worker {
   std::thread thread;
-  std::condition_variable wake;
-  bool woken = false;
+  std::shared_ptr<Bed> bed = std::make_shared<Bed>();
   Clock::time_point busy_since{};  // the epoch: idle
+  LaneRef last_lane;               // let go of without the lock: it may own a request's walk
   bool stuck = false;
 };
 
-// Everything under one mutex, held for a few instructions at a time. Threads share ownership of it.
+// Everything under one lock, held for a few instructions at a time: one acquisition an operation. Threads share
+// ownership of it.
 struct ThreadPool::State {
+  using Lock = std::unique_lock<SpinLock>;
   using Ready = std::pair<Clock::duration, LaneRef>;
 
   const int num_threads;
   const int max_threads;
   const Clock::duration patience;
-  std::mutex mutex;
-  std::condition_variable gone;
+  alignas(64) std::atomic<bool> has_ready{false};  // for spinning workers: written when it changes only
+  alignas(64) SpinLock spin_lock;
   std::vector<Ready> ready;  // a heap, the dearest on top
-  std::atomic<int> num_ready{0};
   std::list<Worker> workers;
   std::list<Worker> retired;  // threads to join
   int num_running = 0;        // workers that have not retired
   int num_stuck = 0;
   int num_spinning = 0;
-  std::vector<Worker*> asleep;  // the last to fall asleep is woken first: its core is the warmest
+  std::vector<std::shared_ptr<Bed>> asleep;  // the last to fall asleep is woken first: its core is the warmest
   bool stopping = false;
 
   State(int threads, int max, Clock::duration longest) : num_threads(threads), max_threads(max), patience(longest) {}
@@ -57,28 +79,27 @@ struct ThreadPool::State {
     const Clock::duration rank = lane->cost <= patience ? lane->cost : Clock::duration(-1);
     ready.emplace_back(rank, std::move(lane));
     std::push_heap(ready.begin(), ready.end(), is_cheaper);
-    num_ready.store(static_cast<int>(ready.size()), std::memory_order_relaxed);
+    if (ready.size() == 1) has_ready.store(true, std::memory_order_relaxed);
   }
 
   LaneRef take() {
     std::pop_heap(ready.begin(), ready.end(), is_cheaper);
     LaneRef lane = std::move(ready.back().second);
     ready.pop_back();
-    num_ready.store(static_cast<int>(ready.size()), std::memory_order_relaxed);
+    if (ready.empty()) has_ready.store(false, std::memory_order_relaxed);
     return lane;
   }
 
   // A sleeper takes tens of microseconds to wake, so each one woken helps to wake the others.
-  void wake_sleepers() {
+  WakeList sleepers_to_wake() {
     constexpr int kMostAtOnce = 4;
+    WakeList beds;
     int num_wanted = std::min(kMostAtOnce, static_cast<int>(ready.size()) - num_spinning);
-    for (; num_wanted > 0 && !asleep.empty(); --num_wanted) wake_last();
-  }
-
-  void wake_last() {
-    asleep.back()->woken = true;
-    asleep.back()->wake.notify_one();
-    asleep.pop_back();
+    for (; num_wanted > 0 && !asleep.empty(); --num_wanted) {
+      beds.push_back(std::move(asleep.back()));
+      asleep.pop_back();
+    }
+    return beds;
   }
 
   bool has_surplus() const { return num_running - num_stuck > num_threads; }
@@ -91,7 +112,7 @@ struct ThreadPool::State {
   }
 
   void work_loop(std::list<Worker>::iterator worker) {
-    std::unique_lock lock(mutex);
+    Lock lock(spin_lock);
     while (!stopping && !has_surplus()) {
       if (ready.empty()) {
         wait_for_work(lock, *worker);
@@ -99,29 +120,39 @@ struct ThreadPool::State {
         run_one(lock, *worker);
       }
     }
-    --num_running;
-    wake_sleepers();  // what this one was woken for goes to another
     if (!stopping) retired.splice(retired.end(), workers, worker);
-    gone.notify_all();
+    const WakeList beds = sleepers_to_wake();  // what this one was woken for goes to another
+    --num_running;
+    lock.unlock();
+    wake_all(beds);
   }
 
-  void wait_for_work(std::unique_lock<std::mutex>& lock, Worker& worker) {
+  void wait_for_work(Lock& lock, Worker& worker) {
     ++num_spinning;
     lock.unlock();
-    spin_until([this] { return num_ready.load(std::memory_order_relaxed) > 0; }, spin_time());
-    lock = lock_briefly(mutex);
+    worker.last_lane = nullptr;
+    spin_until([this] { return has_ready.load(std::memory_order_relaxed); }, spin_time());
+    lock.lock();
     --num_spinning;
     if (!ready.empty() || stopping) return;
-    asleep.push_back(&worker);
-    worker.wake.wait(lock, [&worker] { return worker.woken; });
-    worker.woken = false;
-    wake_sleepers();
+    asleep.push_back(worker.bed);
+    lock.unlock();
+    worker.bed->sleep();
+    lock.lock();
+    const WakeList beds = sleepers_to_wake();
+    if (beds.empty()) return;
+    lock.unlock();
+    wake_all(beds);
+    lock.lock();
   }
 
-  void run_one(std::unique_lock<std::mutex>& lock, Worker& worker) {
-    const LaneRef lane = take();
+  void run_one(Lock& lock, Worker& worker) {
+    LaneRef lane = take();
     if (lane->pending.empty()) {  // it was closed meanwhile
       lane->scheduled = false;
+      lock.unlock();
+      lane = nullptr;
+      lock.lock();
       return;
     }
     Operation operation = std::move(lane->pending.front());
@@ -130,19 +161,21 @@ struct ThreadPool::State {
     const auto start = Clock::now();
     worker.busy_since = start;
     lock.unlock();
+    worker.last_lane = nullptr;
     operation.run();
     operation.run = nullptr;
     const auto end = Clock::now();
-    lock = lock_briefly(mutex);
+    lock.lock();
     worker.busy_since = {};
     if (std::exchange(worker.stuck, false)) --num_stuck;
     lane->running = false;  // before the countdown: who waited for it may close the lane at once
     lane->cost = (lane->cost + (end - start)) / 2;
     if (operation.countdown) operation.countdown->arrive();
     finish(lock, lane);
+    worker.last_lane = std::move(lane);
   }
 
-  void finish(std::unique_lock<std::mutex>& lock, const LaneRef& lane) {
+  void finish(Lock& lock, const LaneRef& lane) {
     if (lane->pending.empty()) {
       lane->scheduled = false;
     } else {
@@ -159,33 +192,34 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int num_threads, int max_threads, Clock::duration patience)
     : state_(std::make_shared<State>(num_threads, std::max(num_threads, max_threads), patience)) {
-  std::lock_guard lock(state_->mutex);
+  const State::Lock lock(state_->spin_lock);
   for (int i = 0; i < num_threads; ++i) state_->start_worker(state_);
 }
 
 ThreadPool::~ThreadPool() {
   constexpr std::chrono::seconds limit{5};
-  std::unique_lock lock(state_->mutex);
+  State::Lock lock(state_->spin_lock);
   state_->stopping = true;
-  while (!state_->asleep.empty()) state_->wake_last();
-  const bool all_gone = state_->gone.wait_for(lock, limit, [this] { return state_->num_running == 0; });
-  for (auto* threads : {&state_->workers, &state_->retired}) {
+  const WakeList beds = std::exchange(state_->asleep, {});
+  lock.unlock();
+  wake_all(beds);
+  const auto end = Clock::now() + limit;
+  while (num_workers() > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  const bool all_gone = num_workers() == 0;
+  for (auto* threads : {&state_->workers, &state_->retired}) {  // when it stops, no worker moves any more
     for (Worker& worker : *threads) {
-      std::thread thread = std::move(worker.thread);
-      lock.unlock();
       if (all_gone) {
-        thread.join();
+        worker.thread.join();
       } else {
-        thread.detach();
+        worker.thread.detach();
       }
-      lock.lock();
     }
   }
 }
 
 void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
   std::vector<Operation> dropped;
-  auto lock = lock_briefly(state_->mutex);
+  State::Lock lock(state_->spin_lock);
   for (auto& [lane, operation] : operations) {
     if (lane->closed) {
       dropped.push_back(std::move(operation));
@@ -194,8 +228,9 @@ void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
     lane->pending.push_back(std::move(operation));
     if (!lane->scheduled) state_->schedule(lane);
   }
-  state_->wake_sleepers();
+  const WakeList beds = state_->sleepers_to_wake();
   lock.unlock();
+  wake_all(beds);
   for (Operation& operation : dropped) {
     if (operation.countdown) operation.countdown->arrive();
   }
@@ -204,7 +239,7 @@ void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
 void ThreadPool::close(const LaneRef& lane, std::function<void()> on_closed) {
   std::deque<Operation> dropped;
   {
-    auto lock = lock_briefly(state_->mutex);
+    const State::Lock lock(state_->spin_lock);
     lane->closed = true;
     dropped.swap(lane->pending);
     if (lane->running) {
@@ -221,7 +256,7 @@ void ThreadPool::close(const LaneRef& lane, std::function<void()> on_closed) {
 void ThreadPool::compensate(Clock::duration stuck_after) {
   std::list<Worker> retired;
   {
-    auto lock = lock_briefly(state_->mutex);
+    const State::Lock lock(state_->spin_lock);
     const auto now = Clock::now();
     for (Worker& worker : state_->workers) {
       const bool busy = worker.busy_since != Clock::time_point{};
@@ -239,7 +274,7 @@ void ThreadPool::compensate(Clock::duration stuck_after) {
 }
 
 int ThreadPool::num_workers() const {
-  std::lock_guard lock(state_->mutex);
+  const State::Lock lock(state_->spin_lock);
   return state_->num_running;
 }
 

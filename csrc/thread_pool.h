@@ -1,33 +1,16 @@
 // Owns the executor's worker threads: lanes of operations, the dearest first, and workers that stand in for stuck ones.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "stream.h"
+#include "countdown.h"
 
 namespace specguide {
-
-// How many of the operations that someone waits for are still under way.
-class Countdown {
- public:
-  void expect() { left_.fetch_add(1, std::memory_order_relaxed); }  // before the operation is pushed
-  void arrive();
-  // False when the time is up first.
-  bool wait_until(Clock::time_point time);
-
- private:
-  std::atomic<int> left_{0};
-  std::mutex mutex_;
-  std::condition_variable done_;
-};
 
 // Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
 // next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes

@@ -16,6 +16,24 @@ void add(std::atomic<int64_t>& counter, int64_t value) { counter.fetch_add(value
 
 }  // namespace
 
+WalkCounters::Counts& WalkCounters::mine() {
+  static std::atomic<size_t> num_threads{0};
+  thread_local const size_t index = num_threads.fetch_add(1, std::memory_order_relaxed);
+  return shards_[index % shards_.size()];
+}
+
+int64_t WalkCounters::sum(std::atomic<int64_t> Counts::*counter) const {
+  int64_t total = 0;
+  for (const Shard& shard : shards_) total += (shard.*counter).load(std::memory_order_relaxed);
+  return total;
+}
+
+int64_t WalkCounters::max(std::atomic<int64_t> Counts::*counter) const {
+  int64_t most = 0;
+  for (const Shard& shard : shards_) most = std::max(most, (shard.*counter).load(std::memory_order_relaxed));
+  return most;
+}
+
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::shared_ptr<const GuideBuffers> buffers,
            std::shared_ptr<WalkCounters> counters)
     : slot_(slot),
@@ -42,7 +60,7 @@ void Walk::guarded(int64_t iteration, Function function) {
       fail("the matcher failed " + after_tokens());
     }
     const auto took = Clock::now() - begin;
-    add(counters_->busy_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
+    add(counters_->mine().busy_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(took).count());
   }
   num_done_.fetch_add(1, std::memory_order_release);
 }
@@ -104,21 +122,21 @@ std::optional<std::string> Walk::error() const {
 
 bool Walk::accept(int32_t token) {
   if (token >= buffers_->vocab_size) return false;
-  add(counters_->accepts, 1);
-  raise_to(counters_->max_accepts, ++num_accepts_);
+  add(counters_->mine().accepts, 1);
+  raise_to(counters_->mine().max_accepts, ++num_accepts_);
   return matcher_->accept(token);
 }
 
 void Walk::fill(int node) {
-  add(counters_->fills, 1);
-  raise_to(counters_->max_fills, ++num_fills_);
+  add(counters_->mine().fills, 1);
+  raise_to(counters_->mine().max_fills, ++num_fills_);
   matcher_->fill(buffers_->row(slot_, node));
   filled_[node] = 1;
 }
 
 void Walk::rollback(int num_tokens) {
-  add(counters_->rollbacks, 1);
-  raise_to(counters_->max_rollbacks, ++num_rollbacks_);
+  add(counters_->mine().rollbacks, 1);
+  raise_to(counters_->mine().max_rollbacks, ++num_rollbacks_);
   matcher_->rollback(num_tokens);
 }
 

@@ -4,6 +4,7 @@
 // at a time and in order; what they leave for the callback thread is published by `num_done`.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -35,16 +36,21 @@ struct GuideBuffers {
   int32_t* row(int slot, int node) const { return rows + node_index(slot, node) * num_words(); }
 };
 
-// What the workers did; one for all walks of an executor.
-struct alignas(64) WalkCounters {
-  std::atomic<int64_t> accepts{0};
-  std::atomic<int64_t> fills{0};
-  std::atomic<int64_t> rollbacks{0};
-  std::atomic<int64_t> busy_ns{0};
-  // Most in one iteration of one request.
-  std::atomic<int64_t> max_accepts{0};
-  std::atomic<int64_t> max_fills{0};
-  std::atomic<int64_t> max_rollbacks{0};
+// What the workers did for all walks of an executor; counted by thread, so that no cache line goes back and forth.
+class WalkCounters {
+ public:
+  struct Counts {
+    std::atomic<int64_t> accepts{0}, fills{0}, rollbacks{0}, busy_ns{0};
+    std::atomic<int64_t> max_accepts{0}, max_fills{0}, max_rollbacks{0};  // in one iteration of one request
+  };
+
+  Counts& mine();
+  int64_t sum(std::atomic<int64_t> Counts::*counter) const;
+  int64_t max(std::atomic<int64_t> Counts::*counter) const;
+
+ private:
+  struct alignas(64) Shard : Counts {};
+  std::array<Shard, 32> shards_;  // threads beyond that share
 };
 
 class Walk {
