@@ -25,6 +25,7 @@ from transformers import (
 
 from specguide.draft_tree import DraftTree
 from specguide.errors import InvalidParams
+from specguide.kernels import pointwise
 from specguide.layers import attention as attention_module
 from specguide.models import Decoder
 
@@ -205,7 +206,7 @@ def test_forward_never_reads_a_tensor_back(name: str, tmp_path: Path, monkeypatc
     decoder = Decoder.load(tmp_path)
     sequences = Sequences(1, 8)
     context, cache = sequences.extend([5]), sequences.cache(decoder.config)
-    monkeypatch.setattr(attention_module, "store_kv", lambda *args: None)
+    monkeypatch.setattr(pointwise, "store_kv", lambda *args: None)
     monkeypatch.setattr(attention_module, "paged_attention", lambda query, *args, **kwargs: query)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         ids = mode.from_tensor(tokens(5))

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from specguide.batch import ForwardContext
-from specguide.kernels import paged_attention, store_kv
+from specguide.kernels import paged_attention, rope_and_store
 from specguide.layers.linear import Linear
 from specguide.layers.norm import RmsNorm
-from specguide.layers.rope import apply_rope
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +42,9 @@ class Attention:
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key)
-        query_key = apply_rope(query_key, rotary)
-        store_kv(query_key[:, self.num_heads:], heads[:, num_rotated:], key_cache, value_cache, context.slot_mapping)
-        attended = paged_attention(query_key[:, :self.num_heads], key_cache, value_cache, context,
-                                   scale=self.head_dim ** -0.5, sliding_window=self.sliding_window)
+        query = rope_and_store(query_key, heads[:, num_rotated:], rotary, key_cache, value_cache, context.slot_mapping)
+        attended = paged_attention(query, key_cache, value_cache, context, scale=self.head_dim ** -0.5,
+                                   sliding_window=self.sliding_window)
         return self.out.add_to(residual, attended.reshape(x.shape[0], self.num_heads * self.head_dim))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from specguide.kernels import silu_mul
 from specguide.layers.linear import Linear
 
 
@@ -31,5 +31,4 @@ class GatedMlp:
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual [T, hidden] + self(x [T, hidden])."""
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down.add_to(residual, F.silu(gate).mul_(up))
+        return self.down.add_to(residual, silu_mul(self.gate_up(x)))

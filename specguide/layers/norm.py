@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from specguide.kernels import rms_norm
 
 
 class RmsNorm:
@@ -26,10 +27,8 @@ class RmsNorm:
         """x [..., D] → the same shape and dtype."""
         weight = self.weight
         if x.is_cuda or x.dtype != torch.float32:
-            if weight.dim() == 1:
-                return F.rms_norm(x, weight.shape, weight, self.eps)
-            return F.rms_norm(x, weight.shape[-1:], None, self.eps) * weight
-        # On a CPU, F.rms_norm takes half as long again as these five operations when x is a few tokens.
+            return rms_norm(x, weight, self.eps)
+        # On a CPU, that takes half as long again as these five operations when x is a few tokens.
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self._eps, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(weight)

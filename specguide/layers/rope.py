@@ -1,4 +1,4 @@
-"""Owns rotary position embeddings: their configuration, their frequencies, the cached table, the rotation."""
+"""Owns rotary position embeddings: their configuration, their frequencies, the cached table."""
 
 from __future__ import annotations
 
@@ -94,18 +94,13 @@ def rope_table(rope: RopeConfig, head_dim: int, num_positions: int, *, device: t
                dtype: torch.dtype) -> Tensor:
     """Cosine and signed sine of each position, [num_positions, 2, 1, head_dim].
 
-    The sine's first half is negative, so that the rotation of `apply_rope` needs no negation of its own.
+    The sine's first half is negative, so that the rotation needs no negation of its own.
     """
     positions = torch.arange(num_positions, dtype=torch.float32)
     angles = positions[:, None] * inverse_frequencies(rope, head_dim)
     cos, sin = angles.cos() * rope.attention_factor, angles.sin() * rope.attention_factor
     table = torch.stack((torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)), dim=1)
     return table.unsqueeze(2).to(device=device, dtype=dtype)
-
-
-def apply_rope(x: Tensor, rotary: Tensor) -> Tensor:
-    """Rotate x [T, heads, head_dim] by rotary [T, 2, 1, head_dim], the rows of `rope_table` at its positions."""
-    return torch.addcmul(x * rotary[:, 0], x.roll(x.shape[-1] // 2, dims=-1), rotary[:, 1])
 
 
 def _yarn_ramp(rope: RopeConfig, head_dim: int) -> Tensor:

@@ -1,0 +1,64 @@
+"""Triton norms and activation against their plain-torch twins on a CPU."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from gpu_case import DEVICE, captured, to_device
+
+from specguide.kernels import add_rms_norm, pointwise, rms_norm, silu_mul
+
+pytestmark = pytest.mark.gpu
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("num_tokens", "dim"), [(1, 8), (3, 96), (5, 576), (129, 2048), (4, 4096), (2, 8192)])
+def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
+    random = torch.Generator().manual_seed(dim)
+    x, residual = (torch.randn(num_tokens, dim, generator=random).to(dtype) for _ in range(2))
+    weight = (torch.rand(dim, generator=random) + 0.5).to(dtype)
+    tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+    norm = rms_norm(to_device(x), to_device(weight), 1e-5)
+    torch.testing.assert_close(norm.cpu(), pointwise.rms_norm(x, weight, 1e-5), **tolerance)
+    found = add_rms_norm(to_device(residual), to_device(x), to_device(weight), 1e-5)
+    for one, other in zip(found, pointwise.add_rms_norm(residual, x, weight, 1e-5), strict=True):
+        torch.testing.assert_close(one.cpu(), other, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("head_dim", [64, 80, 128])
+def test_norm_of_heads(dtype: torch.dtype, head_dim: int) -> None:
+    random = torch.Generator().manual_seed(head_dim)
+    fused = torch.randn(7, 9, head_dim, generator=random).to(dtype)
+    weight = (torch.rand(6, head_dim, generator=random) + 0.5).to(dtype)
+    norm = rms_norm(to_device(fused)[:, :6], to_device(weight), 1e-5)
+    torch.testing.assert_close(norm.cpu(), pointwise.rms_norm(fused[:, :6], weight, 1e-5),
+                               rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("num_tokens", "dim"), [(1, 3), (5, 1536), (4, 14336), (200, 96)])
+def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
+    gate_up = (torch.randn(num_tokens, 2 * dim, generator=torch.Generator().manual_seed(dim)) * 4).to(dtype)
+    torch.testing.assert_close(silu_mul(to_device(gate_up)).cpu(), pointwise.silu_mul(gate_up),
+                               rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="graphs are CUDA's")
+def test_captured() -> None:
+    x, weight = torch.zeros(4, 512, device=DEVICE), torch.ones(512, device=DEVICE)
+    graph, outputs = captured(lambda: (rms_norm(x, weight, 1e-5), silu_mul(x), *add_rms_norm(x, x, weight, 1e-5)))
+    fresh = torch.randn(4, 512)
+    x.copy_(fresh)
+    for output in outputs:
+        output.fill_(math.nan)
+    graph.replay()
+    ones = torch.ones(512)
+    expected = (pointwise.rms_norm(fresh, ones, 1e-5), pointwise.silu_mul(fresh),
+                *pointwise.add_rms_norm(fresh, fresh, ones, 1e-5))
+    for found, wanted in zip(outputs, expected, strict=True):
+        torch.testing.assert_close(found.cpu(), wanted, rtol=2e-6, atol=2e-6)
