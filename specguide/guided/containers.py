@@ -50,6 +50,9 @@ def _items(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> tuple
         prefix = schema.get("prefixItems", []) if lowering.document.draft >= 2020 else []
         rest, keyword, step = items, "items", "prefixItems"
     if keyword not in schema and "unevaluatedItems" in schema:
+        beside = sorted(schema.keys() & {"$ref", "allOf", "anyOf", "contains", "if", "oneOf"})
+        if beside:
+            raise refuse("unevaluatedItems", place.path, f"which items it speaks of hangs on {beside[0]}")
         rest, keyword = schema["unevaluatedItems"], "unevaluatedItems"
     lowered = [lowering.lower(child, place / step / i) for i, child in enumerate(prefix)]
     return lowered, lowering.lower(rest, place / keyword)

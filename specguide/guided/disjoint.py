@@ -9,6 +9,7 @@ from specguide.errors import InvalidGuide
 from specguide.guided.document import TYPES, Document, Place
 
 _MAX_DEPTH = 12
+_MAX_STEPS = 20_000
 _EVERY_TYPE = frozenset(TYPES)
 
 _BOUNDS = {"number": ("minimum", "maximum"), "string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
@@ -38,80 +39,84 @@ def same_value(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def are_disjoint(document: Document, left: Located, right: Located, depth: int = 0) -> bool:
-    """True when it is certain that no instance fits both; False proves nothing."""
-    return not shared_types(document, left, right, _EVERY_TYPE, depth)
+class Comparison:
+    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` steps in all."""
 
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._num_steps = 0
 
-def shared_types(document: Document, left: Located, right: Located, types: frozenset[str], depth: int = 0,
-                 context: Located = _ANYWHERE) -> frozenset[str]:
-    """Those of `types` of which instances that fit both subschemas, and `context` too, cannot be excluded."""
-    if depth > _MAX_DEPTH:
+    def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
+        """True when it is certain that no instance fits both; False proves nothing."""
+        return not self.shared_types(left, right, _EVERY_TYPE, depth)
+
+    def shared_types(self, left: Located, right: Located, types: frozenset[str], depth: int = 0,
+                     context: Located = _ANYWHERE) -> frozenset[str]:
+        """Those of `types` of which instances that fit both subschemas, and `context` too, cannot be excluded."""
+        self._num_steps += 1
+        if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
+            return types
+        if left[0] is False or right[0] is False:
+            return frozenset()
+        for one, other in ((left, right), (right, left)):
+            for options in self._alternatives(one):
+                types &= frozenset().union(*(self.shared_types(option, other, types, depth + 1, context)
+                                             for option in options))
+        sides = [list(self._conjuncts(side, 0)) for side in (left, right)]
+        everything = [schema for schema, _ in (*sides[0], *sides[1], *self._conjuncts(context, 0))]
+        required = {name for schema in everything for name in schema.get("required", ())}
+        return frozenset(name for name in types
+                         if all(name in _types(schema) for schema in everything)
+                         and not any(self._apart(name, one, other, required, depth)
+                                     for one in sides[0] for other in sides[1]))
+
+    def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
+        """The types that an instance of the subschema may have, as far as is plain."""
+        self._num_steps += 1
+        if located[0] is False:
+            return frozenset()
+        types = _EVERY_TYPE
+        for schema, _ in self._conjuncts(located, depth):
+            types &= _types(schema)
+        if depth <= _MAX_DEPTH and self._num_steps <= _MAX_STEPS:
+            for options in self._alternatives(located):
+                types &= frozenset().union(*(self.possible_types(option, depth + 1) for option in options))
         return types
-    if left[0] is False or right[0] is False:
-        return frozenset()
-    for one, other in ((left, right), (right, left)):
-        for options in _alternatives(document, one):
-            types &= frozenset().union(*(shared_types(document, option, other, types, depth + 1, context)
-                                         for option in options))
-    sides = [list(_conjuncts(document, side, 0)) for side in (left, right)]
-    everything = [schema for schema, _ in (*sides[0], *sides[1], *_conjuncts(document, context, 0))]
-    required = {name for schema in everything for name in schema.get("required", ())}
-    return frozenset(name for name in types
-                     if all(name in _types(schema) for schema in everything)
-                     and not any(_apart(name, document, one, other, required, depth)
-                                 for one in sides[0] for other in sides[1]))
 
-
-def possible_types(document: Document, located: Located, depth: int = 0) -> frozenset[str]:
-    """The types that an instance of the subschema may have, as far as is plain."""
-    if located[0] is False:
-        return frozenset()
-    types = _EVERY_TYPE
-    for schema, _ in _conjuncts(document, located, depth):
-        types &= _types(schema)
-    if depth <= _MAX_DEPTH:
-        for options in _alternatives(document, located):
-            types &= frozenset().union(*(possible_types(document, option, depth + 1) for option in options))
-    return types
-
-
-def _conjuncts(document: Document, located: Located, depth: int) -> Iterator[Located]:
-    """The subschema and everything that holds along with it by `$ref` and `allOf`."""
-    schema, place = located
-    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
-        return
-    place = document.enter(schema, place)
-    if "$ref" in schema:
-        try:
-            yield from _conjuncts(document, document.resolve(schema["$ref"], place), depth + 1)
-        except InvalidGuide:
+    def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
+        """The subschema and everything that holds along with it by `$ref` and `allOf`."""
+        schema, place = located
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return
-        if document.draft <= 7:
-            return
-    yield schema, place
-    for i, child in enumerate(schema.get("allOf", ())):
-        yield from _conjuncts(document, (child, place / "allOf" / i), depth + 1)
+        place = self._document.enter(schema, place)
+        if "$ref" in schema:
+            try:
+                yield from self._conjuncts(self._document.resolve(schema["$ref"], place), depth + 1)
+            except InvalidGuide:
+                return
+            if self._document.draft <= 7:
+                return
+        yield schema, place
+        for i, child in enumerate(schema.get("allOf", ())):
+            yield from self._conjuncts((child, place / "allOf" / i), depth + 1)
 
+    def _alternatives(self, located: Located) -> Iterator[list[Located]]:
+        """Lists of subschemas of which an instance must fit at least one."""
+        for schema, place in self._conjuncts(located, 0):
+            for keyword in ("anyOf", "oneOf"):
+                if keyword in schema:
+                    yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
 
-def _alternatives(document: Document, located: Located) -> Iterator[list[Located]]:
-    """Lists of subschemas of which an instance must fit at least one."""
-    for schema, place in _conjuncts(document, located, 0):
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
-
-
-def _apart(name: str, document: Document, left: Located, right: Located, required: set[str], depth: int) -> bool:
-    """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
-    values, others = _values(left[0]), _values(right[0])
-    if values is not None and others is not None:
-        return not any(same_value(value, other) for value in values for other in others if json_type(value) == name)
-    if name == "object":
-        return any(are_disjoint(document, _property(left, key), _property(right, key), depth + 1) for key in required)
-    least, most = _BOUNDS.get(name, ("", ""))
-    return any(least in one and most in other and one[least] > other[most]
-               for one, other in ((left[0], right[0]), (right[0], left[0])))
+    def _apart(self, name: str, left: Located, right: Located, required: set[str], depth: int) -> bool:
+        """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
+        values, others = _values(left[0]), _values(right[0])
+        if values is not None and others is not None:
+            return not any(same_value(value, other) for value in values for other in others if json_type(value) == name)
+        if name == "object":
+            return any(self.are_disjoint(_property(left, key), _property(right, key), depth + 1) for key in required)
+        least, most = _BOUNDS.get(name, ("", ""))
+        return any(least in one and most in other and one[least] > other[most]
+                   for one, other in ((left[0], right[0]), (right[0], left[0])))
 
 
 def _property(located: Located, name: str) -> Located:

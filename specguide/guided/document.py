@@ -44,7 +44,7 @@ class Document:
         named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
         self.draft = next((draft for name, draft in _DRAFTS.items() if name in named), LATEST)
         if self.draft == 3:
-            raise UnsupportedGuide("the schema is written in draft 3 of JSON Schema; write it in draft 4 or later",
+            raise UnsupportedGuide("$schema at /$schema names draft 3 of JSON Schema; write it in draft 4 or later",
                                    keyword="$schema", path="/$schema")
         self.start = Place("", "")
         self._resources: dict[str, tuple[Any, Place]] = {"": (schema, self.start)}

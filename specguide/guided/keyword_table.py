@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from specguide.guided.core import Core
+from specguide.guided.regex import parse
+from specguide.guided.regex_writer import is_flat
 
 Condition = Callable[[Core], str | None]
 """Why a backend does not enforce the keyword in this subschema, or None where it does."""
@@ -86,7 +88,16 @@ def _told_apart(core: Core) -> str | None:
     return "a named property, spelt with an escape, would pass as an unnamed one"
 
 
+def _flat_pattern(core: Core) -> str | None:
+    """xgrammar mistakes patterns in which a repetition stands inside another one or inside an alternative."""
+    if "pattern" in core and not is_flat(parse(core["pattern"])):
+        return "it has a repetition inside a repetition or an alternative"
+    return _needs_type(core)
+
+
 def _patterns_alone(core: Core) -> str | None:
+    if not all(is_flat(parse(pattern)) for pattern in core["patternProperties"]):
+        return "it has a repetition inside a repetition or an alternative"
     if core.get("properties") or core.get("required") or len(core["patternProperties"]) > 1:
         return "beside named properties or other patterns it would not hold for all that it matches"
     if core.get("additionalProperties") is not False:
@@ -134,7 +145,7 @@ KEYWORDS: dict[str, Row] = {
     "multipleOf": Row(_ENFORCED, _partly(_small_multiple), core=True),
     "minLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
     "maxLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
-    "pattern": Row(_partly(), _partly(_needs_type), core=True, handling="written anew in one dialect"),
+    "pattern": Row(_partly(), _partly(_flat_pattern), core=True, handling="written anew in one dialect"),
     "format": Row(_partly(), _partly(), handling=_PATTERN),
     "properties": Row(_ENFORCED, _partly(), core=True),
     "patternProperties": Row(_partly(), _partly(_patterns_alone), core=True, handling="written anew in one dialect"),

@@ -14,7 +14,7 @@ from typing import Any
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.containers import lower_array, lower_dependencies, lower_object
 from specguide.guided.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
-from specguide.guided.disjoint import shared_types
+from specguide.guided.disjoint import Comparison
 from specguide.guided.document import TYPES, Document, Place
 from specguide.guided.negate import negate
 from specguide.guided.scalars import (
@@ -56,6 +56,7 @@ class Lowering:
     def __init__(self, document: Document, backend: str) -> None:
         self.document = document
         self.target = TARGETS[backend]
+        self.comparison = Comparison(document)
         self.definitions: dict[str, CoreSchema] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
@@ -156,12 +157,12 @@ def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
     types = allowed_types(schema)
     beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
     for left, right in combinations(branches, 2):
-        shared = shared_types(lowering.document, left, right, types, context=(beside, place))
+        shared = lowering.comparison.shared_types(left, right, types, context=(beside, place))
         types -= {name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)}
     options = []
     for branch in branches:
         rivals = [rival for rival in branches if rival is not branch
-                  and shared_types(lowering.document, branch, rival, types, context=(beside, place))]
+                  and lowering.comparison.shared_types(branch, rival, types, context=(beside, place))]
         others = [lowering.negate(*rival) for rival in rivals]
         options.append(all_of(branch[1].path, [lowering.lower(*branch), *others]))
     yield any_of(place.path, options)

@@ -98,6 +98,15 @@ def is_exact(node: Node, universe: Ranges) -> bool:
     return isinstance(node, Anchor) or all(is_exact(item, universe) for item in node.items)
 
 
+def is_flat(node: Node, inside: bool = False) -> bool:
+    """Whether no repetition stands inside another one or inside an alternative."""
+    if isinstance(node, Repeat):
+        return not inside and is_flat(node.item, True)
+    if isinstance(node, Either):
+        return all(is_flat(item, len(node.items) > 1 or inside) for item in node.items)
+    return not isinstance(node, Concat) or all(is_flat(item, inside) for item in node.items)
+
+
 def write(node: Node) -> str:
     """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for NOTHING."""
     if isinstance(node, Chars):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specguide.guided.core import Core, CoreSchema, read_pattern, refuse, write_pattern
-from specguide.guided.disjoint import json_type, possible_types
+from specguide.guided.disjoint import json_type
 from specguide.guided.document import TYPES, Place
 from specguide.guided.formats import FORMATS, UNENFORCED_FORMATS
 from specguide.guided.shapes import is_number
@@ -21,6 +21,7 @@ ARRAY = ("prefixItems", "items", "additionalItems", "minItems", "maxItems", "uni
          "maxContains", "unevaluatedItems")
 OBJECT = ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties",
           "propertyNames", "unevaluatedProperties")
+_APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
 
 
@@ -33,9 +34,10 @@ def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
 def lower_type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     """The core of `type`, where the other keywords do not say it already."""
     others = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    applied = {"$ref", "allOf", "anyOf", "oneOf"}.isdisjoint(others) or not _OF_TYPES.isdisjoint(others)
-    if "const" in schema or "enum" in schema or (not applied and "integer" not in schema["type"] and possible_types(
-            lowering.document, (others, place)) <= allowed_types(schema)):
+    if "const" in schema or "enum" in schema:
+        return
+    if not _APPLIED.isdisjoint(others) and _OF_TYPES.isdisjoint(others) and "integer" not in schema["type"] \
+            and lowering.comparison.possible_types((others, place)) <= allowed_types(schema):
         return
     yield Core(place.path, type=schema["type"])
 

@@ -19,7 +19,7 @@ def check_shapes(schema: Any, path: str) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        raise InvalidGuide(f"what stands at {path or 'the root'} must be a JSON Schema, that is, an object or a boolean, "
+        raise InvalidGuide(f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a boolean, "
                            f"found {_shown(schema)}", param="json_schema")
     for keyword, value in schema.items():
         shape = SHAPES.get(keyword)
