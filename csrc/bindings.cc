@@ -28,7 +28,5 @@ PYBIND11_MODULE(_native, m) {
   specguide::bind_streams(m);
   specguide::bind_cuda(m);
   specguide::bind_executor(m);
-#ifdef SPECGUIDE_HAS_BIND_BACKENDS
   bind_backends(m);
-#endif
 }
