@@ -50,7 +50,8 @@ def distribution(logits: Sequence[float], allowed: Sequence[int], params: Sampli
 
 def draw(params: SamplingParams, allowed: Sequence[int] | None, seeds: Tensor, positions: Tensor) -> Tensor:
     num_rows = len(seeds)
-    one = SamplingTensors.from_params([params], [0], "cpu").repeat(num_rows)
+    one = SamplingTensors.from_params([params], [0], "cpu")
+    one = one.select(torch.zeros(num_rows, dtype=torch.int64), one)
     tensors = SamplingTensors(seeds, one.temperature, one.top_k, one.top_p, one.min_p)
     word = sum(1 << token for token in allowed or ())
     return masked_sample(
@@ -152,7 +153,8 @@ def test_tensors_of_params() -> None:
     assert greedy.seed.tolist() == [3, 2**63 - 1]
     assert [greedy.temperature, greedy.top_k, greedy.top_p, greedy.min_p] == [None] * 4
     mixed = SamplingTensors.from_params(
-        [SamplingParams(temperature=0.5, top_k=4), SamplingParams(min_p=0.25)], [1, 2], "cpu").repeat(2)
+        [SamplingParams(temperature=0.5, top_k=4), SamplingParams(min_p=0.25)], [1, 2], "cpu")
+    mixed = mixed.select(torch.tensor([0, 0, 1, 1]), mixed)
     assert mixed.seed.tolist() == [1, 1, 2, 2]
     assert mixed.temperature is not None and mixed.temperature.tolist() == [0.5, 0.5, 0, 0]
     assert mixed.top_k is not None and mixed.top_k.tolist() == [4, 4, 0, 0]

@@ -133,7 +133,7 @@ def speculate(lm: Markov, draft_model: Tensor, params: SamplingTensors, tree: Dr
     output = torch.full((NUM_REQUESTS, LENGTH + max(tree.depths) + 1), -1)
     lengths, golden = torch.zeros(NUM_REQUESTS, dtype=torch.int64), torch.full((NUM_REQUESTS,), 2)
     taken = []
-    node_params = params.repeat(num_nodes)
+    node_params = params.select(torch.arange(len(params.seed)).repeat_interleave(num_nodes), params)
     while int(lengths.min()) < LENGTH:
         nodes = draft_nodes(lm, draft_model, golden, tree)
         positions = PROMPT_LEN + lengths[:, None] + torch.tensor(tree.depths)

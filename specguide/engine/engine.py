@@ -109,6 +109,7 @@ class Engine:
         for request in finished:
             if request.slot >= 0:
                 self._runner.guide.detach(request.slot)
+                self._runner.step.leave(request.slot)
         return finished
 
     def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:

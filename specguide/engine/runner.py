@@ -41,7 +41,8 @@ class Runner:
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
         """
-        device, dtype = _device(config), _dtype(config)
+        device = _device(config)
+        dtype = _dtype(config, device)
         torch.set_num_threads(env.num_forward_threads())
         target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
         drafter, num_draft_tokens = None, 0
@@ -57,7 +58,8 @@ class Runner:
         cache, *draft_cache = (
             KVCache.allocate(c.num_layers, num_pages, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype, device)
             for c in models)
-        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide)
+        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
+                              device)
         state = SlotState(config.max_batch_size, max_pages, config.cache.page_size, device)
         step = OneModelStep(target, cache, state, guide, drafter, *draft_cache)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens)
@@ -70,16 +72,18 @@ def target_folder(config: EngineConfig) -> Path:
 
 def _device(config: EngineConfig) -> torch.device:
     try:
-        device = torch.device(config.device or "cpu")
+        device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
         raise InvalidParams(f"device {config.device!r} is unknown: {error}", param="device") from error
-    if device.type != "cpu":
-        raise InvalidParams(f'device {config.device!r} is not supported yet; use "cpu"', param="device")
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidParams(f'device {config.device!r} is not supported; use "cpu" or "cuda"', param="device")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidParams(f"device {config.device!r}: torch finds no CUDA device here", param="device")
     return device
 
 
-def _dtype(config: EngineConfig) -> torch.dtype:
-    name = config.dtype or "float32"
+def _dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
+    name = config.dtype or ("bfloat16" if device.type == "cuda" else "float32")
     dtype = getattr(torch, name, None)
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise InvalidParams(f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype")

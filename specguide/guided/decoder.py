@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 import torch
+from torch import Tensor
 
 from specguide import env, native
 from specguide.batch import GuideSnapshot
@@ -14,61 +16,110 @@ from specguide.errors import MatcherError
 from specguide.guided.matcher import Matcher
 
 
-class GuidedDecoder:
-    """Runs the grammar walk of every slot beside the forward passes. N = K + 1 nodes a slot.
+@dataclass(frozen=True, eq=False)
+class GuideBuffers:
+    """What step and callbacks tell each other, at fixed addresses. N = K + 1 nodes a slot.
 
-    bitmask:      int32 [max_batch_size · N, words], row slot · N + j says what may follow node j of the slot
-    guided:       uint8 [max_batch_size · N], 1: the row counts; 0: its request is free there, kernels skip it
+    bitmask:      int32 [max_batch_size, N, words], row j of a slot says what may follow its node j
+    guided:       uint8 [max_batch_size, N], 1: the row counts; 0: its request is free there, kernels skip it
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing for the slot
     tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
 
-    The first three are written by the callbacks, the other two by the step.
+    The callbacks write the first three, the step the other two.
     """
 
-    def __init__(self, max_batch_size: int, num_draft_tokens: int, vocab_size: int, config: GuideConfig) -> None:
-        num_nodes, num_words = num_draft_tokens + 1, (vocab_size + 31) // 32
-        self.bitmask = torch.zeros(max_batch_size * num_nodes, num_words, dtype=torch.int32)
-        self.guided = torch.zeros(max_batch_size * num_nodes, dtype=torch.uint8)
-        self.held = torch.zeros(max_batch_size, dtype=torch.uint8)
-        self.tokens = torch.zeros(max_batch_size, num_nodes, dtype=torch.int32)
-        self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
+    bitmask: Tensor
+    guided: Tensor
+    held: Tensor
+    tokens: Tensor
+    num_accepted: Tensor
+
+    @classmethod
+    def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, device: torch.device, *,
+                 pinned: bool = False) -> GuideBuffers:
+        """All zero."""
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device, pin_memory=pinned)
+
+        return cls(bitmask=zeros(max_batch_size, num_nodes, num_words, dtype=torch.int32),
+                   guided=zeros(max_batch_size, num_nodes, dtype=torch.uint8),
+                   held=zeros(max_batch_size, dtype=torch.uint8),
+                   tokens=zeros(max_batch_size, num_nodes, dtype=torch.int32),
+                   num_accepted=zeros(max_batch_size, dtype=torch.int32))
+
+    def addresses(self) -> dict[str, int]:
+        """As the executor takes them."""
+        addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
+        return {"rows" if name == "bitmask" else name: address for name, address in addresses.items()}
+
+
+class GuidedDecoder:
+    """Runs the grammar walk of every slot beside the forward passes.
+
+    buffers:        what the step reads and writes, on its device
+    forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
+
+    On a GPU the callbacks have pinned twins of the buffers, and `launch` copies between them on the two streams. All
+    that `launch` and `wait_rows` do can be captured in a CUDA graph.
+    """
+
+    def __init__(self, max_batch_size: int, num_draft_tokens: int, vocab_size: int, config: GuideConfig,
+                 device: torch.device) -> None:
+        shape = (max_batch_size, num_draft_tokens + 1, (vocab_size + 31) // 32)
+        self.buffers = self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=device.type == "cuda")
+        self.forward_stream: torch.cuda.Stream | None = None
+        self._grammar_torch_stream: torch.cuda.Stream | None = None
+        self._forward: native.Stream
+        self._grammar: native.Stream
+        if device.type == "cuda":
+            self.buffers = GuideBuffers.allocate(*shape, device)
+            self.forward_stream, self._grammar_torch_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
+            self._forward = native.CudaStream(self.forward_stream.cuda_stream, "forward")
+            self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
+        else:
+            self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
+        self._tokens_ready = self._forward.make_event("tokens ready")
+        self._rows_ready = self._grammar.make_event("rows ready")
+        self._vocab_size = vocab_size
         self.exposed_s = 0.0
         self._executor = native.GrammarExecutor(
             max_batch_size=max_batch_size, num_draft_tokens=num_draft_tokens, vocab_size=vocab_size,
             num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
-            rows=self.bitmask.data_ptr(), guided=self.guided.data_ptr(), held=self.held.data_ptr(),
-            tokens=self.tokens.data_ptr(), num_accepted=self.num_accepted.data_ptr(),
-            owner=(self.bitmask, self.guided, self.held, self.tokens, self.num_accepted))
+            owner=self._host, **self._host.addresses())
         self._callbacks = self._executor.callbacks()
-        self._vocab_size = vocab_size
-        self._forward_stream, self._grammar_stream = native.CallerStream("forward"), native.HostStream("grammar")
-        self._tokens_ready, self._rows_ready = native.HostEvent("tokens ready"), native.HostEvent("rows ready")
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
         started = [(slot, self._native(matcher)) for slot, matcher in snapshot.started]
         self._executor.submit(started, list(snapshot.continued))
 
-    def launch(self, callback: int) -> None:
+    def launch(self, callback: int, num_slots: int) -> None:
         """Let the grammar stream run callback 0 … K once the forward stream has come this far.
 
         Callback 0 makes the target rows complete; callback j > 0 follows node j - 1 and fills its row.
+        num_slots: bound of the slots in this iteration; on a GPU only their rows are copied
         """
-        self._forward_stream.record(self._tokens_ready)
-        self._grammar_stream.wait(self._tokens_ready)
-        self._grammar_stream.launch(self._callbacks[callback])
-        self._grammar_stream.record(self._rows_ready)
+        if self.forward_stream is not None:
+            self._host.tokens.copy_(self.buffers.tokens, non_blocking=True)
+            self._host.num_accepted.copy_(self.buffers.num_accepted, non_blocking=True)
+        self._forward.record(self._tokens_ready)
+        self._grammar.wait(self._tokens_ready)
+        self._grammar.launch(self._callbacks[callback])
+        if self._grammar_torch_stream is not None:
+            with torch.cuda.stream(self._grammar_torch_stream):
+                self._copy_rows(num_slots)
+        self._grammar.record(self._rows_ready)
 
     def wait_rows(self) -> None:
         """Let the forward stream wait for the callback launched last."""
         start = time.perf_counter()
-        self._forward_stream.wait(self._rows_ready)
+        self._forward.wait(self._rows_ready)
         self.exposed_s += time.perf_counter() - start
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
         """Errors latched for these slots. Raises EngineError when a callback itself failed."""
-        self._grammar_stream.check()
+        self._grammar.check()
         self._executor.check()
         found = ((slot, self._executor.error(slot)) for slot in slots)
         return {slot: MatcherError(message) for slot, message in found if message is not None}
@@ -85,6 +136,11 @@ class GuidedDecoder:
         """The executor's counters: fills, accepts, rollbacks, held slots, times in nanoseconds."""
         counters = self._executor.counters()
         return {name: getattr(counters, name) for name in dir(counters) if not name.startswith("_")}
+
+    def _copy_rows(self, num_slots: int) -> None:
+        self.buffers.bitmask[:num_slots].copy_(self._host.bitmask[:num_slots], non_blocking=True)
+        self.buffers.guided.copy_(self._host.guided, non_blocking=True)
+        self.buffers.held.copy_(self._host.held, non_blocking=True)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):

@@ -49,11 +49,24 @@ class SamplingTensors:
             min_p=tensor([p.min_p for p in params], 0.0),
         )
 
-    def repeat(self, num_rows: int) -> SamplingTensors:
-        """Each row `num_rows` times in a row: for as many logits per request."""
-        def rows(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.repeat_interleave(num_rows)
+    @classmethod
+    def neutral(cls, num_rows: int, device: torch.device | str) -> SamplingTensors:
+        """Greedy rows that leave nothing out, every tensor given: fixed addresses to `write` to."""
+        return cls(seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
+                   temperature=torch.zeros(num_rows, device=device),
+                   top_k=torch.zeros(num_rows, dtype=torch.int64, device=device),
+                   top_p=torch.ones(num_rows, device=device), min_p=torch.zeros(num_rows, device=device))
 
-        return SamplingTensors(
-            seed=self.seed.repeat_interleave(num_rows), temperature=rows(self.temperature),
-            top_k=rows(self.top_k), top_p=rows(self.top_p), min_p=rows(self.min_p))
+    def write(self, rows: Tensor, values: SamplingTensors) -> None:
+        """Put `values` into the rows `rows`, int64 [values' rows], of these tensors, all of which are given."""
+        for name, none in (("seed", 0), ("temperature", 0), ("top_k", 0), ("top_p", 1), ("min_p", 0)):
+            value = getattr(values, name)
+            getattr(self, name)[rows] = none if value is None else value
+
+    def select(self, rows: Tensor, like: SamplingTensors) -> SamplingTensors:
+        """The rows `rows`, int64 [n], of those tensors that `like` has."""
+        def chosen(name: str) -> Tensor | None:
+            return None if getattr(like, name) is None else getattr(self, name)[rows]
+
+        return SamplingTensors(seed=self.seed[rows], temperature=chosen("temperature"), top_k=chosen("top_k"),
+                               top_p=chosen("top_p"), min_p=chosen("min_p"))

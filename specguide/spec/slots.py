@@ -9,19 +9,22 @@ from torch import Tensor
 
 from specguide.batch import Batch, ForwardContext
 from specguide.cache import slot_mapping
+from specguide.kernels import SamplingTensors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Query:
     """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
 
-    input_ids:   int64 [T]
-    context:     where they stand
-    first_node:  int64 [B], index among the T tokens of each request's first node
-    start:       int64 [B], its position
-    num_nodes:   N; the nodes of a request follow each other
+    slots:      int64 [B]
+    input_ids:  int64 [T]
+    context:    where they stand
+    first_node: int64 [B], index among the T tokens of each request's first node
+    start:      int64 [B], its position
+    num_nodes:  N; the nodes of a request follow each other
     """
 
+    slots: Tensor
     input_ids: Tensor
     context: ForwardContext
     first_node: Tensor
@@ -34,28 +37,44 @@ class Query:
 
 
 class SlotState:
-    """Lengths and page tables by slot; fixed addresses.
+    """What the device knows of each slot, at fixed addresses.
 
+    active:      bool [max_batch_size], a request is there
     lengths:     int64 [max_batch_size], positions whose keys are stored; the golden token's position
-    block_table: int32 [max_batch_size, max_pages]
+    block_table: int32 [max_batch_size, max_pages], -1 where there is no page
+    sampling:    the slots' sampling parameters
     """
 
     def __init__(self, max_batch_size: int, max_pages: int, page_size: int, device: torch.device) -> None:
+        self.active = torch.zeros(max_batch_size, dtype=torch.bool, device=device)
         self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
-        self.block_table = torch.zeros(max_batch_size, max_pages, dtype=torch.int32, device=device)
+        self.block_table = torch.full((max_batch_size, max_pages), -1, dtype=torch.int32, device=device)
+        self.sampling = SamplingTensors.neutral(max_batch_size, device)
         self._page_size = page_size
+
+    def enter(self, batch: Batch, slots: Tensor) -> None:
+        """Take in newly admitted requests; `slots` int64 [B] are theirs."""
+        num_pages = self.block_table.shape[1]
+        tables = [[*pages, *[-1] * (num_pages - len(pages))] for pages in batch.block_tables]
+        self.block_table[slots] = torch.tensor(tables, dtype=torch.int32, device=slots.device)
+        self.lengths[slots], self.active[slots] = 0, True
+        params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
+        self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
+
+    def leave(self, slot: int) -> None:
+        """Forget a slot: from now on nothing is stored for it and nothing accepted."""
+        self.active[slot], self.lengths[slot] = False, 0
+        self.block_table[slot] = -1
 
     def prefill(self, batch: Batch, slots: Tensor) -> Query:
         """The prompts of newly admitted requests; the one node of each is its last token."""
         device = self.lengths.device
-        for request, pages in zip(batch.requests, batch.block_tables, strict=True):
-            self.block_table[request.slot, :len(pages)] = torch.tensor(pages, dtype=torch.int32)
         lens = torch.tensor([len(request.prompt_ids) for request in batch.requests])
         input_ids = torch.tensor([token for request in batch.requests for token in request.prompt_ids])
         position_ids = torch.cat([torch.arange(int(n)) for n in lens])
         context = self._context(slots, lens.to(device), position_ids.to(device), lens.to(device), int(lens.max()))
-        return Query(input_ids=input_ids.to(device), context=context, first_node=lens.cumsum(0).to(device) - 1,
-                     start=lens.to(device) - 1, num_nodes=1)
+        return Query(slots=slots, input_ids=input_ids.to(device), context=context,
+                     first_node=lens.cumsum(0).to(device) - 1, start=lens.to(device) - 1, num_nodes=1)
 
     def chain(self, input_ids: Tensor, start: Tensor, slots: Tensor) -> Query:
         """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
@@ -64,8 +83,8 @@ class SlotState:
         query_lens = torch.full_like(start, num_nodes)
         context = self._context(slots, query_lens, position_ids.flatten(), start + num_nodes, num_nodes)
         first_node = torch.arange(num_requests, device=start.device) * num_nodes
-        return Query(input_ids=input_ids.flatten().long(), context=context, first_node=first_node, start=start,
-                     num_nodes=num_nodes)
+        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node,
+                     start=start, num_nodes=num_nodes)
 
     def _context(self, slots: Tensor, query_lens: Tensor, position_ids: Tensor, seq_lens: Tensor, max_query_len: int
                  ) -> ForwardContext:

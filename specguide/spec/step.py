@@ -7,6 +7,8 @@ the drafter to choose node j + 1 and by the target to verify it.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ from specguide.kernels import masked_argmax, masked_sample
 from specguide.models import Decoder, Eagle3Head
 from specguide.request import Request
 from specguide.sampling import SamplingTensors, verify_chain
+from specguide.spec.graphs import DecodeGraphs
 from specguide.spec.slots import Query, SlotState
 
 
@@ -24,6 +27,8 @@ class OneModelStep:
     """Target, drafter, grammar and sampling as one iteration. Without a drafter it is the plain step (K = 0).
 
     cache, draft_cache: one page table addresses both
+
+    On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes.
     """
 
     def __init__(self, target: Decoder, cache: KVCache, state: SlotState, guide: GuidedDecoder,
@@ -31,80 +36,111 @@ class OneModelStep:
         self._target, self._cache, self._state, self._guide = target, cache, state, guide
         self._drafter, self._draft_cache = drafter, draft_cache
         self._tapped_layers = drafter.tapped_layers if drafter else ()
-        self._num_nodes = guide.tokens.shape[1]
+        max_batch_size, self._num_nodes = guide.buffers.tokens.shape
+        stream = guide.forward_stream
+        self._graphs = DecodeGraphs(self._decode, stream, max_batch_size) if stream else None
         self._requests: tuple[Request, ...] = ()
 
     @torch.inference_mode()
     def run(self, batch: Batch) -> StepOutput:
         """One iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding."""
         self._guide.submit(_snapshot(batch))
-        self._guide.launch(0)
-        self._select(batch)
-        query = self._state.prefill(batch, self._slots) if batch.is_prefill else self._verification()
-        hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
-        logits = self._target.logits(hidden[query.node_index().flatten()])
-        self._guide.wait_rows()
-        target_tokens = self._sample(logits, query)
-        num_accepted = self._accept(target_tokens, query)
-        if self._drafter is not None and taps is not None:
-            self._draft(self._drafter, query, target_tokens, taps, num_accepted)
-        return StepOutput(tokens=target_tokens.cpu(), num_tokens=(num_accepted + 1).cpu())
+        stream = self._guide.forward_stream
+        with torch.cuda.stream(stream) if stream else nullcontext():
+            self._select(batch)
+            if batch.is_prefill:
+                tokens, num_accepted = self._prefill(batch)
+            elif self._graphs is None:
+                tokens, num_accepted = self._decode(self._slots, self._sampling)
+            else:
+                tokens, num_accepted = self._graphs.run(max(batch.slots) + 1, self._sampling)
+                tokens, num_accepted = tokens[self._slots], num_accepted[self._slots]
+            return StepOutput(tokens=tokens.cpu(), num_tokens=(num_accepted + 1).cpu())
+
+    def leave(self, slot: int) -> None:
+        """A request has finished: from now on its slot stores and accepts nothing."""
+        stream = self._guide.forward_stream
+        with torch.cuda.stream(stream) if stream else nullcontext():
+            self._state.leave(slot)
 
     def _select(self, batch: Batch) -> None:
         if batch.requests == self._requests:
             return
-        self._requests = batch.requests
-        device = self._state.lengths.device
+        self._requests, device = batch.requests, self._state.lengths.device
         self._slots = torch.tensor(batch.slots, device=device)
-        self._row_ids = self._slots[:, None] * self._num_nodes + torch.arange(self._num_nodes, device=device)
-        self._params = [request.params for request in batch.requests]
-        self._seeds = [request.seed for request in batch.requests]
+        self._sampling = SamplingTensors.from_params(
+            [request.params for request in batch.requests], [request.seed for request in batch.requests], device)
 
-    def _verification(self) -> Query:
-        tokens = self._guide.tokens[self._slots].clamp(min=0)
-        return self._state.chain(tokens, self._state.lengths[self._slots], self._slots)
+    def _prefill(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        self._state.enter(batch, self._slots)
+        self._guide.launch(0, max(batch.slots) + 1)
+        return self._iterate(self._state.prefill(batch, self._slots), self._sampling, max(batch.slots) + 1)
 
-    def _sample(self, logits: Tensor, query: Query) -> Tensor:
+    def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        """Verify and draft for `slots` int64 [B]; `sampling` says which parameters any of them uses."""
+        num_slots = len(slots) if self._graphs else len(self._state.lengths)
+        self._guide.launch(0, num_slots)
+        tokens = self._guide.buffers.tokens[slots].clamp(min=0)
+        return self._iterate(self._state.chain(tokens, self._state.lengths[slots], slots), sampling, num_slots)
+
+    def _iterate(self, query: Query, sampling: SamplingTensors, num_slots: int) -> tuple[Tensor, Tensor]:
+        """Target tokens int32 [B, N], of which the first accepted + 1 count, and drafts accepted, int32 [B]."""
+        hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
+        logits = self._target.logits(hidden[query.node_index().flatten()])
+        self._guide.wait_rows()
+        target_tokens = self._sample(logits, query, sampling)
+        num_accepted = self._accept(target_tokens, query)
+        if self._drafter is not None and taps is not None:
+            self._draft(self._drafter, query, target_tokens, taps, num_accepted, num_slots)
+        return target_tokens, num_accepted
+
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        """Bitmask int32 [slots · N, words] and guided uint8 [slots · N]; row slot · N + j is that of node j."""
+        buffers = self._guide.buffers
+        return buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
+
+    def _sample(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
-        guide, rows = self._guide, self._row_ids[:, :query.num_nodes].flatten()
-        if all(params.temperature == 0 for params in self._params):
-            tokens = masked_argmax(logits, guide.bitmask, guide.guided, rows, None)
+        nodes = torch.arange(query.num_nodes, device=logits.device)
+        rows = (query.slots[:, None] * self._num_nodes + nodes).flatten()
+        if sampling.temperature is None:
+            tokens = masked_argmax(logits, *self._rows(), rows, None)
         else:
-            sampling = SamplingTensors.from_params(self._params, self._seeds, logits.device)
-            positions = query.start[:, None] + torch.arange(1, query.num_nodes + 1, device=logits.device)
-            tokens = masked_sample(logits, guide.bitmask, guide.guided, rows,
-                                   sampling.repeat(query.num_nodes), positions.flatten())
+            chosen = self._state.sampling.select(query.slots.repeat_interleave(query.num_nodes), sampling)
+            positions = (query.start[:, None] + 1 + nodes).flatten()
+            tokens = masked_sample(logits, *self._rows(), rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
     def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
-        guide, slots = self._guide, self._slots
-        drafts = guide.tokens[slots, 1:query.num_nodes]
-        num_accepted, golden = verify_chain(target_tokens, drafts, guide.held[slots])
-        live = num_accepted >= 0
-        guide.num_accepted[slots] = num_accepted
-        guide.tokens[slots, 0] = torch.where(live, golden, guide.tokens[slots, 0])
-        self._state.lengths[slots] = torch.where(live, query.start + num_accepted + 1, self._state.lengths[slots])
+        buffers, state, slots = self._guide.buffers, self._state, query.slots
+        drafts = buffers.tokens[slots, 1:query.num_nodes]
+        held = (buffers.held[slots] != 0) | ~state.active[slots]
+        num_accepted, golden = verify_chain(target_tokens, drafts, held)
+        buffers.num_accepted[slots] = num_accepted
+        buffers.tokens[slots, 0] = torch.where(held, buffers.tokens[slots, 0], golden)
+        state.lengths[slots] = torch.where(held, state.lengths[slots], query.start + num_accepted + 1)
         return num_accepted
 
-    def _draft(self, drafter: Eagle3Head, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor
-               ) -> None:
+    def _draft(self, drafter: Eagle3Head, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor,
+               num_slots: int) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones."""
-        guide, slots, cache = self._guide, self._slots, self._draft_cache
+        guide, slots, cache = self._guide, query.slots, self._draft_cache
         assert cache is not None
-        guide.launch(1)
+        guide.launch(1, num_slots)
         next_ids = query.input_ids.roll(-1)
         next_ids[query.node_index()] = target_tokens.clamp(min=0).long()
         hidden = drafter.forward(next_ids, drafter.fuse(taps), query.context, cache)
         hidden = hidden[query.first_node + num_accepted.clamp(min=0)]
-        live, position = num_accepted >= 0, self._state.lengths[slots]
+        held, position = num_accepted < 0, self._state.lengths[slots]
         for node in range(1, self._num_nodes):
             logits = drafter.draft_logits(hidden)
             guide.wait_rows()
-            drafts = masked_argmax(logits, guide.bitmask, guide.guided, self._row_ids[:, node - 1], drafter.target_ids)
-            guide.tokens[slots, node] = torch.where(live, drafts, guide.tokens[slots, node])
+            rows = slots * self._num_nodes + node - 1
+            drafts = masked_argmax(logits, *self._rows(), rows, drafter.target_ids)
+            guide.buffers.tokens[slots, node] = torch.where(held, guide.buffers.tokens[slots, node], drafts)
             if node + 1 < self._num_nodes:
-                guide.launch(node + 1)
+                guide.launch(node + 1, num_slots)
                 step = self._state.chain(drafts[:, None].clamp(min=0), position + node - 1, slots)
                 hidden = drafter.forward(step.input_ids, hidden, step.context, cache)
 

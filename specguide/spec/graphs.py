@@ -1,0 +1,68 @@
+"""Owns the CUDA graphs of the decode iteration: one for each number of slots and kind of sampling that came up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.kernels import SamplingTensors
+
+Decode = Callable[[Tensor, SamplingTensors], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Captured:
+    """A graph and the tensors that each of its replays writes."""
+
+    graph: torch.cuda.CUDAGraph
+    outputs: tuple[Tensor, Tensor]
+
+
+class DecodeGraphs:
+    """Runs `decode(slots, sampling)` for slots 0 … n - 1, n rounded up to a power of two.
+
+    The first iteration of a size runs as it is, which loads and compiles what it uses; the second is captured, and it
+    and all later ones are replays. A slot in the range that has no request does no harm.
+
+    stream: where everything runs
+    """
+
+    def __init__(self, decode: Decode, stream: torch.cuda.Stream, max_batch_size: int) -> None:
+        self._decode, self._stream, self._max_batch_size = decode, stream, max_batch_size
+        self._captured: dict[tuple[int, bool], _Captured | None] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, num_slots: int, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        """One iteration of at least slots 0 … num_slots - 1; what `decode` returns, for all slots of the graph.
+
+        The tensors are the graph's own: the next replay writes over them.
+        """
+        num_slots = min(1 << (num_slots - 1).bit_length(), self._max_batch_size)
+        is_greedy = sampling.temperature is None
+        key = (num_slots, is_greedy)
+        if key not in self._captured:
+            self._captured[key] = None
+            return self._decode(*self._arguments(num_slots, is_greedy))
+        captured = self._captured[key]
+        if captured is None:
+            captured = self._captured[key] = self._capture(num_slots, is_greedy)
+        captured.graph.replay()
+        return captured.outputs
+
+    def _capture(self, num_slots: int, is_greedy: bool) -> _Captured:
+        graph, arguments = torch.cuda.CUDAGraph(), self._arguments(num_slots, is_greedy)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+            outputs = self._decode(*arguments)
+        return _Captured(graph, outputs)
+
+    def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, SamplingTensors]:
+        """All sampling parameters count in a graph that samples, since later replays may use any."""
+        device = self._stream.device
+        sampling = SamplingTensors.neutral(1, device)
+        if is_greedy:
+            sampling = SamplingTensors(seed=sampling.seed)
+        return torch.arange(num_slots, device=device), sampling
