@@ -49,18 +49,24 @@ class Runner:
         if config.spec is not None:
             drafter = Eagle3Head.load(config.spec.model or SHIPPED_MODEL / "eagle3", target, device, dtype)
             num_draft_tokens = config.spec.num_draft_tokens
+        return cls.of(config, target, drafter, num_draft_tokens)
+
+    @classmethod
+    def of(cls, config: EngineConfig, target: Decoder, drafter: Eagle3Head | None, num_draft_tokens: int) -> Runner:
+        """Allocate caches and buffers for models that are loaded already."""
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
-        max_pages = -(-(max_model_len + num_draft_tokens + 1) // config.cache.page_size)
-        models = [model.config for model in (target, drafter) if model is not None]
-        page_bytes = sum(page_num_bytes(c.num_layers, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype)
-                         for c in models)
+        page_size = config.cache.page_size
+        max_pages = -(-(max_model_len + num_draft_tokens + 1) // page_size)
+        shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
+                  for model in (target, drafter) if model is not None]
+        page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
         num_pages = _num_pages(config.cache, config.max_batch_size * max_pages, max_pages, page_bytes)
         cache, *draft_cache = (
-            KVCache.allocate(c.num_layers, num_pages, config.cache.page_size, c.num_kv_heads, c.head_dim, dtype, device)
-            for c in models)
+            KVCache.allocate(num_layers, num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
+            for num_layers, page_size, num_kv_heads, head_dim in shapes)
         guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
-                              device)
-        state = SlotState(config.max_batch_size, max_pages, config.cache.page_size, device)
+                              target.device)
+        state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
         step = OneModelStep(target, cache, state, guide, drafter, *draft_cache)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens)
 

@@ -73,6 +73,7 @@ class OneModelStep:
 
     def _prefill(self, batch: Batch) -> tuple[Tensor, Tensor]:
         self._state.enter(batch, self._slots)
+        self._guide.buffers.tokens[self._slots, 1:] = -1
         self._guide.launch(0, max(batch.slots) + 1)
         return self._iterate(self._state.prefill(batch, self._slots), self._sampling, max(batch.slots) + 1)
 
