@@ -76,6 +76,14 @@ def test_speculation_changes_no_token(folders, params):
             jsonschema.validate(json.loads(out.text), param.guide.json_schema)
 
 
+@pytest.mark.parametrize("spec", [True, False])
+def test_output_ends_exactly_where_the_context_does(folders, spec):
+    prompts = ["abc " * 120 + "x" * n for n in range(28, 32)]
+    outputs = make(folders, spec=spec).generate(prompts, SamplingParams(max_tokens=64, ignore_eos=True))
+    for prompt, out in zip(prompts, outputs, strict=True):
+        assert (out.finish_reason, len(prompt) + len(out.token_ids)) == ("length", 512)
+
+
 def test_a_batch_gives_what_each_request_gives_alone(folders):
     prompts, all_params = cases(2, 12)
     llm = make(folders, max_batch_size=8)

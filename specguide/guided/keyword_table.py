@@ -63,10 +63,10 @@ def _repeats(core: Core) -> str | None:
     return "properties that are not named may repeat, and each time they are counted"
 
 
-def _has_siblings(*but: str) -> Condition:
+def _has_siblings(keyword: str) -> Condition:
     """xgrammar looks at one of these keywords and forgets what stands beside it."""
     def unless(core: Core) -> str | None:
-        others = sorted(core.keys() - {"$defs", *but})
+        others = sorted(core.keys() - {"$defs", keyword})
         return f"beside {others[0]} it would be all that counts" if others else None
 
     return unless
@@ -136,7 +136,7 @@ _PATTERN, _CHOICE = "a pattern", "a choice of what fails the condition and what 
 
 KEYWORDS: dict[str, Row] = {
     "type": Row(_ENFORCED, _ENFORCED, core=True),
-    "enum": Row(_partly(), _partly(_has_siblings()), core=True, handling="values that do not fit the type go"),
+    "enum": Row(_partly(), _partly(_has_siblings("enum")), core=True, handling="values that do not fit the type go"),
     "const": Row(_partly(), _partly(), handling="an enum of one value"),
     "minimum": Row(_ENFORCED, _partly(_needs_type), core=True),
     "maximum": Row(_ENFORCED, _partly(_needs_type), core=True),
@@ -166,7 +166,7 @@ KEYWORDS: dict[str, Row] = {
     "unevaluatedItems": Row(_REFUSED, _partly(), handling="items"),
     "unevaluatedProperties": Row(_REFUSED, _IGNORED, handling="additionalProperties"),
     "allOf": Row(_ENFORCED, _partly(_never), core=True),
-    "anyOf": Row(_ENFORCED, _partly(_has_siblings()), core=True),
+    "anyOf": Row(_ENFORCED, _partly(_has_siblings("anyOf")), core=True),
     "oneOf": Row(_partly(), _partly(), handling="anyOf, each branch without the others where they may overlap"),
     "not": Row(_REFUSED, _IGNORED, handling="a choice of ways to fail"),
     "if": Row(_REFUSED, _IGNORED, handling=_CHOICE),
@@ -175,7 +175,7 @@ KEYWORDS: dict[str, Row] = {
     "dependentRequired": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
     "dependentSchemas": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
     "dependencies": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
-    "$ref": Row(_partly(), _partly(_has_siblings()), core=True, handling="a root definition; remote ones are refused"),
+    "$ref": Row(_partly(), _partly(_has_siblings("$ref")), core=True, handling="a root definition; remote: refused"),
     "$dynamicRef": Row(_REFUSED, _IGNORED, handling="refused"),
 }
 """Keyword → what becomes of it. Keywords that are not here are annotations, and any backend may ignore them."""

@@ -72,18 +72,20 @@ def _argmax_kernel(
     row3 = row[:, None, None]
     words_offset, is_guided, exists = load_row(row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride)
     best = tl.full((ROWS, WORDS, 32), float("-inf"), tl.float32)
-    at = tl.full((ROWS, WORDS, 32), _NONE, tl.int32)
+    at = tl.full((ROWS, WORDS, 32), 0, tl.int32)
     reached = tl.full((ROWS, WORDS, 32), 0, tl.int32)
     for start in range(split * share, tl.minimum((split + 1) * share, vocab_size), WORDS * 32):
-        values, column, allowed = load_tile(logits, bitmask, target_ids, start, vocab_size,
-                                            row3.to(tl.int64) * logits_stride, words_offset, is_guided, exists, WORDS)
-        is_better = values > best
+        values, allowed = load_tile(logits, bitmask, target_ids, start, vocab_size,
+                                    row3.to(tl.int64) * logits_stride, words_offset, is_guided, exists, WORDS)
+        is_better = (allowed != 0) & (values > best)  # never so for a NaN
         best = tl.where(is_better, values, best)
-        at = tl.where(is_better, column, at)
+        at = tl.where(is_better, start, at)
         if target_ids is not None:
-            reached = reached | allowed.to(tl.int32)
+            reached = reached | allowed
+    column = tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
+    at = tl.where(best > float("-inf"), at + column, _NONE)
     best1, at1 = row_max(best, at)
-    reached1 = tl.max(tl.max(reached, 2), 1)
+    reached1 = tl.max(tl.max((reached != 0).to(tl.int32), 2), 1)
     exists1 = row < num_rows
     if KEEP_PARTS:
         part = row * NUM_SPLITS + split

@@ -155,9 +155,10 @@ def paged_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, conte
         NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim, BLOCK_DIM=block_dim, PAGE_SIZE=page_size,
         ROWS=launch.block_rows, KEYS=launch.block_keys, num_warps=launch.num_warps, num_stages=launch.num_stages)
     if launch.num_splits > 1:
+        block_splits = triton.next_power_of_2(launch.num_splits)
         _combine_kernel[(num_tokens * num_heads,)](
             parts, log_sums, output, launch.num_splits, HEAD_DIM=head_dim, BLOCK_DIM=block_dim,
-            BLOCK_SPLITS=triton.next_power_of_2(launch.num_splits), num_warps=1)
+            BLOCK_SPLITS=block_splits, num_warps=max(1, block_splits // 16))
     return output
 
 
@@ -170,6 +171,7 @@ def choose_launch(context: ForwardContext, query: Tensor, page_size: int, num_kv
     num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
     num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
     max_keys = context.block_table.shape[1] * page_size
-    num_splits = min(4 * num_multiprocessors(query.device) // num_programs, triton.cdiv(max_keys, 256), 64)
+    num_splits = min(4 * num_multiprocessors(query.device) // num_programs, triton.cdiv(max_keys, 64), 64)
     return Launch(block_rows=block_rows, block_keys=64 if is_half else 32, num_splits=max(1, num_splits),
-                  num_warps=8 if block_rows >= 128 else 4, num_stages=3 if is_half else 2)
+                  num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or not is_half else 2,
+                  num_stages=3 if is_half else 2)

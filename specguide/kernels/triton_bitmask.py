@@ -24,30 +24,32 @@ def load_row(row, num_rows, guided, row_ids, row_ids_stride, bitmask_stride):
 
 @triton.jit
 def load_tile(
-    logits, bitmask, target_ids, first_column, vocab_size, logits_offset,
-    words_offset, is_guided, exists, WORDS: tl.constexpr,
+    logits, bitmask, target_ids, first_column, vocab_size, logits_offset, words_offset, is_guided, exists,
+    WORDS: tl.constexpr,
 ):
-    """float32 logits [rows, words, 32] from a column on, -inf where a token is forbidden, or NaN, or past the end.
+    """Logits [rows, words, 32] from a column on, float32, and int32 that is 0 where the row forbids the token.
 
+    Past the end, and where a word allows nothing, a logit is -inf; a NaN is a NaN.
     target_ids: where given, columns are draft ids, and each looks up its own word
-    Also gives the columns [1, words, 32], and which tokens are allowed.
     """
     word, bit = tl.arange(0, WORDS)[None, :, None], tl.arange(0, 32)[None, None, :]
     column = first_column + word * 32 + bit
     in_vocab = column < vocab_size
     if target_ids is not None:
         any_guided = tl.max(is_guided.to(tl.int32), 0, keep_dims=True) != 0
-        token = tl.load(target_ids + column, mask=in_vocab & any_guided, other=0)
-        words = tl.load(bitmask + words_offset + (token >> 5), mask=is_guided & in_vocab, other=-1)
-        allowed = (((words >> (token & 31).to(tl.int32)) & 1) != 0) & in_vocab & exists
+        token = tl.load(target_ids + column, mask=in_vocab & any_guided, other=0).to(tl.int32)
+        free = is_guided.to(tl.int32) - 1  # 0 for a guided row: past the end it allows nothing
+        words = tl.load(bitmask + words_offset + (token >> 5), mask=is_guided & in_vocab, other=free)
+        allowed = words & (1 << (token & 31))
         values = tl.load(logits + logits_offset + column, mask=in_vocab & exists, other=float("-inf"))
     else:
-        word_exists = first_column + word * 32 < vocab_size
-        words = tl.load(bitmask + words_offset + first_column // 32 + word, mask=is_guided & word_exists, other=-1)
-        allowed = (((words >> bit) & 1) != 0) & in_vocab & exists
+        num_left = vocab_size - first_column - word * 32
+        words = tl.load(bitmask + words_offset + first_column // 32 + word, mask=is_guided & (num_left > 0), other=-1)
+        # Bits past the end are dropped word by word, which is 32 times cheaper than token by token.
+        words = tl.where(num_left >= 32, words, words & ~(-1 << tl.maximum(num_left, 0)))
+        allowed = words & (1 << bit)
         values = tl.load(logits + logits_offset + column, mask=in_vocab & exists & (words != 0), other=float("-inf"))
-    values = values.to(tl.float32)
-    return tl.where(allowed & (values == values), values, float("-inf")), column, allowed
+    return values.to(tl.float32), allowed
 
 
 @triton.jit

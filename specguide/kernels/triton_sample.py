@@ -38,6 +38,17 @@ def _load_best(bests, ats, row, NUM_SPLITS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def _load_choosable(
+    logits, bitmask, row, words_offset, is_guided, exists, start, vocab_size, logits_stride, WORDS: tl.constexpr,
+):
+    """Logits [1, words, 32] with -inf where a token cannot be chosen, and their columns [1, words, 32]."""
+    values, allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride, words_offset, is_guided,
+                                exists, WORDS)
+    column = start + tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
+    return tl.where((allowed != 0) & (values == values), values, float("-inf")), column
+
+
+@triton.jit
 def _log_weights(values, best, temperature):
     """Log-weights of logits, the greatest 0; of an infinite best, its equals are 0 and all others -inf."""
     return tl.where(values == best, 0.0, tl.div_rn(values - best, values * 0 + temperature))
@@ -57,8 +68,8 @@ def _race(
     at = tl.full((1, WORDS, 32), _NONE, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
     for start in range(first, last, WORDS * 32):
-        values, column, _allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride,
-                                             words_offset, is_guided, exists, WORDS)
+        values, column = _load_choosable(logits, bitmask, row, words_offset, is_guided, exists, start, vocab_size,
+                                         logits_stride, WORDS)
         if tl.max((values > float("-inf")).to(tl.int32)) != 0:
             log_weight = _log_weights(values, best, temperature)
             weight = tl.exp(log_weight)
@@ -82,8 +93,8 @@ def _rank(
     count = tl.full((1, WORDS, 32), 0, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
     for start in range(0, vocab_size, WORDS * 32):
-        values, column, _allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride,
-                                             words_offset, is_guided, exists, WORDS)
+        values, column = _load_choosable(logits, bitmask, row, words_offset, is_guided, exists, start, vocab_size,
+                                         logits_stride, WORDS)
         log_weight = _log_weights(values, best, temperature)
         weight = tl.exp(log_weight)
         is_kept = (values > float("-inf")) & (weight >= min_p)
@@ -110,8 +121,8 @@ def _kth_log_weight(
         pivots = tl.minimum(low + width * (cut + 1), high)
         count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
         for start in range(0, vocab_size, WORDS * 32):
-            values, _column, _allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride,
-                                                  words_offset, is_guided, exists, WORDS)
+            values, _column = _load_choosable(logits, bitmask, row, words_offset, is_guided, exists, start,
+                                              vocab_size, logits_stride, WORDS)
             size = _log_weights(values, best, temperature).to(tl.int32, bitcast=True) & 0x7FFFFFFF
             count += (size <= pivots).to(tl.int32)
         reached = tl.sum(tl.sum(count, 2), 1)[:, None, None]

@@ -27,6 +27,9 @@ from specguide.models.weights import (
     weight_files,
 )
 
+_DRAFT_POSITIONS = 64
+"""Drafts are proposed and verified past the end of the context too, though none of them counts."""
+
 
 @dataclass(frozen=True, eq=False)
 class DecoderLayer:
@@ -44,6 +47,7 @@ class Decoder:
     config:       what it was built from
     embed_weight: [vocab_size, hidden_size], token embeddings, which a draft head may share
     device, dtype: where and what its weights and hidden states are
+    max_positions: longest sequence it serves, tokens
 
     `forward` allocates only activations, reads nothing back to the host and takes no branch on data, so a CUDA graph
     can capture it.
@@ -53,11 +57,11 @@ class Decoder:
                  max_positions: int | None = None) -> None:
         """Uninitialised weights; `load` reads a checkpoint.
 
-        max_positions: length of the rotary table, tokens; None: config.max_position_embeddings. Raises InvalidParams
-        when it is longer than that.
+        max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises InvalidParams when it is
+        longer than that.
         """
         self.config, self.device, self.dtype = config, torch.device(device), dtype
-        max_positions = max_positions or config.max_position_embeddings
+        self.max_positions = max_positions = max_positions or config.max_position_embeddings
         if max_positions > config.max_position_embeddings:
             raise InvalidParams(f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "
                                 "positions that the model has", param="max_model_len")
@@ -67,7 +71,8 @@ class Decoder:
                                                                                         config.hidden_size)
         self.layers = tuple(self._empty_layer(layer) for layer in range(config.num_layers))
         self.norm = self._empty_norm()
-        self.rope_table = rope_table(config.rope, config.head_dim, max_positions, device=self.device, dtype=dtype)
+        self.rope_table = rope_table(config.rope, config.head_dim, max_positions + _DRAFT_POSITIONS,
+                                     device=self.device, dtype=dtype)
 
     @classmethod
     def load(cls, folder: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, *,

@@ -198,8 +198,7 @@ def _rope_table(layer: ModelConfig, target: Decoder) -> Tensor:
     """As long as the target's: heads are published with a shorter max_position_embeddings than they serve."""
     if (layer.rope, layer.head_dim) == (target.config.rope, target.config.head_dim):
         return target.rope_table
-    num_positions = target.rope_table.shape[0]
-    if layer.rope.rope_type == "dynamic" and num_positions > layer.max_position_embeddings:
+    if layer.rope.rope_type == "dynamic" and target.max_positions > layer.max_position_embeddings:
         raise CheckpointError(f"rope type 'dynamic' is supported up to the head's {layer.max_position_embeddings} "
-                              f"positions, the target has {num_positions}")
-    return rope_table(layer.rope, layer.head_dim, num_positions, device=target.device, dtype=target.dtype)
+                              f"positions, the target has {target.max_positions}")
+    return rope_table(layer.rope, layer.head_dim, target.rope_table.shape[0], device=target.device, dtype=target.dtype)
