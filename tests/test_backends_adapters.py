@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import random
 import warnings
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,37 @@ def test_native_and_python_adapters_agree_bit_for_bit(name: str, guide: Guide, c
                 matcher.rollback(num_back)
             del path[len(path) - num_back:]
     assert list(matchers[0].forced_tokens()) == list(matchers[1].forced_tokens())
+
+
+JSON_TOKENS = Vocabulary((*(bytes([byte]) for byte in range(256)), b'{"', b'": ["', b'": {"', b'": "', b'"], "', b'"}, "',
+                          b"abc", b"<end>"), (263,))
+
+
+@BOTH
+@pytest.mark.parametrize("how", [True, False], ids=["native", "python"])
+def test_a_row_after_a_rollback_is_that_of_the_path_alone(name: str, how: bool) -> None:
+    grammar = create_backend(name, JSON_TOKENS, native=how).compile(Guide(json_schema={"type": "object"}), GuideConfig())
+    rng = random.Random(5)
+
+    def fresh_row(path: list[int]) -> np.ndarray:
+        fresh = grammar.matcher()
+        assert all(fresh.accept(token) for token in path)
+        return rows_of([fresh], JSON_TOKENS)[0]
+
+    for _ in range(100):
+        matcher, path = grammar.matcher(), list[int]()
+        for _ in range(16):
+            if rng.random() < 0.7:
+                assert np.array_equal(rows_of([matcher], JSON_TOKENS)[0], fresh_row(path)), path
+            if path and rng.random() < 0.4:
+                back = rng.randint(1, min(3, len(path)))
+                matcher.rollback(back)
+                del path[-back:]
+            allowed = [token for token in allowed_in(fresh_row(path)) if token not in JSON_TOKENS.eos_token_ids]
+            if not allowed:
+                break
+            path.append(rng.choice([token for token in allowed if token > 255] or allowed))
+            assert matcher.accept(path[-1])
 
 
 def assert_forced(matcher: Matcher, vocabulary: Vocabulary) -> None:

@@ -54,7 +54,10 @@ class Pattern {
   }
 
   void give_back(std::unique_ptr<Handle> handle) {
+    const auto num_words = static_cast<size_t>(handle->tokenizer()->vocabulary()->num_words());
+    std::vector<uint32_t> row(num_words);  // of the start, lest the mask of the last state is given again
     if (handle->api().reset(handle->get()) != 0) return;
+    if (handle->api().compute_mask_into(handle->get(), row.data(), 4 * num_words) != 0) return;
     std::lock_guard<std::mutex> lock(mutex_);
     ++num_given_back_;
     if ((num_given_back_ & (num_given_back_ - 1)) == 0) std::swap(handle_, handle);
@@ -90,22 +93,39 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   }
 
   void write_row(int32_t* row) override {
-    const auto num_words = static_cast<size_t>(vocabulary().num_words());
-    if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return;
-    const std::string words = revive();
-    if (words.compare(0, kDeadEnd.size(), kDeadEnd) != 0) throw std::runtime_error(words);
-    std::fill_n(row, num_words, 0);
+    compute(row);
+    // Rolled back and led elsewhere, the library (1.9.1) may give its last mask again: it knows that by its place in
+    // the text, not by the path. A mask of the common prefix is right either way, and makes it forget the other.
+    const bool elsewhere = prefix_len_ < last_len_ && prefix_len_ < taken_.size();
+    if (elsewhere && std::equal(last_row_.begin(), last_row_.end(), row)) {
+      const size_t num_since = taken_.size() - prefix_len_;
+      if (api().rollback(handle_->get(), num_since) != 0) fail();
+      compute(row);
+      if (api().consume_tokens(handle_->get(), taken_.data() + prefix_len_, num_since) != 0) fail();
+      compute(row);
+    }
+    prefix_len_ = last_len_ = taken_.size();
+    last_row_.assign(row, row + vocabulary().num_words());
   }
 
   void undo(int n) override {
     if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) fail();
     taken_.resize(taken_.size() - static_cast<size_t>(n));
+    prefix_len_ = std::min(prefix_len_, taken_.size());
   }
 
   bool may_end() override { return api().is_accepting(handle_->get()); }
 
  private:
   const llg::Api& api() const { return handle_->api(); }
+
+  void compute(int32_t* row) {
+    const auto num_words = static_cast<size_t>(vocabulary().num_words());
+    if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return;
+    const std::string words = revive();
+    if (words.compare(0, kDeadEnd.size(), kDeadEnd) != 0) throw std::runtime_error(words);
+    std::fill_n(row, num_words, 0);
+  }
 
   [[noreturn]] void fail() { throw std::runtime_error(revive()); }
 
@@ -123,6 +143,8 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   std::shared_ptr<Pattern> pattern_;
   std::unique_ptr<Handle> handle_;
   std::vector<uint32_t> taken_;
+  std::vector<int32_t> last_row_;         // as filled last
+  size_t last_len_ = 0, prefix_len_ = 0;  // tokens before it, and how many of them still stand
 };
 
 class LLGuidanceGrammar final : public CompiledGrammar {

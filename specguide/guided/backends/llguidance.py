@@ -63,6 +63,9 @@ class LLGuidanceMatcher(LibraryMatcher):
         if not self._matcher.rollback(n):
             raise RuntimeError(self._revive())
         del self._taken[-n:]
+        # The library (1.9.1) may give its last mask again after a rollback: it knows that by its place in the text, not
+        # by the path. A mask computed here is right and takes its place.
+        self._matcher.compute_bitmask()
 
     def _may_end(self) -> bool:
         return self._matcher.is_accepting()
