@@ -22,6 +22,13 @@ ext: | $(PY)
 	  -Dpybind11_DIR=$$($(PY) -m pybind11 --cmakedir) -DSPECGUIDE_INPLACE=ON
 	cmake --build build/dev
 
+# The C++ tests under each sanitizer.
+sanitize:
+	for s in thread address undefined; do \
+	  cmake -S csrc -B build/$$s -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSPECGUIDE_PYTHON=OFF -DSPECGUIDE_TESTS=ON \
+	    -DSPECGUIDE_SANITIZE=$$s && cmake --build build/$$s -j2 && ctest --test-dir build/$$s --output-on-failure || exit 1; \
+	done
+
 clean:
 	rm -rf build specguide/native/_native*.so $(VENV)/.installed
 

@@ -24,9 +24,9 @@ std::shared_ptr<Vocabulary> make_vocabulary(const py::sequence& token_bytes, std
 // Checks the row's width, which the contract alone does not know.
 void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
   const py::buffer_info info = row.request(/*writable=*/true);
-  if (info.itemsize != 4 || info.ndim != 1 || info.strides[0] != 4 || info.shape[0] != matcher.vocabulary().num_words()) {
-    throw py::value_error("a row must be a contiguous int32 buffer of " +
-                          std::to_string(matcher.vocabulary().num_words()) + " words");
+  const auto num_words = matcher.vocabulary().num_words();
+  if (info.itemsize != 4 || info.ndim != 1 || info.strides[0] != 4 || info.shape[0] != num_words) {
+    throw py::value_error("a row must be a contiguous int32 buffer of " + std::to_string(num_words) + " words");
   }
   auto* words = static_cast<int32_t*>(info.ptr);
   py::gil_scoped_release unlocked;

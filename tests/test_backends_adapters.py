@@ -76,14 +76,15 @@ def test_native_and_python_adapters_agree_bit_for_bit(name: str, guide: Guide, c
     assert list(matchers[0].forced_tokens()) == list(matchers[1].forced_tokens())
 
 
-JSON_TOKENS = Vocabulary((*(bytes([byte]) for byte in range(256)), b'{"', b'": ["', b'": {"', b'": "', b'"], "', b'"}, "',
-                          b"abc", b"<end>"), (263,))
+JSON_TOKENS = Vocabulary((*(bytes([byte]) for byte in range(256)), b'{"', b'": ["', b'": {"', b'": "', b'"], "',
+                          b'"}, "', b"abc", b"<end>"), (263,))
 
 
 @BOTH
 @pytest.mark.parametrize("how", [True, False], ids=["native", "python"])
 def test_a_row_after_a_rollback_is_that_of_the_path_alone(name: str, how: bool) -> None:
-    grammar = create_backend(name, JSON_TOKENS, native=how).compile(Guide(json_schema={"type": "object"}), GuideConfig())
+    guide = Guide(json_schema={"type": "object"})
+    grammar = create_backend(name, JSON_TOKENS, native=how).compile(guide, GuideConfig())
     rng = random.Random(5)
 
     def fresh_row(path: list[int]) -> np.ndarray:

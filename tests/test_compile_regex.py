@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends import BACKEND_NAMES
-from specguide.guided.charset import EVERYTHING, JSON_TEXT
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.formats import FORMATS
-from specguide.guided.regex import NOTHING, RegexError, UnsupportedRegex, parse
-from specguide.guided.regex_writer import is_exact, restrict, whole, write
+from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
+from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex.writer import is_exact, restrict, whole, write
+from specguide.guided.schema.formats import FORMATS
 from specguide.params import Guide
 
 TEXTS = ["".join(text) for length in range(5) for text in product("ab1", repeat=length)]

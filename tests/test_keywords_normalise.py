@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
-from specguide.guided.keywords import unenforced
-from specguide.guided.normalise import normalise
+from specguide.guided.schema.keywords import unenforced
+from specguide.guided.schema.normalise import normalise
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 NAMES = ("a", "b", "c")

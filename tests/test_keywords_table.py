@@ -12,7 +12,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.keyword_table import KEYWORDS, Level
+from specguide.guided.schema.keyword_table import KEYWORDS, Level
 from specguide.params import Guide
 
 

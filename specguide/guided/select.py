@@ -14,12 +14,12 @@ from typing import Any
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
-from specguide.guided.charset import EVERYTHING
-from specguide.guided.core import Core, refuse
-from specguide.guided.keywords import unenforced
-from specguide.guided.normalise import normalise
-from specguide.guided.regex import NOTHING, RegexError, UnsupportedRegex, parse
-from specguide.guided.regex_writer import restrict, whole, write
+from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex.writer import restrict, whole, write
+from specguide.guided.schema.core import Core, refuse
+from specguide.guided.schema.keywords import unenforced
+from specguide.guided.schema.normalise import normalise
 from specguide.params import Guide
 
 _EBNF_LOOKAHEAD = re.compile(r"\(\s*=")

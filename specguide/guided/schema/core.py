@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.charset import JSON_TEXT, JSON_UNESCAPED, Ranges
-from specguide.guided.regex import NOTHING, Node, RegexError, parse
-from specguide.guided.regex_writer import restrict, whole, write
+from specguide.guided.regex.charset import JSON_TEXT, JSON_UNESCAPED, Ranges
+from specguide.guided.regex.parse import NOTHING, Node, RegexError, parse
+from specguide.guided.regex.writer import restrict, whole, write
 
 
 class Core(dict[str, Any]):

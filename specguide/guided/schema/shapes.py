@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide
-from specguide.guided.document import TYPES
+from specguide.guided.schema.document import TYPES
 
 Shape = Callable[[Any], bool]
 

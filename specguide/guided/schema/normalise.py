@@ -12,12 +12,12 @@ from itertools import combinations
 from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
-from specguide.guided.containers import lower_array, lower_dependencies, lower_object
-from specguide.guided.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
-from specguide.guided.disjoint import Comparison
-from specguide.guided.document import TYPES, Document, Place
-from specguide.guided.negate import negate
-from specguide.guided.scalars import (
+from specguide.guided.schema.containers import lower_array, lower_dependencies, lower_object
+from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
+from specguide.guided.schema.disjoint import Comparison
+from specguide.guided.schema.document import TYPES, Document, Place
+from specguide.guided.schema.negate import negate
+from specguide.guided.schema.scalars import (
     ARRAY,
     NUMBER,
     OBJECT,
@@ -28,7 +28,7 @@ from specguide.guided.scalars import (
     lower_type,
     lower_values,
 )
-from specguide.guided.shapes import check_shapes
+from specguide.guided.schema.shapes import check_shapes
 
 MAX_SUBSCHEMAS = 50_000
 

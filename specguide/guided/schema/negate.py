@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.charset import EVERYTHING, CharSet, exactly
-from specguide.guided.core import Core, CoreSchema, all_of, any_of, read_pattern, refuse, write_pattern
-from specguide.guided.disjoint import json_type
-from specguide.guided.document import TYPES, Place
-from specguide.guided.regex import EMPTY, Chars, Concat, Either, Node, Repeat
+from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
+from specguide.guided.regex.parse import EMPTY, Chars, Concat, Either, Node, Repeat
+from specguide.guided.schema.core import Core, CoreSchema, all_of, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.schema.disjoint import json_type
+from specguide.guided.schema.document import TYPES, Place
 
 if TYPE_CHECKING:
-    from specguide.guided.normalise import Lowering
+    from specguide.guided.schema.normalise import Lowering
 
 _ASSERTIONS_ONLY = frozenset({
     "pattern", "format", "multipleOf", "propertyNames", "uniqueItems",

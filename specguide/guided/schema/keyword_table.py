@@ -1,8 +1,8 @@
 """Owns the table of what each grammar backend makes of each JSON Schema keyword.
 
 The levels are measured facts about the libraries as they are driven here (xgrammar 0.2.8 without its strict mode,
-llguidance 1.9.1 without \\u escapes), each shown by a case of its own in the tests; `benchmarks/keywords.py` counts
-them over the JSON-Schema-Test-Suite. A keyword that is enforced in some forms only has a condition, which says of a
+llguidance 1.9.1 without \\u escapes), each shown by a case of its own in the tests, which also run the
+JSON-Schema-Test-Suite. A keyword that is enforced in some forms only has a condition, which says of a
 core subschema why the backend would not enforce it there.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from specguide.guided.core import Core
-from specguide.guided.regex import parse
-from specguide.guided.regex_writer import is_flat
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.writer import is_flat
+from specguide.guided.schema.core import Core
 
 Condition = Callable[[Core], str | None]
 """Why a backend does not enforce the keyword in this subschema, or None where it does."""

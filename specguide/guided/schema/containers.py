@@ -9,14 +9,14 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-from specguide.guided.charset import EVERYTHING, CharSet
-from specguide.guided.core import Core, CoreSchema, any_of, read_pattern, refuse, write_pattern
-from specguide.guided.document import TYPES, Place
-from specguide.guided.regex import Chars, Node, Repeat
-from specguide.guided.regex_writer import is_exact
+from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.parse import Chars, Node, Repeat
+from specguide.guided.regex.writer import is_exact
+from specguide.guided.schema.core import Core, CoreSchema, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.schema.document import TYPES, Place
 
 if TYPE_CHECKING:
-    from specguide.guided.normalise import Lowering
+    from specguide.guided.schema.normalise import Lowering
 
 _OF_NAMES = frozenset({"type", "pattern", "minLength", "maxLength"})
 _MAX_CONTAINS = 64

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide
-from specguide.guided.document import TYPES, Document, Place
+from specguide.guided.schema.document import TYPES, Document, Place
 
 _MAX_DEPTH = 12
 _MAX_STEPS = 20_000

@@ -7,8 +7,8 @@ alternatives and repetitions, which the engines of all backends read alike.
 
 from __future__ import annotations
 
-from specguide.guided.charset import EVERYTHING, CharSet, Ranges, intersect
-from specguide.guided.regex import EMPTY, NOTHING, Anchor, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
+from specguide.guided.regex.parse import EMPTY, NOTHING, Anchor, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 

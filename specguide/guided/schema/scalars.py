@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from specguide.guided.core import Core, CoreSchema, read_pattern, refuse, write_pattern
-from specguide.guided.disjoint import json_type
-from specguide.guided.document import TYPES, Place
-from specguide.guided.formats import FORMATS, UNENFORCED_FORMATS
-from specguide.guided.shapes import is_number
+from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse, write_pattern
+from specguide.guided.schema.disjoint import json_type
+from specguide.guided.schema.document import TYPES, Place
+from specguide.guided.schema.formats import FORMATS, UNENFORCED_FORMATS
+from specguide.guided.schema.shapes import is_number
 
 if TYPE_CHECKING:
-    from specguide.guided.normalise import Lowering
+    from specguide.guided.schema.normalise import Lowering
 
 NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 STRING = ("minLength", "maxLength", "pattern", "format")

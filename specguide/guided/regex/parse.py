@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specguide.guided.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly
+from specguide.guided.regex.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly
 
 MAX_REPETITION = 100_000
 MAX_NESTING = 100

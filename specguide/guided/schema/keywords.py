@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from specguide.guided.core import Core, CoreSchema
-from specguide.guided.keyword_table import KEYWORDS, Level
+from specguide.guided.schema.core import Core, CoreSchema
+from specguide.guided.schema.keyword_table import KEYWORDS, Level
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""JSON Schema: read in any draft, rewritten into the core that grammar backends enforce, checked keyword by keyword."""
