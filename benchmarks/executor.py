@@ -113,7 +113,7 @@ class PythonLoop:
     """The slow twin: a loop over slots, each with a matcher of the Python adapter."""
 
     def __init__(self, matchers: list[Matcher]) -> None:
-        self.rows = np.zeros((len(matchers), NUM_NODES, (VOCAB_SIZE + 31) // 32), np.int32)
+        self.rows = np.zeros((NUM_NODES, len(matchers), (VOCAB_SIZE + 31) // 32), np.int32)
         self._matchers = matchers
         self._depth = [0] * len(matchers)
 
@@ -126,7 +126,7 @@ class PythonLoop:
                 token = int(tokens[slot, node])
                 if token >= 0 and self._depth[slot] == max(0, node - 1) and matcher.accept(token):
                     self._depth[slot] = node
-                    matcher.fill(self.rows[slot, node])
+                    matcher.fill(self.rows[node, slot])
 
 
 class NativeExecutor:
@@ -134,8 +134,8 @@ class NativeExecutor:
 
     def __init__(self, matchers: list[Matcher], num_threads: int) -> None:
         size = len(matchers)
-        self.rows = np.zeros((size, NUM_NODES, (VOCAB_SIZE + 31) // 32), np.int32)
-        self.guided = np.zeros((size, NUM_NODES), np.uint8)
+        self.rows = np.zeros((NUM_NODES, size, (VOCAB_SIZE + 31) // 32), np.int32)
+        self.guided = np.zeros((NUM_NODES, size), np.uint8)
         self._held = np.zeros(size, np.uint8)
         self._tokens = np.full((size, NUM_NODES), -1, np.int32)
         self._num_accepted = np.zeros(size, np.int32)
@@ -176,7 +176,7 @@ def assert_same_rows(native_side: NativeExecutor, python_side: PythonLoop, scrip
         native_side.run(tokens, num_accepted)
         python_side.run(tokens, num_accepted)
         native_side.check()
-        filled = tokens >= 0
+        filled = tokens.T >= 0
         if not (native_side.guided[filled] == 1).all() or native_side.guided[~filled].any():
             raise SystemExit("the executor says of other rows than the script's that they count")
         if not np.array_equal(native_side.rows[filled], python_side.rows[filled]):

@@ -185,7 +185,7 @@ void GrammarExecutor::advance(int node) {
       ++late_draft_rows_;
     }
     const Walk& walk = *progress->walk;
-    buffers_->guided[buffers_->node_index(walk.slot(), node)] = in_time && walk.is_filled(node);
+    buffers_->guided[buffers_->row_index(walk.slot(), node)] = in_time && walk.is_filled(node);
   }
 }
 
@@ -211,7 +211,7 @@ GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
 bool GrammarExecutor::push_node(Batch& batch, Progress& progress, int node) {
   const std::shared_ptr<Walk>& walk = progress.walk;
   if (walk->is_failed() || walk->is_finished() || walk->is_detached()) return false;
-  const int32_t token = buffers_->tokens[buffers_->node_index(walk->slot(), node)];
+  const int32_t token = buffers_->token(walk->slot(), node);
   if (node > 0) {
     push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
   } else {
@@ -256,8 +256,9 @@ void GrammarExecutor::set_target_flags(Progress& progress) {
   const bool in_time = progress.in_time();
   const bool failed = walk.is_failed();
   const bool is_ready = counts && in_time && !failed;
-  uint8_t* guided = buffers_->guided + buffers_->node_index(walk.slot(), 0);
-  for (int node = 0; node < buffers_->num_nodes(); ++node) guided[node] = is_ready && walk.is_filled(node);
+  for (int node = 0; node < buffers_->num_nodes(); ++node) {
+    buffers_->guided[buffers_->row_index(walk.slot(), node)] = is_ready && walk.is_filled(node);
+  }
   buffers_->held[walk.slot()] = counts && !is_ready;
   if (is_ready) progress.next_node = 0;
   if (!counts || failed) return;

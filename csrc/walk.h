@@ -23,8 +23,8 @@ struct GuideBuffers {
   int max_batch_size;
   int num_draft_tokens;
   int vocab_size;
-  int32_t* rows;                // [max_batch_size, K + 1, words]
-  uint8_t* guided;              // [max_batch_size, K + 1]
+  int32_t* rows;                // [K + 1, max_batch_size, words]
+  uint8_t* guided;              // [K + 1, max_batch_size]
   uint8_t* held;                // [max_batch_size]
   const int32_t* tokens;        // [max_batch_size, K + 1]
   const int32_t* num_accepted;  // [max_batch_size]
@@ -32,8 +32,9 @@ struct GuideBuffers {
 
   int num_nodes() const { return num_draft_tokens + 1; }
   size_t num_words() const { return (static_cast<size_t>(vocab_size) + 31) / 32; }
-  size_t node_index(int slot, int node) const { return static_cast<size_t>(slot) * num_nodes() + node; }
-  int32_t* row(int slot, int node) const { return rows + node_index(slot, node) * num_words(); }
+  size_t row_index(int slot, int node) const { return static_cast<size_t>(node) * max_batch_size + slot; }
+  int32_t* row(int slot, int node) const { return rows + row_index(slot, node) * num_words(); }
+  int32_t token(int slot, int node) const { return tokens[static_cast<size_t>(slot) * num_nodes() + node]; }
 };
 
 // What the workers did for all walks of an executor; counted by thread, so that no cache line goes back and forth.

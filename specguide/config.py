@@ -86,6 +86,8 @@ class EngineConfig:
     device, dtype:  torch names; None: CUDA and bfloat16 where there is a GPU, else CPU and float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; None: the model's own
+    lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; None: 1 on a
+                    GPU, which then never waits for the host, and 0 on a CPU
     """
 
     model: str | Path | None = None
@@ -96,7 +98,10 @@ class EngineConfig:
     max_model_len: int | None = None
     device: str | None = None
     dtype: str | None = None
+    lag: int | None = None
 
     def __post_init__(self) -> None:
+        if self.lag is not None and not 0 <= self.lag <= 2:
+            raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
         if self.max_batch_size < 1:
             raise InvalidParams(f"max_batch_size must be ≥ 1, found {self.max_batch_size}", param="max_batch_size")

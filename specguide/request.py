@@ -44,6 +44,8 @@ class Request:
     slot:     its place in every fixed-address buffer; -1 before admission
     grammar:  compiled grammar of its guide, None for a free request
     seed:     of its random numbers
+    max_len:  tokens, prompt and output, at which it ends
+    end_ids:  tokens that end it
     """
 
     request_id: int
@@ -51,6 +53,8 @@ class Request:
     params: SamplingParams
     seed: int
     grammar: Any = None
+    max_len: int = 0
+    end_ids: frozenset[int] = frozenset()
     slot: int = -1
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None

@@ -61,25 +61,28 @@ def cases(seed: int, num: int, **params):
 @pytest.mark.parametrize("params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"])
 def test_speculation_changes_no_token(folders, params):
     prompts, all_params = cases(1, 60, **params)
-    outputs = {}
-    for spec in (True, False):
-        llm = make(folders, spec=spec, max_batch_size=8)
-        outputs[spec] = llm.generate(prompts, all_params)
+    plain, *speculative = [], [], [], []
+    for spec, lag, outputs in ((False, 1, plain), (True, 0, speculative[0]), (True, 1, speculative[1]),
+                               (True, 2, speculative[2])):
+        llm = make(folders, spec=spec, lag=lag, max_batch_size=8)
+        outputs += llm.generate(prompts, all_params)
         llm._engine.check_integrity()
         llm.close()
-    assert [out.error for out in outputs[True]] == [None] * len(prompts)
-    assert [out.token_ids for out in outputs[True]] == [out.token_ids for out in outputs[False]]
-    assert [out.finish_reason for out in outputs[True]] == [out.finish_reason for out in outputs[False]]
-    assert any(out.metrics.acceptance_length > 1.3 for out in outputs[True])
-    for out, param in zip(outputs[True], all_params, strict=True):
+    for outputs in speculative:
+        assert [out.error for out in outputs] == [None] * len(prompts)
+        assert [out.token_ids for out in outputs] == [out.token_ids for out in plain]
+        assert [out.finish_reason for out in outputs] == [out.finish_reason for out in plain]
+        assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
+    for out, param in zip(plain, all_params, strict=True):
         if param.guide is not None and out.finish_reason == "stop":
             jsonschema.validate(json.loads(out.text), param.guide.json_schema)
 
 
+@pytest.mark.parametrize("lag", [0, 2])
 @pytest.mark.parametrize("spec", [True, False])
-def test_output_ends_exactly_where_the_context_does(folders, spec):
+def test_output_ends_exactly_where_the_context_does(folders, spec, lag):
     prompts = ["abc " * 120 + "x" * n for n in range(28, 32)]
-    outputs = make(folders, spec=spec).generate(prompts, SamplingParams(max_tokens=64, ignore_eos=True))
+    outputs = make(folders, spec=spec, lag=lag).generate(prompts, SamplingParams(max_tokens=64, ignore_eos=True))
     for prompt, out in zip(prompts, outputs, strict=True):
         assert (out.finish_reason, len(prompt) + len(out.token_ids)) == ("length", 512)
 
@@ -182,10 +185,10 @@ def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
 
 @pytest.mark.parametrize(("action", "words"), [
     ("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")])
-@pytest.mark.parametrize("spec", [True, False], ids=["speculative", "plain"])
-def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec):
+@pytest.mark.parametrize(("spec", "lag"), [(True, 0), (True, 1), (False, 0)], ids=["speculative", "lagging", "plain"])
+def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec, lag):
     prompts, params = cases(4, 6)
-    llm = make(folders, spec=spec)
+    llm = make(folders, spec=spec, lag=lag)
     alone = llm.generate(prompts, params)
     outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
     assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
@@ -195,9 +198,10 @@ def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec):
     llm.close()
 
 
-def test_a_sleeping_matcher_delays_only_itself(folders):
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_sleeping_matcher_delays_only_itself(folders, lag):
     prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
-    llm = make(folders, guide=GuideConfig(deadline_us=2000))
+    llm = make(folders, guide=GuideConfig(deadline_us=2000), lag=lag)
     alone = llm.generate(prompts, params)
     start = time.perf_counter()
     llm.generate(prompts, params)

@@ -62,8 +62,8 @@ class Rig:
     def __init__(self, max_batch_size: int = 2, num_draft_tokens: int = 2, deadline_us: int = 10_000_000,
                  num_threads: int = 2) -> None:
         nodes = num_draft_tokens + 1
-        self.rows = torch.zeros(max_batch_size, nodes, WORDS, dtype=torch.int32)
-        self.guided = torch.full((max_batch_size, nodes), 9, dtype=torch.uint8)
+        self.rows = torch.zeros(nodes, max_batch_size, WORDS, dtype=torch.int32)
+        self.guided = torch.full((nodes, max_batch_size), 9, dtype=torch.uint8)
         self.held = torch.full((max_batch_size,), 9, dtype=torch.uint8)
         self.tokens = torch.full((max_batch_size, nodes), -1, dtype=torch.int32)
         self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
@@ -93,7 +93,7 @@ class Rig:
             self.call(index)
 
     def allowed(self, slot: int, node: int) -> list[int]:
-        bits = np.unpackbits(self.rows[slot, node].numpy().view(np.uint8), bitorder="little")
+        bits = np.unpackbits(self.rows[node, slot].numpy().view(np.uint8), bitorder="little")
         return [int(token) for token in np.flatnonzero(bits)]
 
 
@@ -117,7 +117,7 @@ def test_an_iteration_fills_the_row_of_each_node_once() -> None:
     rig.submit(continued=(0, 1))
     rig.call(0)
     assert rig.allowed(0, 2) == [3]
-    assert rig.guided.tolist() == [[1, 1, 1], [0, 0, 0]] and rig.held.tolist() == [0, 0]
+    assert rig.guided.tolist() == [[1, 0], [1, 0], [1, 0]] and rig.held.tolist() == [0, 0]
     rig.num_accepted[0], rig.tokens[0, 0] = 1, 2  # draft 1 accepted, draft 2 rejected, golden 2
     rig.call(1)
     assert matcher.tokens == [-1, 0, 1, 2] and rig.allowed(0, 0) == [3]
@@ -150,7 +150,7 @@ def test_an_end_token_among_the_drafts(accepted: bool) -> None:
     rig.tokens[0, 2] = 17  # junk behind the end
     rig.submit(continued=(0,))
     rig.call(0)
-    assert rig.guided[0].tolist() == [1, 0, 0] and rig.held[0] == 0
+    assert rig.guided[:, 0].tolist() == [1, 0, 0] and rig.held[0] == 0
     rig.num_accepted[0], rig.tokens[0, 0] = (2, 33) if accepted else (0, 1)
     rig.call(1)
     assert rig.executor.error(0) is None
@@ -167,7 +167,7 @@ def test_a_python_exception_ends_only_its_own_request() -> None:
     rig.call(0)
     assert rig.executor.error(0) == "the matcher failed after 0 tokens: LookupError: lost my place"
     assert rig.executor.error(1) is None
-    assert rig.held.tolist() == [1, 0] and rig.guided.tolist() == [[0, 0, 0], [1, 0, 0]]
+    assert rig.held.tolist() == [1, 0] and rig.guided.tolist() == [[0, 1], [0, 0], [0, 0]]
     rig.executor.detach(0)
     assert rig.executor.error(0) is None and rig.executor.is_idle(0)
 
@@ -194,7 +194,7 @@ def test_a_late_row_holds_its_slot_and_no_other() -> None:
     begin = time.monotonic()
     rig.call(0)
     assert time.monotonic() - begin < 10
-    assert rig.held.tolist() == [1, 0] and rig.guided[0].tolist() == [0, 0, 0]
+    assert rig.held.tolist() == [1, 0] and rig.guided[:, 0].tolist() == [0, 0, 0]
     begin = time.monotonic()
     for token in range(4):  # the slot is not waited for again
         rig.tokens[1] = torch.tensor([token, -1, -1])
@@ -226,7 +226,7 @@ def test_a_late_draft_row_is_free_for_the_drafter_only() -> None:
     for node in (0, 1):
         rig.tokens[0, node] = node
         rig.call(node + 1)
-        assert rig.guided[0, node] == 0
+        assert rig.guided[node, 0] == 0
     assert rig.executor.counters().late_draft_rows == 2
     rig.tokens[0, 2] = 2
     go.set()
@@ -238,7 +238,7 @@ def test_a_late_draft_row_is_free_for_the_drafter_only() -> None:
         return int(rig.held[0]) == 0
 
     wait_for(is_taken_up)
-    assert rig.guided[0].tolist() == [1, 1, 1]
+    assert rig.guided[:, 0].tolist() == [1, 1, 1]
     assert [rig.allowed(0, node) for node in range(3)] == [[1, END], [2], [3]]
 
 
@@ -274,7 +274,7 @@ def test_detaching_releases_the_matcher_also_when_a_snapshot_still_names_it() ->
     gc.collect()
     assert alive() is None and rig.executor.is_idle(0)
     rig.call_all()
-    assert rig.held[0] == 0 and rig.guided[0].tolist() == [0, 0, 0]
+    assert rig.held[0] == 0 and rig.guided[:, 0].tolist() == [0, 0, 0]
 
 
 def test_callbacks_work_while_python_is_busy() -> None:

@@ -34,8 +34,9 @@ def test_prefill_comes_before_decode_and_slots_are_distinct():
     assert batch.is_prefill and batch.requests == (first,)
     scheduler.commit(batch, [[7]], {})
     scheduler.add(second)
-    assert scheduler.schedule().requests == (second,) and second.slot != first.slot
-    scheduler.commit(scheduler.schedule(), [[8]], {})
+    batch = scheduler.schedule()
+    assert batch.requests == (second,) and second.slot != first.slot
+    scheduler.commit(batch, [[8]], {})
     batch = scheduler.schedule()
     assert not batch.is_prefill and batch.requests == (first, second)
     scheduler.check_integrity()
@@ -66,8 +67,9 @@ def test_a_held_slot_keeps_its_request_as_it_was():
     scheduler, one = make(), request()
     scheduler.add(one)
     scheduler.commit(scheduler.schedule(), [[]], {})
-    assert scheduler.schedule().is_prefill and one.metrics.num_held == 1
-    scheduler.commit(scheduler.schedule(), [[3]], {})
+    batch = scheduler.schedule()
+    assert batch.is_prefill and one.metrics.num_held == 1
+    scheduler.commit(batch, [[3]], {})
     scheduler.commit(scheduler.schedule(), [[]], {})
     assert one.output_ids == [3] and one.metrics.num_iterations == 0 and one.metrics.num_held == 2
 

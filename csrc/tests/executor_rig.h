@@ -30,9 +30,10 @@ struct ExecutorRig {
   }
 
   int32_t& token(int slot, int node) { return tokens[slot * num_nodes + node]; }
-  bool is_guided(int slot, int node) const { return guided[slot * num_nodes + node] == 1; }
+  int row_index(int slot, int node) const { return node * static_cast<int>(held.size()) + slot; }
+  bool is_guided(int slot, int node) const { return guided[row_index(slot, node)] == 1; }
   fake::Row row(int slot, int node) const {
-    const auto first = rows.begin() + (slot * num_nodes + node) * fake::kWords;
+    const auto first = rows.begin() + row_index(slot, node) * fake::kWords;
     return fake::Row(first, first + fake::kWords);
   }
 

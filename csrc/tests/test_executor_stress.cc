@@ -131,7 +131,9 @@ class Simulation {
     scribbled_[slot] = false;
     for (int i = 0; i < 10000 && roll(2) && !rig_.executor->is_idle(slot); ++i) std::this_thread::sleep_for(1ms);
     if (!rig_.executor->is_idle(slot)) return;
-    std::fill_n(rig_.rows.begin() + slot * (kDrafts + 1) * fake::kWords, (kDrafts + 1) * fake::kWords, kScribble);
+    for (int node = 0; node <= kDrafts; ++node) {
+      std::fill_n(rig_.rows.begin() + rig_.row_index(slot, node) * fake::kWords, fake::kWords, kScribble);
+    }
     scribbled_[slot] = true;
   }
 
@@ -146,7 +148,7 @@ class Simulation {
   // The row of a node as the kernels see it: null when it is free.
   const int32_t* seen_row(int slot, int node) {
     if (!rig_.is_guided(slot, node)) return nullptr;
-    return rig_.rows.data() + (slot * (kDrafts + 1) + node) * fake::kWords;
+    return rig_.rows.data() + rig_.row_index(slot, node) * fake::kWords;
   }
 
   void check_row(const Request& request, int slot, int node, uint64_t state) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
@@ -18,6 +19,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.scheduler import Scheduler
+from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
 
 
@@ -41,6 +43,7 @@ class Engine:
             num_draft_tokens=self._runner.num_draft_tokens, page_size=config.cache.page_size,
             pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
             slot_is_idle=self._runner.guide.is_idle)
+        self._in_flight: deque[tuple[Batch, PendingOutput]] = deque()
         self._compiling: dict[Future[Any], Request] = {}
         self._failed: list[Request] = []
         self._request_ids = count()
@@ -66,17 +69,32 @@ class Engine:
         return request
 
     def step(self) -> list[Request]:
-        """Run one iteration; waits for a grammar where nothing else can run. Returns the requests that finished."""
+        """Launch an iteration and take the results of those that are due. Returns the requests that finished.
+
+        Waits for a grammar where nothing else can run.
+        """
         self._collect_grammars()
         finished, self._failed = self._failed, []
-        batch = self._scheduler.schedule()
-        if batch is not None:
-            finished += self._run(batch)
+        start = time.perf_counter()
+        try:
+            batch = self._scheduler.schedule()
+            if batch is not None:
+                self._in_flight.append((batch, self._runner.step.launch(batch)))
+            while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
+                finished += self._commit(*self._in_flight.popleft())
+        except Exception as cause:
+            self._in_flight.clear()
+            error = EngineError(f"the iteration failed: {cause}")
+            error.__cause__ = cause
+            finished += self._release(self._scheduler.abort(error))
+        self._step_s += time.perf_counter() - start
         return finished
 
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
         self._release(self._scheduler.abort())
+        while self._in_flight:
+            self._in_flight.popleft()[1].result()
         self._compiler.close()
 
     def stats(self) -> EngineStats:
@@ -90,19 +108,12 @@ class Engine:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
 
-    def _run(self, batch: Batch) -> list[Request]:
-        start, num_before = time.perf_counter(), _num_output_tokens(batch)
-        try:
-            output = self._runner.step.run(batch)
-        except Exception as cause:
-            error = EngineError(f"the iteration failed: {cause}")
-            error.__cause__ = cause
-            return self._release(self._scheduler.abort(error))
+    def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
+        output, num_before = pending.result(), _num_output_tokens(batch)
         tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
         finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
         self._iterations += 1
         self._output_tokens += _num_output_tokens(batch) - num_before
-        self._step_s += time.perf_counter() - start
         return finished
 
     def _release(self, finished: list[Request]) -> list[Request]:

@@ -26,6 +26,7 @@ class Runner:
     vocab_size:       width of the logits
     max_model_len:    longest prompt plus output, tokens
     num_draft_tokens: K, 0 without speculation
+    lag:              iterations launched before the results of an earlier one are read
     """
 
     step: OneModelStep
@@ -34,6 +35,7 @@ class Runner:
     vocab_size: int
     max_model_len: int
     num_draft_tokens: int
+    lag: int
 
     @classmethod
     def load(cls, config: EngineConfig) -> Runner:
@@ -56,7 +58,8 @@ class Runner:
         """Allocate caches and buffers for models that are loaded already."""
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
-        max_pages = -(-(max_model_len + num_draft_tokens + 1) // page_size)
+        # A request that has ended runs along until the host knows, beyond its last token by two windows at most.
+        max_pages = -(-(max_model_len + 2 * num_draft_tokens + 1) // page_size)
         shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
                   for model in (target, drafter) if model is not None]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
@@ -67,8 +70,10 @@ class Runner:
         guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
                               target.device)
         state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
-        step = OneModelStep(target, cache, state, guide, drafter, *draft_cache)
-        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens)
+        lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
+        step = OneModelStep(target, cache, state, guide, lag, drafter, *draft_cache)
+        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
+                   lag)
 
 
 def target_folder(config: EngineConfig) -> Path:

@@ -20,8 +20,8 @@ from specguide.guided.matcher import Matcher
 class GuideBuffers:
     """What step and callbacks tell each other, at fixed addresses. N = K + 1 nodes a slot.
 
-    bitmask:      int32 [max_batch_size, N, words], row j of a slot says what may follow its node j
-    guided:       uint8 [max_batch_size, N], 1: the row counts; 0: its request is free there, kernels skip it
+    bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's node j
+    guided:       uint8 [N, max_batch_size], 1: the row counts; 0: its request is free there, kernels skip it
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing for the slot
     tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
@@ -42,8 +42,8 @@ class GuideBuffers:
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device, pin_memory=pinned)
 
-        return cls(bitmask=zeros(max_batch_size, num_nodes, num_words, dtype=torch.int32),
-                   guided=zeros(max_batch_size, num_nodes, dtype=torch.uint8),
+        return cls(bitmask=zeros(num_nodes, max_batch_size, num_words, dtype=torch.int32),
+                   guided=zeros(num_nodes, max_batch_size, dtype=torch.uint8),
                    held=zeros(max_batch_size, dtype=torch.uint8),
                    tokens=zeros(max_batch_size, num_nodes, dtype=torch.int32),
                    num_accepted=zeros(max_batch_size, dtype=torch.int32))
@@ -108,7 +108,7 @@ class GuidedDecoder:
         self._grammar.launch(self._callbacks[callback])
         if self._grammar_torch_stream is not None:
             with torch.cuda.stream(self._grammar_torch_stream):
-                self._copy_rows(num_slots)
+                self._copy_rows(callback, num_slots)
         self._grammar.record(self._rows_ready)
 
     def wait_rows(self) -> None:
@@ -137,8 +137,11 @@ class GuidedDecoder:
         counters = self._executor.counters()
         return {name: getattr(counters, name) for name in dir(counters) if not name.startswith("_")}
 
-    def _copy_rows(self, num_slots: int) -> None:
-        self.buffers.bitmask[:num_slots].copy_(self._host.bitmask[:num_slots], non_blocking=True)
+    def _copy_rows(self, callback: int, num_slots: int) -> None:
+        """To the device: all rows after callback 0, since late ones have come by then; else those just filled."""
+        nodes = range(len(self._host.bitmask)) if callback == 0 else (callback - 1,)
+        for node in nodes:
+            self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
         self.buffers.guided.copy_(self._host.guided, non_blocking=True)
         self.buffers.held.copy_(self._host.held, non_blocking=True)
 

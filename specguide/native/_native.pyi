@@ -117,8 +117,8 @@ class ExecutorCounters:
 class GrammarExecutor:
     """Owns the walks of all slots. Words: ceil(vocab_size / 32). Addresses of contiguous host buffers:
 
-    rows          int32 [max_batch_size, K + 1, words]   written by workers
-    guided        uint8 [max_batch_size, K + 1]          1: the row counts; 0: free
+    rows          int32 [K + 1, max_batch_size, words]   written by workers
+    guided        uint8 [K + 1, max_batch_size]          1: the row counts; 0: free
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
+    `schedule` may be called again before the last plan's results are committed: a request that had ended by then runs
+    along for nothing, and `commit` passes over it.
+
     A request is given all pages it can ever need when it is admitted, so a running request never runs out.
 
     max_model_len:    longest prompt plus output, tokens
@@ -60,15 +63,22 @@ class Scheduler:
             raise InvalidParams(
                 f"prompt and max_tokens need {self._num_pages(request)} cache pages and there are "
                 f"{self._pages.num_pages}; lower max_tokens or give the cache more pages", param="max_tokens")
+        request.max_len = min(len(request.prompt_ids) + request.params.max_tokens, self._max_model_len)
+        request.end_ids = frozenset(request.params.stop_token_ids)
+        if not request.params.ignore_eos:
+            request.end_ids |= self._eos_token_ids
         self._waiting.append(request)
 
     def schedule(self) -> Batch | None:
         """Plan the next iteration: prefill what can be admitted, else decode; None where nothing can run."""
         self._admit()
-        requests = self._prefilling or self._decoding
+        requests = tuple(self._prefilling or self._decoding)
         if not requests:
             return None
-        return Batch(requests=tuple(requests), is_prefill=bool(self._prefilling),
+        is_prefill = bool(self._prefilling)
+        self._decoding += self._prefilling
+        self._prefilling.clear()
+        return Batch(requests=requests, is_prefill=is_prefill,
                      block_tables=tuple(self._block_tables[request] for request in requests))
 
     def commit(self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
@@ -77,14 +87,19 @@ class Scheduler:
 
         Returns the requests that finished; their slots and pages are released.
         """
-        finished = []
+        finished: list[Request] = []
         for request, new_tokens in zip(batch.requests, tokens, strict=True):
+            if request.finish_reason is not None:
+                continue
             if request.slot in errors:
                 self._finish(request, "error", errors[request.slot])
             elif new_tokens:
                 self._take_tokens(request, new_tokens, batch.is_prefill)
             else:
                 request.metrics.num_held += 1
+                if batch.is_prefill:  # it starts again
+                    self._decoding.remove(request)
+                    self._prefilling.append(request)
             if request.finish_reason is not None:
                 finished.append(request)
         return finished
@@ -127,25 +142,18 @@ class Scheduler:
         if is_prefill:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * (self._num_draft_tokens + 1)
-            self._prefilling.remove(request)
-            self._decoding.append(request)
         before = len(request.output_ids)
         for token in tokens:
             request.output_ids.append(token)
-            if self._ends(request, token):
+            if token in request.end_ids:
                 self._finish(request, "stop")
                 break
-            if (len(request.output_ids) >= request.params.max_tokens
-                    or request.num_tokens >= self._max_model_len):
+            if request.num_tokens >= request.max_len:
                 self._finish(request, "length")
                 break
         if not is_prefill:
             metrics.num_iterations += 1
             metrics.accepted_histogram[len(request.output_ids) - before - 1] += 1
-
-    def _ends(self, request: Request, token: int) -> bool:
-        params = request.params
-        return token in params.stop_token_ids or (token in self._eos_token_ids and not params.ignore_eos)
 
     def _finish(self, request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
         request.finish_reason = reason

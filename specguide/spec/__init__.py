@@ -1,5 +1,6 @@
 """Owns the iteration: verify the last drafts, accept, draft the next."""
 
+from specguide.spec.results import PendingOutput
 from specguide.spec.step import OneModelStep
 
-__all__ = ["OneModelStep"]
+__all__ = ["OneModelStep", "PendingOutput"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -36,11 +37,17 @@ class Query:
         return self.first_node[:, None] + torch.arange(self.num_nodes, device=self.first_node.device)
 
 
+MAX_END_IDS = 16
+"""End tokens of a request that the device looks for; the host looks for all."""
+
+
 class SlotState:
     """What the device knows of each slot, at fixed addresses.
 
-    active:      bool [max_batch_size], a request is there
+    active:      bool [max_batch_size], a request is there and has not ended
     lengths:     int64 [max_batch_size], positions whose keys are stored; the golden token's position
+    max_lens:    int64 [max_batch_size], tokens, prompt and output, at which the request ends
+    end_ids:     int32 [max_batch_size, MAX_END_IDS], tokens that end it, -2 for none
     block_table: int32 [max_batch_size, max_pages], -1 where there is no page
     sampling:    the slots' sampling parameters
     """
@@ -48,6 +55,8 @@ class SlotState:
     def __init__(self, max_batch_size: int, max_pages: int, page_size: int, device: torch.device) -> None:
         self.active = torch.zeros(max_batch_size, dtype=torch.bool, device=device)
         self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
+        self.max_lens = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
+        self.end_ids = torch.full((max_batch_size, MAX_END_IDS), -2, dtype=torch.int32, device=device)
         self.block_table = torch.full((max_batch_size, max_pages), -1, dtype=torch.int32, device=device)
         self.sampling = SamplingTensors.neutral(max_batch_size, device)
         self._page_size = page_size
@@ -58,6 +67,9 @@ class SlotState:
         tables = [[*pages, *[-1] * (num_pages - len(pages))] for pages in batch.block_tables]
         self.block_table[slots] = torch.tensor(tables, dtype=torch.int32, device=slots.device)
         self.lengths[slots], self.active[slots] = 0, True
+        self.max_lens[slots] = torch.tensor([request.max_len for request in batch.requests], device=slots.device)
+        ends = [[*request.end_ids, *[-2] * MAX_END_IDS][:MAX_END_IDS] for request in batch.requests]
+        self.end_ids[slots] = torch.tensor(ends, dtype=torch.int32, device=slots.device)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
 
@@ -66,33 +78,68 @@ class SlotState:
         self.active[slot], self.lengths[slot] = False, 0
         self.block_table[slot] = -1
 
+    def accept(self, query: Query, target_tokens: Tensor, num_accepted: Tensor) -> None:
+        """Move on by what was verified, `num_accepted` int32 [B] drafts and a golden token; -1: stay.
+
+        A slot is active no longer when its request ends with these tokens, so that iterations launched before the host
+        knows do no harm.
+        """
+        slots, is_held = query.slots, num_accepted < 0
+        lengths = torch.where(is_held, self.lengths[slots], query.start + num_accepted + 1)
+        nodes = torch.arange(query.num_nodes, device=slots.device)
+        is_new = nodes <= num_accepted[:, None]
+        is_end = (target_tokens[:, :, None] == self.end_ids[slots][:, None]).any(-1)
+        has_ended = (is_new & is_end).any(-1) | (lengths + 1 >= self.max_lens[slots])
+        self.lengths[slots] = lengths
+        self.active[slots] = self.active[slots] & ~has_ended
+
     def prefill(self, batch: Batch, slots: Tensor) -> Query:
         """The prompts of newly admitted requests; the one node of each is its last token."""
         device = self.lengths.device
         lens = torch.tensor([len(request.prompt_ids) for request in batch.requests])
         input_ids = torch.tensor([token for request in batch.requests for token in request.prompt_ids])
         position_ids = torch.cat([torch.arange(int(n)) for n in lens])
-        context = self._context(slots, lens.to(device), position_ids.to(device), lens.to(device), int(lens.max()))
+        query_start_loc = torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int()
+        sequence_ids = torch.arange(len(lens)).repeat_interleave(lens)
+        context = self._context(slots, sequence_ids.to(device), query_start_loc.to(device), position_ids.to(device),
+                                lens.to(device), int(lens.max()))
         return Query(slots=slots, input_ids=input_ids.to(device), context=context,
                      first_node=lens.cumsum(0).to(device) - 1, start=lens.to(device) - 1, num_nodes=1)
 
     def chain(self, input_ids: Tensor, start: Tensor, slots: Tensor) -> Query:
         """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
         num_requests, num_nodes = input_ids.shape
-        position_ids = start[:, None] + torch.arange(num_nodes, device=start.device)
-        query_lens = torch.full_like(start, num_nodes)
-        context = self._context(slots, query_lens, position_ids.flatten(), start + num_nodes, num_nodes)
-        first_node = torch.arange(num_requests, device=start.device) * num_nodes
-        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node,
+        layout = _chain_layout(num_requests, num_nodes, start.device)
+        position_ids = (start[:, None] + layout.nodes).flatten()
+        context = self._context(slots, layout.sequence_ids, layout.query_start_loc, position_ids, start + num_nodes,
+                                num_nodes)
+        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=layout.first_node,
                      start=start, num_nodes=num_nodes)
 
-    def _context(self, slots: Tensor, query_lens: Tensor, position_ids: Tensor, seq_lens: Tensor, max_query_len: int
-                 ) -> ForwardContext:
+    def _context(self, slots: Tensor, sequence_ids: Tensor, query_start_loc: Tensor, position_ids: Tensor,
+                 seq_lens: Tensor, max_query_len: int) -> ForwardContext:
         block_table = self.block_table[slots]
-        sequence_ids = torch.repeat_interleave(query_lens, output_size=len(position_ids))
-        query_start_loc = torch.nn.functional.pad(query_lens.cumsum(0), (1, 0)).int()
         return ForwardContext(
             position_ids=position_ids,
             slot_mapping=slot_mapping(block_table, sequence_ids, position_ids, self._page_size),
             block_table=block_table, query_start_loc=query_start_loc, seq_lens=seq_lens.int(),
             max_query_len=max_query_len)
+
+
+@dataclass(frozen=True, eq=False)
+class _ChainLayout:
+    """Where the tokens of equally long chains are; what depends on nothing but their number."""
+
+    nodes: Tensor
+    sequence_ids: Tensor
+    query_start_loc: Tensor
+    first_node: Tensor
+
+
+@cache
+def _chain_layout(num_requests: int, num_nodes: int, device: torch.device) -> _ChainLayout:
+    first_node = torch.arange(num_requests + 1, device=device) * num_nodes
+    return _ChainLayout(
+        nodes=torch.arange(num_nodes, device=device),
+        sequence_ids=torch.arange(num_requests, device=device).repeat_interleave(num_nodes),
+        query_start_loc=first_node.int(), first_node=first_node[:-1])

@@ -7,12 +7,12 @@ the drafter to choose node j + 1 and by the target to verify it.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, GuideSnapshot, StepOutput
+from specguide.batch import Batch, GuideSnapshot
 from specguide.cache import KVCache
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import masked_argmax, masked_sample
@@ -20,6 +20,7 @@ from specguide.models import Decoder, Eagle3Head
 from specguide.request import Request
 from specguide.sampling import SamplingTensors, verify_chain
 from specguide.spec.graphs import DecodeGraphs
+from specguide.spec.results import PendingOutput, ResultRing
 from specguide.spec.slots import Query, SlotState
 
 
@@ -32,36 +33,39 @@ class OneModelStep:
     """
 
     def __init__(self, target: Decoder, cache: KVCache, state: SlotState, guide: GuidedDecoder,
-                 drafter: Eagle3Head | None = None, draft_cache: KVCache | None = None) -> None:
+                 lag: int, drafter: Eagle3Head | None = None, draft_cache: KVCache | None = None) -> None:
         self._target, self._cache, self._state, self._guide = target, cache, state, guide
         self._drafter, self._draft_cache = drafter, draft_cache
         self._tapped_layers = drafter.tapped_layers if drafter else ()
         max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         stream = guide.forward_stream
         self._graphs = DecodeGraphs(self._decode, stream, max_batch_size) if stream else None
+        self._results = ResultRing(lag + 1, max_batch_size, self._num_nodes, stream)
         self._requests: tuple[Request, ...] = ()
 
     @torch.inference_mode()
-    def run(self, batch: Batch) -> StepOutput:
-        """One iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding."""
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Start one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding.
+
+        On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
+        """
         self._guide.submit(_snapshot(batch))
-        stream = self._guide.forward_stream
-        with torch.cuda.stream(stream) if stream else nullcontext():
+        with self._on_stream():
             self._select(batch)
             if batch.is_prefill:
-                tokens, num_accepted = self._prefill(batch)
-            elif self._graphs is None:
-                tokens, num_accepted = self._decode(self._slots, self._sampling)
-            else:
-                tokens, num_accepted = self._graphs.run(max(batch.slots) + 1, self._sampling)
-                tokens, num_accepted = tokens[self._slots], num_accepted[self._slots]
-            return StepOutput(tokens=tokens.cpu(), num_tokens=(num_accepted + 1).cpu())
+                return self._results.put(*self._prefill(batch), range(len(batch.slots)))
+            if self._graphs is None:
+                return self._results.put(*self._decode(self._slots, self._sampling), range(len(batch.slots)))
+            return self._results.put(*self._graphs.run(max(batch.slots) + 1, self._sampling), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        stream = self._guide.forward_stream
-        with torch.cuda.stream(stream) if stream else nullcontext():
+        with self._on_stream():
             self._state.leave(slot)
+
+    def _on_stream(self) -> AbstractContextManager[object]:
+        stream = self._guide.forward_stream
+        return torch.cuda.stream(stream) if stream else nullcontext()
 
     def _select(self, batch: Batch) -> None:
         if batch.requests == self._requests:
@@ -75,7 +79,10 @@ class OneModelStep:
         self._state.enter(batch, self._slots)
         self._guide.buffers.tokens[self._slots, 1:] = -1
         self._guide.launch(0, max(batch.slots) + 1)
-        return self._iterate(self._state.prefill(batch, self._slots), self._sampling, max(batch.slots) + 1)
+        query = self._state.prefill(batch, self._slots)
+        tokens, num_accepted = self._iterate(query, self._sampling, max(batch.slots) + 1)
+        self._state.active[self._slots] = self._state.active[self._slots] & (num_accepted >= 0)  # else it starts again
+        return tokens, num_accepted
 
     def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         """Verify and draft for `slots` int64 [B]; `sampling` says which parameters any of them uses."""
@@ -96,14 +103,17 @@ class OneModelStep:
         return target_tokens, num_accepted
 
     def _rows(self) -> tuple[Tensor, Tensor]:
-        """Bitmask int32 [slots · N, words] and guided uint8 [slots · N]; row slot · N + j is that of node j."""
+        """Bitmask int32 [N · slots, words] and guided uint8 [N · slots]; see `_row_ids`."""
         buffers = self._guide.buffers
         return buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
+
+    def _row_ids(self, slots: Tensor, nodes: Tensor | int) -> Tensor:
+        return nodes * self._guide.buffers.guided.shape[1] + slots
 
     def _sample(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
         nodes = torch.arange(query.num_nodes, device=logits.device)
-        rows = (query.slots[:, None] * self._num_nodes + nodes).flatten()
+        rows = self._row_ids(query.slots[:, None], nodes).flatten()
         if sampling.temperature is None:
             tokens = masked_argmax(logits, *self._rows(), rows, None)
         else:
@@ -120,7 +130,7 @@ class OneModelStep:
         num_accepted, golden = verify_chain(target_tokens, drafts, held)
         buffers.num_accepted[slots] = num_accepted
         buffers.tokens[slots, 0] = torch.where(held, buffers.tokens[slots, 0], golden)
-        state.lengths[slots] = torch.where(held, state.lengths[slots], query.start + num_accepted + 1)
+        state.accept(query, target_tokens, num_accepted)
         return num_accepted
 
     def _draft(self, drafter: Eagle3Head, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor,
@@ -137,8 +147,7 @@ class OneModelStep:
         for node in range(1, self._num_nodes):
             logits = drafter.draft_logits(hidden)
             guide.wait_rows()
-            rows = slots * self._num_nodes + node - 1
-            drafts = masked_argmax(logits, *self._rows(), rows, drafter.target_ids)
+            drafts = masked_argmax(logits, *self._rows(), self._row_ids(slots, node - 1), drafter.target_ids)
             guide.buffers.tokens[slots, node] = torch.where(held, guide.buffers.tokens[slots, node], drafts)
             if node + 1 < self._num_nodes:
                 guide.launch(node + 1, num_slots)
