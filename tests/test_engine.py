@@ -151,7 +151,7 @@ class ScriptedMatcher:
                 raise KeyError("the matcher broke")
             if self.action == "dead end":
                 row[:] = 0
-            if self.action == "sleep":
+            if self.action == "sleep" and self.num_fills <= self.at + 4:
                 time.sleep(0.2)
 
     def rollback(self, n):
@@ -198,8 +198,9 @@ def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec, la
     llm.close()
 
 
+@pytest.mark.parametrize("at", [0, 3])
 @pytest.mark.parametrize("lag", [0, 1])
-def test_a_sleeping_matcher_delays_only_itself(folders, lag):
+def test_a_sleeping_matcher_delays_only_itself(folders, lag, at):
     prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
     llm = make(folders, guide=GuideConfig(deadline_us=2000), lag=lag)
     alone = llm.generate(prompts, params)
@@ -207,8 +208,9 @@ def test_a_sleeping_matcher_delays_only_itself(folders, lag):
     llm.generate(prompts, params)
     undisturbed = time.perf_counter() - start
     start = time.perf_counter()
-    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+    outs, misfit = with_misfit(llm, Scripted("sleep", at), prompts, params)
     assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert len(misfit.output_ids) == 40
     iterations = outs[0].metrics.num_iterations
     assert misfit.metrics.num_held > 0 and misfit.error is None and misfit.finish_reason == "length"
     assert outs[0].metrics.num_held == 0
