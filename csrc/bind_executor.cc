@@ -48,6 +48,14 @@ void bind_counters(py::module_& m) {
       .def_readonly("max_rollbacks", &C::max_rollbacks);
 }
 
+std::vector<std::tuple<int64_t, int, int64_t, int64_t>> take_callback_spans(GrammarExecutor& executor) {
+  std::vector<std::tuple<int64_t, int, int64_t, int64_t>> spans;
+  for (const CallbackSpan& span : executor.callback_log().take()) {
+    spans.emplace_back(span.iteration, span.index, span.begin_ns, span.end_ns);
+  }
+  return spans;
+}
+
 std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
   std::vector<BoundHostFunction> bound;
   for (HostFunctionRef& function : executor.callbacks()) bound.push_back({std::move(function)});
@@ -76,7 +84,10 @@ void bind_executor(py::module_& m) {
       .def("error", &GrammarExecutor::error, py::arg("slot"))
       .def("check", &GrammarExecutor::check)
       .def("callbacks", &callbacks)
-      .def("counters", &GrammarExecutor::counters);
+      .def("counters", &GrammarExecutor::counters)
+      .def("log_callbacks", [](GrammarExecutor& executor, size_t n) { executor.callback_log().start(n); },
+           py::arg("capacity"))
+      .def("take_callback_spans", &take_callback_spans);
 }
 
 }  // namespace specguide

@@ -150,7 +150,9 @@ void GrammarExecutor::run_callback(int index) noexcept {
     std::lock_guard lock(mutex_);
     if (!error_) error_ = "grammar callback " + std::to_string(index) + " failed: " + error.what();
   }
-  callback_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
+  const auto end = Clock::now();
+  callback_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+  callback_log_.add(iteration_, index, begin, end);
 }
 
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.

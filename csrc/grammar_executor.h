@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "callback_log.h"
 #include "stream.h"
 #include "thread_pool.h"
 #include "walk.h"
@@ -56,6 +57,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::vector<HostFunctionRef> callbacks();
 
   ExecutorCounters counters() const;
+
+  // Start it to have the callbacks timed.
+  CallbackLog& callback_log() { return callback_log_; }
 
  private:
   // A walk in one iteration's snapshot.
@@ -104,6 +108,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   const Clock::duration deadline_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
+  CallbackLog callback_log_;
 
   mutable std::mutex mutex_;  // slots_, snapshots_, error_
   std::vector<Slot> slots_;

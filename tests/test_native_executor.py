@@ -351,3 +351,20 @@ def test_a_python_matcher_keeps_the_contract_from_python() -> None:
         matcher.fill(np.zeros(WORDS, dtype=np.int64))
     with pytest.raises(RuntimeError, match="AssertionError"):
         matcher.rollback(9)
+
+
+def test_the_times_of_callbacks_are_on_pythons_clock() -> None:
+    rig = Rig(max_batch_size=1)
+    rig.submit({0: ChainMatcher()})
+    rig.call_all()
+    assert rig.executor.take_callback_spans() == []
+    rig.executor.log_callbacks(8)
+    begin_ns = time.perf_counter_ns()
+    rig.submit(continued=(0,))
+    rig.call_all()
+    spans = rig.executor.take_callback_spans()
+    assert [span[:2] for span in spans] == [(2, 0), (2, 1), (2, 2)]
+    times = [begin_ns, *(time for span in spans for time in span[2:]), time.perf_counter_ns()]
+    assert times == sorted(times)
+    with pytest.raises(ValueError, match="capacity"):
+        rig.executor.log_callbacks(0)

@@ -148,6 +148,9 @@ class GrammarExecutor:
     def check(self) -> None: ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
     def callbacks(self) -> list[HostFunction]: ...  # K + 1, to be launched in order, once each per iteration
     def counters(self) -> ExecutorCounters: ...
+    def log_callbacks(self, capacity: int) -> None: ...  # from now on the times of the last `capacity` callbacks
+    def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...
+    # iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns, oldest first; since the last call
 
 class LibraryMatcher(Matcher):
     """A matcher of a grammar library, driven without Python. `fill` checks the width of a buffer."""
