@@ -18,11 +18,14 @@ class SpecConfig:
     method:           "eagle3"
     model:            folder of the draft head; None takes the shipped one
     num_draft_tokens: K, drafts after the golden token, 1 to 16
+    forced_acceptance: for timing on random weights, the acceptance length to be had whatever the target says, 1 to
+                      K + 1, golden token included; its outputs are worth nothing
     """
 
     method: str = "eagle3"
     model: str | Path | None = None
     num_draft_tokens: int = 3
+    forced_acceptance: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in SPEC_METHODS:
@@ -31,6 +34,9 @@ class SpecConfig:
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
                                 param="num_draft_tokens")
+        if self.forced_acceptance is not None and not 1 <= self.forced_acceptance <= self.num_draft_tokens + 1:
+            raise InvalidParams(f"forced_acceptance must be 1 to {self.num_draft_tokens + 1}, found "
+                                f"{self.forced_acceptance}", param="forced_acceptance")
 
 
 @dataclass(frozen=True)

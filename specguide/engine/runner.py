@@ -14,6 +14,7 @@ from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.models import Decoder, Eagle3Head
 from specguide.spec import OneModelStep
+from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.slots import SlotState
 
 SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
@@ -71,7 +72,11 @@ class Runner:
                               target.device)
         state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
-        step = OneModelStep(target, cache, state, guide, lag, drafter, *draft_cache)
+        forced = None
+        if config.spec is not None and config.spec.forced_acceptance is not None:
+            forced = ForcedAcceptance(config.spec.forced_acceptance, num_draft_tokens, config.max_batch_size,
+                                      target.device)
+        step = OneModelStep(target, cache, state, guide, lag, drafter, next(iter(draft_cache), None), forced)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
                    lag)
 

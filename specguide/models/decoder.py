@@ -117,8 +117,8 @@ class Decoder:
         return self.norm(hidden), taps
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """hidden [n, hidden_size] as `forward` returns it → float32 [n, vocab_size]."""
-        return F.linear(hidden, self.lm_head).float()
+        """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's dtype."""
+        return F.linear(hidden, self.lm_head)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""

@@ -58,7 +58,7 @@ class Eagle3Head:
         self.config: ModelConfig = config.layer
         self.device, self.dtype = device, dtype = target.device, target.dtype
         self.tapped_layers = config.tapped_layers(target.config.num_layers)
-        self._norm_before_residual = config.norm_before_residual
+        self._norm_before_residual, self._present = config.norm_before_residual, present
         layer, hidden_size = config.layer, config.layer.hidden_size
         taps_size = len(self.tapped_layers) * target.config.hidden_size
         self.fc = Linear.empty(hidden_size, taps_size, bias=False, device=device, dtype=dtype)
@@ -107,7 +107,7 @@ class Eagle3Head:
         t2d = torch.zeros(config.layer.vocab_size, dtype=torch.bool)
         vocabulary = {"d2t": Destination.of(d2t)} if present.d2t else {}
         vocabulary |= {"t2d": Destination.of(t2d)} if present.t2d else {}
-        load_weights(files, head._destinations(present) | vocabulary, rename=_canonical,
+        load_weights(files, head.destinations() | vocabulary, rename=_canonical,
                      ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
         if present.d2t:
             head.target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size).to(device)
@@ -137,14 +137,15 @@ class Eagle3Head:
         """hidden [n, hidden] as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
         return F.linear(self.norm(hidden), self.lm_head)
 
-    def _destinations(self, present: OptionalParts) -> dict[str, Destination]:
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables not included."""
         destinations = {"midlayer.input_layernorm.weight": Destination.of(self.input_norm.weight),
                         "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm.weight),
                         "midlayer.post_attention_layernorm.weight": Destination.of(self.post_attention_norm.weight),
                         "norm.weight": Destination.of(self.norm.weight)}
-        if present.embed_tokens:
+        if self._present.embed_tokens:
             destinations["embed_tokens.weight"] = Destination.of(self.embed_weight)
-        if present.lm_head:
+        if self._present.lm_head:
             destinations["lm_head.weight"] = Destination.of(self.lm_head)
         destinations |= linear_destinations("", self.fc, {"fc": self.config.hidden_size})
         destinations |= attention_destinations("midlayer.self_attn.", self.attention)

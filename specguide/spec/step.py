@@ -19,6 +19,7 @@ from specguide.kernels import masked_argmax, masked_sample
 from specguide.models import Decoder, Eagle3Head
 from specguide.request import Request
 from specguide.sampling import SamplingTensors, verify_chain
+from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.graphs import DecodeGraphs
 from specguide.spec.results import PendingOutput, ResultRing
 from specguide.spec.slots import Query, SlotState
@@ -33,9 +34,10 @@ class OneModelStep:
     """
 
     def __init__(self, target: Decoder, cache: KVCache, state: SlotState, guide: GuidedDecoder,
-                 lag: int, drafter: Eagle3Head | None = None, draft_cache: KVCache | None = None) -> None:
+                 lag: int, drafter: Eagle3Head | None = None, draft_cache: KVCache | None = None,
+                 forced: ForcedAcceptance | None = None) -> None:
         self._target, self._cache, self._state, self._guide = target, cache, state, guide
-        self._drafter, self._draft_cache = drafter, draft_cache
+        self._drafter, self._draft_cache, self._forced = drafter, draft_cache, forced
         self._tapped_layers = drafter.tapped_layers if drafter else ()
         max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         stream = guide.forward_stream
@@ -126,12 +128,21 @@ class OneModelStep:
         """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
         buffers, state, slots = self._guide.buffers, self._state, query.slots
         drafts = buffers.tokens[slots, 1:query.num_nodes]
+        if self._forced is not None and query.num_nodes > 1:
+            self._forced.apply(target_tokens, drafts, self._allowed(drafts, slots), slots)
         held = (buffers.held[slots] != 0) | ~state.active[slots]
         num_accepted, golden = verify_chain(target_tokens, drafts, held)
         buffers.num_accepted[slots] = num_accepted
         buffers.tokens[slots, 0] = torch.where(held, buffers.tokens[slots, 0], golden)
         state.accept(query, target_tokens, num_accepted)
         return num_accepted
+
+    def _allowed(self, drafts: Tensor, slots: Tensor) -> Tensor:
+        """bool [B, K]: the rows allow the drafts."""
+        bitmask, guided = self._rows()
+        rows = self._row_ids(slots[:, None], torch.arange(drafts.shape[1], device=slots.device))
+        words = bitmask[rows, drafts.clamp(min=0) >> 5]
+        return ((words >> (drafts & 31)) & 1 != 0) | (guided[rows] == 0)
 
     def _draft(self, drafter: Eagle3Head, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor,
                num_slots: int) -> None:

@@ -1,0 +1,265 @@
+"""What an iteration costs at Llama-3.1-8B shapes: guided against unguided, one mode of the engine against another.
+
+    SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
+
+Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, prompts
+of 300 tokens, acceptance forced to the same seeded pattern in all modes. Guided requests write a list of records by a
+JSON schema. Before anything is timed, each output is walked through a fresh matcher, which must take every token.
+Times are between the ends of successive iterations on the forward stream. Prints a table, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.common import emit
+from benchmarks.compile import llama3_vocabulary
+from specguide.batch import Batch
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.engine.runner import Runner
+from specguide.guided.compile import GrammarCompiler
+from specguide.models import Decoder, Eagle3Head
+from specguide.models.config import ModelConfig
+from specguide.models.eagle3 import OptionalParts
+from specguide.models.eagle3_config import Eagle3Config
+from specguide.params import Guide, SamplingParams
+from specguide.request import Request
+
+LLAMA_8B: dict[str, Any] = dict(
+    architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
+    num_attention_heads=32, num_key_value_heads=8, head_dim=128, vocab_size=128_256, rms_norm_eps=1e-5,
+    rope_theta=500_000.0, max_position_embeddings=131_072, tie_word_embeddings=False,
+    rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                      original_max_position_embeddings=8192))
+TINY = LLAMA_8B | dict(hidden_size=64, intermediate_size=128, num_hidden_layers=6, num_attention_heads=4,
+                       num_key_value_heads=2, head_dim=16)
+DRAFT_VOCAB_SIZE, K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 32_000, 3, 300, 2048, 16
+RECORD = {
+    "type": "object", "additionalProperties": False, "required": ["id", "name", "kind", "born", "tags", "address"],
+    "properties": {
+        "id": {"type": "integer", "minimum": 0, "maximum": 99999}, "name": {"type": "string", "maxLength": 24},
+        "kind": {"enum": ["person", "company", "place"]}, "born": {"type": "string", "format": "date"},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "tags": {"type": "array", "maxItems": 4, "items": {"type": "string", "maxLength": 12}},
+        "address": {"type": "object", "additionalProperties": False, "required": ["city"], "properties": {
+            "city": {"type": "string", "maxLength": 20}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}}}}}
+SCHEMA = {"type": "array", "items": RECORD, "minItems": 200}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One row of the table. spec: None decodes plainly; guided_share: of the batch; callbacks: as in GuideConfig."""
+
+    name: str
+    spec: SpecConfig | None
+    guided_share: float
+    callbacks: str = "native"
+
+
+def modes(acceptance: float) -> dict[str, Mode]:
+    """By name."""
+    spec = SpecConfig(num_draft_tokens=K, forced_acceptance=acceptance)
+    every = [
+        Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
+        Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
+        Mode("Python callbacks", spec, 1, callbacks="python"),
+        Mode("drafts unguided", spec, 1),
+        Mode("two models", spec, 1)]
+    return {mode.name: mode for mode in every}
+
+
+def random_models(config: dict[str, Any], device: torch.device, dtype: torch.dtype) -> tuple[Decoder, Eagle3Head]:
+    """Target and head of random weights."""
+    torch.manual_seed(0)
+    target = Decoder(ModelConfig.from_hf(config), device=device, dtype=dtype, max_positions=MAX_LEN)
+    head = Eagle3Head(Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)), target,
+                      OptionalParts(embed_tokens=False, lm_head=True, d2t=True, t2d=True))
+    for destination in (*target.destinations().values(), *head.destinations().values()):
+        tensor = destination.tensor
+        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
+    head.target_ids = torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(device)
+    return target, head
+
+
+class Case:
+    """A runner with `batch_size` requests under way that do not end."""
+
+    def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, compiler: GrammarCompiler
+                 ) -> None:
+        target, head = models
+        pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
+        config = EngineConfig(spec=mode.spec, guide=GuideConfig(), max_batch_size=batch_size,
+                              max_model_len=MAX_LEN,
+                              cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
+        self.runner = Runner.of(config, target, head if mode.spec else None, K if mode.spec else 0)
+        grammar = compiler.compile(Guide(json_schema=SCHEMA))
+        numbers = random.Random(1)
+        self.requests = []
+        for slot in range(batch_size):
+            prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
+            request = Request(slot, prompt, SamplingParams(max_tokens=MAX_LEN), seed=slot, slot=slot, max_len=MAX_LEN)
+            if slot < round(mode.guided_share * batch_size):
+                request.grammar = grammar
+            self.requests.append(request)
+        self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
+        for first in range(0, batch_size, 16):
+            slots = range(first, min(first + 16, batch_size))
+            self._take(self._batch(slots, is_prefill=True), self.launch(slots, is_prefill=True))
+
+    def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
+        return self.runner.step.launch(self._batch(slots, is_prefill=is_prefill))
+
+    def run(self, num_iterations: int) -> list[float]:
+        """Milliseconds between the ends of successive iterations; the host lags as it does in the engine."""
+        slots, stream = range(len(self.requests)), self.runner.guide.forward_stream
+        batch, pending, marks = self._batch(slots), [], []
+        for _ in range(num_iterations + 1):
+            pending.append(self.launch(slots))
+            marks.append(_mark(stream))
+            if len(pending) > self.runner.lag:
+                self._take(batch, pending.pop(0))
+        for last in pending:
+            self._take(batch, last)
+        return [_elapsed_ms(*pair) for pair in pairwise(marks)]
+
+    def check(self) -> None:
+        """Exits unless each guided output is one that its grammar takes."""
+        errors = self.runner.guide.errors(range(len(self.requests)))
+        if errors:
+            sys.exit(f"requests failed: {errors}")
+        for request in self.requests:
+            if request.grammar is not None:
+                matcher = request.grammar.matcher()
+                if not all(matcher.accept(token) for token in request.output_ids):
+                    sys.exit(f"the output of slot {request.slot} leaves the grammar")
+
+    def close(self) -> None:
+        for request in self.requests:
+            self.runner.guide.detach(request.slot)
+
+    def acceptance_length(self, since: int, num_iterations: int) -> float:
+        gained = sum(len(request.output_ids) for request in self.requests) - since
+        return gained / num_iterations / len(self.requests)
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(request.output_ids) for request in self.requests)
+
+    def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
+        requests, tables = zip(*((self.requests[slot], self.tables[slot]) for slot in slots), strict=True)
+        return Batch(requests, is_prefill, tables)
+
+    def _take(self, batch: Batch, pending: Any) -> None:
+        output = pending.result()
+        for request, row, num in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+            request.output_ids += row[:num]
+
+
+def _mark(stream: torch.cuda.Stream | None) -> Any:
+    if stream is None:
+        return time.perf_counter()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record(stream)
+    return event
+
+
+def _elapsed_ms(start: Any, end: Any) -> float:
+    return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)
+
+
+def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num_iterations: int,
+            compiler: GrammarCompiler) -> dict[str, Any]:
+    """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
+    case = Case(mode, models, batch_size, compiler)
+    case.run(10)
+    case.check()
+    before, counters = case.num_tokens, case.runner.guide.counters()
+    times = np.array(case.run(num_iterations))
+    case.check()
+    after = case.runner.guide.counters()
+    row = {
+        "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
+        "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
+        "acceptance_length": round(case.acceptance_length(before, num_iterations + 1), 3),
+        "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / (num_iterations + 1), 1),
+        "held": after["held"] - counters["held"], "late_draft_rows": after["late_draft_rows"]}
+    row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
+    case.close()
+    return row
+
+
+def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, bandwidth: float, spec: bool) -> float:
+    """Time of reading once what an iteration must read: weights, K times the head's, and keys and values."""
+    target, head = models
+
+    def num_bytes(model: Decoder | Eagle3Head) -> int:
+        names = model.destinations()
+        return sum(d.tensor.nbytes for name, d in names.items() if "embed_tokens" not in name)
+
+    config = target.config
+    kv = 2 * config.num_kv_heads * config.head_dim * target.dtype.itemsize * (PROMPT_LEN + 300) * batch_size
+    total = num_bytes(target) + config.num_layers * kv
+    if spec:
+        fc = head.fc.weight.nbytes
+        total += K * (num_bytes(head) - fc) + fc + K * kv
+    return 1e3 * total / bandwidth
+
+
+@contextmanager
+def llama3_compiler() -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(llama3_vocabulary(), GuideConfig())
+    yield compiler
+    compiler.close()
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", default="1,4,16,64,128")
+    parser.add_argument("--modes", default="unguided,guided,20 % guided", help="comma-separated, or all")
+    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--acceptance", type=float, default=2.86)
+    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    has_gpu = torch.cuda.is_available()
+    device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
+    models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
+    known = modes(args.acceptance)
+    chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
+    bandwidth = 0.0
+    if has_gpu:
+        from benchmarks.kernels import copy_bandwidth
+        bandwidth = copy_bandwidth()
+    print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'max':>8} {'floor':>8} {'accept':>7} {'tokens/s':>9} "
+          f"{'callbacks':>10} {'held':>5}")
+    rows = []
+    with llama3_compiler() as compiler:
+        for batch_size in map(int, args.batches.split(",")):
+            for mode in chosen:
+                if 0 < mode.guided_share * batch_size < 1:
+                    continue
+                row = measure(mode, models, batch_size, args.iterations, compiler)
+                if has_gpu:
+                    row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
+                print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
+                      f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
+                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['held']:>5}", flush=True)
+                rows.append(row)
+    emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
+         {"copy_gb_per_s": round(bandwidth / 1e9, 1)}, save=not args.no_save and not args.tiny)
+
+
+if __name__ == "__main__":
+    main()

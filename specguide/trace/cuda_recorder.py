@@ -1,0 +1,114 @@
+"""Owns the marks of an iteration on a GPU: timing events, also inside captured graphs, read on the host's clock."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from specguide.trace.recorder import HostRecorder, Marks
+from specguide.trace.spans import FORWARD, GRAMMAR, Span
+
+
+@dataclass(eq=False)
+class _Iteration:
+    """One that may still run. marks: (track, name, event)"""
+
+    start: torch.cuda.Event
+    args: dict[str, int | str]
+    marks: list[Any] = field(default_factory=list)
+
+
+class CudaRecorder(HostRecorder):
+    """Records an event at each mark; inside a capture it becomes a node of the graph, recorded at each replay.
+
+    An iteration's times are read when its turn comes again: it is over by then, so nothing waits that would not wait
+    untraced, and each turn has events and graphs of its own. What tracing costs is those event nodes, about a
+    microsecond each, and a capture for every turn.
+
+    Times count from the start of their iteration, and starts from each other, because a difference of events is a
+    32-bit float of milliseconds. The first is put on the host's clock by the shortest of a few round trips. The two
+    clocks drift apart by some microseconds a second.
+
+    num_turns: iterations that may be under way at once
+    """
+
+    def __init__(self, device: torch.device, num_turns: int) -> None:
+        super().__init__()
+        self._num_turns = num_turns
+        self._under_way: deque[_Iteration] = deque()
+        self._marks: list[Any] = []
+        with torch.cuda.device(device):
+            _, self._start_ns, self._start = min((_round_trip() for _ in range(8)), key=lambda trip: trip[0])
+
+    def begin_iteration(self, phase: str) -> None:
+        super().begin_iteration(phase)
+        iteration = _Iteration(torch.cuda.Event(enable_timing=True), self._args)
+        iteration.start.record()
+        self._under_way.append(iteration)
+        self._marks = iteration.marks
+        self.turn = self._num_iterations % self._num_turns
+        if len(self._under_way) > self._num_turns:
+            oldest = self._under_way.popleft()
+            self._under_way[0].start.synchronize()
+            self._read(oldest)
+
+    def forward(self, name: str) -> None:
+        self._mark(FORWARD, name)
+
+    def grammar(self, name: str) -> None:
+        self._mark(GRAMMAR, name)
+
+    @contextmanager
+    def capture(self) -> Iterator[Marks]:
+        outside, self._marks = self._marks, []
+        try:
+            yield self._marks
+        finally:
+            self._marks = outside
+
+    def replayed(self, marks: Marks) -> None:
+        self._marks.extend(marks)
+
+    def spans(self) -> list[Span]:
+        """Waits for all iterations under way."""
+        torch.cuda.synchronize()
+        while self._under_way:
+            self._read(self._under_way.popleft())
+        return super().spans()
+
+    def _mark(self, track: str, name: str) -> None:
+        event = torch.cuda.Event(enable_timing=True, external=True)
+        event.record()
+        self._marks.append((track, name, event))
+
+    def _add_grammar(self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]) -> None:
+        """The stream's own marks say it."""
+
+    def _read(self, iteration: _Iteration) -> None:
+        self._start_ns += _nanoseconds(self._start, iteration.start)
+        self._start = iteration.start
+        begin_ns = dict.fromkeys((FORWARD, GRAMMAR), self._start_ns)
+        for track, name, event in iteration.marks:
+            end_ns = self._start_ns + _nanoseconds(iteration.start, event)
+            self._add(track, name, begin_ns[track], end_ns, iteration.args)
+            begin_ns[track] = end_ns
+
+
+def _nanoseconds(begin: torch.cuda.Event, end: torch.cuda.Event) -> int:
+    return round(begin.elapsed_time(end) * 1e6)
+
+
+def _round_trip() -> tuple[int, int, torch.cuda.Event]:
+    """How long an event took to come back, when it happened, give or take half of that, and the event."""
+    event = torch.cuda.Event(enable_timing=True)
+    begin_ns = time.perf_counter_ns()
+    event.record()
+    event.synchronize()
+    end_ns = time.perf_counter_ns()
+    return end_ns - begin_ns, (begin_ns + end_ns) // 2, event

@@ -1,0 +1,25 @@
+"""Owns Span: a stretch of time on one track of a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FORWARD, GRAMMAR, CALLBACKS, HOST = TRACKS = ("forward stream", "grammar stream", "callbacks", "host")
+
+
+@dataclass(frozen=True)
+class Span:
+    """What `name` took on a track.
+
+    track:            one of TRACKS; the spans of one track do not overlap
+    begin_ns, end_ns: nanoseconds of time.perf_counter_ns
+    args:             "iteration", from 1, and on the streams its "phase", "prefill" or "decode"; none on the host,
+                      which may work for several iterations at once
+    """
+
+    track: str
+    name: str
+    begin_ns: int
+    end_ns: int
+    args: Mapping[str, int | str] = field(default_factory=dict)
