@@ -17,7 +17,7 @@ PACKAGE = ROOT / "specguide"
 
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("errors", "env", "params", "config", "draft_tree", "request", "batch"),
-    ("native", "kernels", "tokenizer"),
+    ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
     ("models", "scheduler"),
     ("spec",),

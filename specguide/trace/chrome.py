@@ -37,12 +37,12 @@ def read_chrome_trace(path: str | Path) -> list[Span]:
 
 
 def _metadata() -> list[dict[str, Any]]:
-    def event(name: str, tid: int, **args: object) -> dict[str, Any]:
-        return {"ph": "M", "pid": _PID, "tid": tid, "name": name, "args": args}
+    def event(tid: int, what: str, **args: object) -> dict[str, Any]:
+        return {"ph": "M", "pid": _PID, "tid": tid, "name": what, "args": args}
 
-    return [event("process_name", 0, name="specguide")] + [
-        item for tid, track in enumerate(TRACKS, start=1)
-        for item in (event("thread_name", tid, name=track), event("thread_sort_index", tid, sort_index=tid))]
+    threads = [item for tid, track in enumerate(TRACKS, start=1)
+               for item in (event(tid, "thread_name", name=track), event(tid, "thread_sort_index", sort_index=tid))]
+    return [event(0, "process_name", name="specguide"), *threads]
 
 
 def _complete_event(span: Span, origin_ns: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Recorder:
     turn = 0
 
     def begin_iteration(self, phase: str) -> None:
-        """What follows belongs to the next iteration; `phase` is "prefill" or "decode". Called on the forward stream."""
+        """What follows belongs to the next iteration, a "prefill" or "decode". Called on the forward stream."""
 
     def forward(self, name: str) -> None:
         """Mark the forward stream, which is the current one."""
