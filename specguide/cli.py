@@ -33,6 +33,7 @@ def generate(
     max_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 512,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     seed: Annotated[int | None, typer.Option(help="Makes sampling repeatable.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a timeline there, for https://ui.perfetto.dev.")] = None,
     json_stats: Annotated[bool, typer.Option("--json-stats", help="Print the figures as one JSON line.")] = False,
 ) -> None:
     """Answer TEXT under a grammar: the output on standard output, one line of figures on standard error."""
@@ -45,7 +46,7 @@ def generate(
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
     drafts = model is None or head is not None
     spec = SpecConfig(model=head, num_draft_tokens=num_draft_tokens) if drafts and not no_spec else None
-    llm = LLM(model, spec=spec, max_batch_size=1)
+    llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)
     seconds = time.perf_counter() - start
@@ -54,6 +55,8 @@ def generate(
     if output.error is not None:
         raise output.error
     typer.echo(output.text)
+    if trace is not None:
+        llm.write_trace(trace)
     figures = {
         **asdict(output.metrics), "acceptance_length": output.metrics.acceptance_length,
         "finish_reason": output.finish_reason, "tokens_per_s": output.metrics.output_tokens / seconds,

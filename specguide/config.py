@@ -9,6 +9,7 @@ from specguide.errors import InvalidParams
 
 SPEC_METHODS = ("eagle3",)
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
+GUIDE_CALLBACKS = ("native", "python")
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class GuideConfig:
     num_threads:           worker threads of the grammar executor; None: from the machine
     deadline_us:           longest wait of one callback for rows, microseconds; a slot later than that is held
     max_whitespace:        most whitespace characters between two JSON tokens
+    callbacks:             "native", or for comparison "python": through the GIL, slot after slot, without a deadline
     """
 
     backend: str = "auto"
@@ -63,11 +65,15 @@ class GuideConfig:
     num_threads: int | None = None
     deadline_us: int = 20_000
     max_whitespace: int = 8
+    callbacks: str = "native"
 
     def __post_init__(self) -> None:
         if self.backend not in GUIDE_BACKENDS:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
+        if self.callbacks not in GUIDE_CALLBACKS:
+            raise InvalidParams(f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
+                                param="callbacks")
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class EngineConfig:
     max_model_len:  longest prompt plus output, tokens; None: the model's own
     lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; None: 1 on a
                     GPU, which then never waits for the host, and 0 on a CPU
+    trace:          record a timeline; costs some microseconds an iteration
     """
 
     model: str | Path | None = None
@@ -105,6 +112,7 @@ class EngineConfig:
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None
+    trace: bool = False
 
     def __post_init__(self) -> None:
         if self.lag is not None and not 0 <= self.lag <= 2:

@@ -30,14 +30,14 @@ class LLM:
     def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "auto",
                  guide_backend: str = "auto", guide: GuideConfig | None = None, cache: CacheConfig | None = None,
                  max_batch_size: int = 16, max_model_len: int | None = None, device: str | None = None,
-                 dtype: str | None = None, lag: int | None = None) -> None:
+                 dtype: str | None = None, lag: int | None = None, trace: bool = False) -> None:
         if spec == "auto":
             spec = SpecConfig() if model is None else None
         self._engine = Engine(EngineConfig(
             model=model, spec=SpecConfig(spec) if isinstance(spec, str) else spec,
             guide=guide or GuideConfig(backend=guide_backend), cache=cache or CacheConfig(),
             max_batch_size=max_batch_size, max_model_len=max_model_len, device=device, dtype=dtype,
-            lag=lag))
+            lag=lag, trace=trace))
         self.tokenizer = self._engine.tokenizer
 
     def generate(self, prompts: str | Sequence[str | Sequence[int]],
@@ -74,6 +74,15 @@ class LLM:
     def stats(self) -> EngineStats:
         """What the engine has done since it was built."""
         return self._engine.stats()
+
+    def write_trace(self, path: str | Path) -> None:
+        """Write the timeline so far as a Chrome trace, which https://ui.perfetto.dev opens; wants `trace=True`.
+
+        It has four tracks: what the forward stream and the grammar stream did, when the grammar callbacks ran, and
+        what the host did. Of each the last 65,536 spans are kept. Raises InvalidParams for an engine that records
+        none and for a path that cannot be written.
+        """
+        self._engine.write_trace(path)
 
     def close(self) -> None:
         """Stop the worker threads."""

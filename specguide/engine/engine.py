@@ -8,19 +8,21 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats
-from specguide.errors import EngineError, RequestError, SpecguideError, UserError
+from specguide.errors import EngineError, InvalidParams, RequestError, SpecguideError, UserError
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.scheduler import Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
+from specguide.trace import write_chrome_trace
 
 
 class Engine:
@@ -36,6 +38,7 @@ class Engine:
         self.config = config
         self.tokenizer = Tokenizer.from_folder(target_folder(config))
         self._runner = Runner.load(config)
+        self._recorder = self._runner.guide.recorder
         self.vocab_size = self._runner.vocab_size
         self._compiler = GrammarCompiler(self.tokenizer.vocabulary(self.vocab_size), config.guide)
         self._scheduler = Scheduler(
@@ -77,7 +80,8 @@ class Engine:
         finished, self._failed = self._failed, []
         start = time.perf_counter()
         try:
-            batch = self._scheduler.schedule()
+            with self._recorder.host("schedule"):
+                batch = self._scheduler.schedule()
             if batch is not None:
                 self._in_flight.append((batch, self._runner.step.launch(batch)))
             while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
@@ -104,14 +108,23 @@ class Engine:
                            grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
                            grammar=counters)
 
+    def write_trace(self, path: str | Path) -> None:
+        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+        if not self.config.trace:
+            raise InvalidParams("there is no timeline: build the engine with trace=True", param="trace")
+        self._recorder.add_callbacks(self._runner.guide.take_callback_times())
+        write_chrome_trace(path, self._recorder.spans())
+
     def check_integrity(self) -> None:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
 
     def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
-        output, num_before = pending.result(), _num_output_tokens(batch)
-        tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
-        finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
+        with self._recorder.host("wait"):
+            output, num_before = pending.result(), _num_output_tokens(batch)
+        with self._recorder.host("commit"):
+            tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
+            finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
         self._iterations += 1
         self._output_tokens += _num_output_tokens(batch) - num_before
         return finished

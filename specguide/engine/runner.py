@@ -16,6 +16,7 @@ from specguide.models import Decoder, Eagle3Head
 from specguide.spec import OneModelStep
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.slots import SlotState
+from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
 
@@ -68,10 +69,10 @@ class Runner:
         cache, *draft_cache = (
             KVCache.allocate(num_layers, num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
             for num_layers, page_size, num_kv_heads, head_dim in shapes)
-        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
-                              target.device)
-        state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
+        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
+                              target.device, _recorder(config.trace, target.device, lag))
+        state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
         forced = None
         if config.spec is not None and config.spec.forced_acceptance is not None:
             forced = ForcedAcceptance(config.spec.forced_acceptance, num_draft_tokens, config.max_batch_size,
@@ -111,6 +112,12 @@ def _max_model_len(config: EngineConfig, limit: int) -> int:
         raise InvalidParams(f"max_model_len must be 2 to {limit}, the model's context; found {config.max_model_len}",
                             param="max_model_len")
     return config.max_model_len or limit
+
+
+def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
+    if not trace:
+        return Recorder()
+    return CudaRecorder(device, num_turns=lag + 1) if device.type == "cuda" else HostRecorder()
 
 
 def _num_pages(config: CacheConfig, wanted: int, least: int, page_bytes: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
 
 import torch
@@ -14,6 +15,8 @@ from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.errors import MatcherError
 from specguide.guided.matcher import Matcher
+from specguide.guided.python_executor import PythonGrammarExecutor
+from specguide.trace import Recorder
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class GuidedDecoder:
     """Runs the grammar walk of every slot beside the forward passes.
 
     buffers:        what the step reads and writes, on its device
+    recorder:       what marks the two streams for a timeline
     forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
 
     On a GPU the callbacks have pinned twins of the buffers, and `launch` copies between them on the two streams. All
@@ -65,7 +69,8 @@ class GuidedDecoder:
     """
 
     def __init__(self, max_batch_size: int, num_draft_tokens: int, vocab_size: int, config: GuideConfig,
-                 device: torch.device) -> None:
+                 device: torch.device, recorder: Recorder | None = None) -> None:
+        self.recorder = recorder or Recorder()
         shape = (max_batch_size, num_draft_tokens + 1, (vocab_size + 31) // 32)
         self.buffers = self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=device.type == "cuda")
         self.forward_stream: torch.cuda.Stream | None = None
@@ -83,11 +88,10 @@ class GuidedDecoder:
         self._rows_ready = self._grammar.make_event("rows ready")
         self._vocab_size = vocab_size
         self.exposed_s = 0.0
-        self._executor = native.GrammarExecutor(
-            max_batch_size=max_batch_size, num_draft_tokens=num_draft_tokens, vocab_size=vocab_size,
-            num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
-            owner=self._host, **self._host.addresses())
+        self._executor = _executor(self._host, vocab_size, config)
         self._callbacks = self._executor.callbacks()
+        if self.recorder.max_spans:
+            self._executor.log_callbacks(self.recorder.max_spans)
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
@@ -105,10 +109,13 @@ class GuidedDecoder:
             self._host.num_accepted.copy_(self.buffers.num_accepted, non_blocking=True)
         self._forward.record(self._tokens_ready)
         self._grammar.wait(self._tokens_ready)
-        self._grammar.launch(self._callbacks[callback])
-        if self._grammar_torch_stream is not None:
-            with torch.cuda.stream(self._grammar_torch_stream):
+        with self._on_grammar_stream():
+            self.recorder.grammar("wait tokens")
+            self._grammar.launch(self._callbacks[callback])
+            self.recorder.grammar(f"callback {callback}")
+            if self._grammar_torch_stream is not None:
                 self._copy_rows(callback, num_slots)
+            self.recorder.grammar("copy rows")
         self._grammar.record(self._rows_ready)
 
     def wait_rows(self) -> None:
@@ -116,6 +123,7 @@ class GuidedDecoder:
         start = time.perf_counter()
         self._forward.wait(self._rows_ready)
         self.exposed_s += time.perf_counter() - start
+        self.recorder.forward("wait rows")
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
         """Errors latched for these slots. Raises EngineError when a callback itself failed."""
@@ -137,6 +145,13 @@ class GuidedDecoder:
         counters = self._executor.counters()
         return {name: getattr(counters, name) for name in dir(counters) if not name.startswith("_")}
 
+    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
+        """Iteration, index, begin and end (ns) of the callbacks since the last call; none without a recorder."""
+        return self._executor.take_callback_spans()
+
+    def _on_grammar_stream(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._grammar_torch_stream is None else torch.cuda.stream(self._grammar_torch_stream)
+
     def _copy_rows(self, callback: int, num_slots: int) -> None:
         """To the device: all rows after callback 0, since late ones have come by then; else those just filled."""
         nodes = range(len(self._host.bitmask)) if callback == 0 else (callback - 1,)
@@ -149,3 +164,14 @@ class GuidedDecoder:
         if matcher is None or isinstance(matcher, native.Matcher):
             return matcher
         return native.PythonMatcher(matcher, self._vocab_size)
+
+
+def _executor(host: GuideBuffers, vocab_size: int, config: GuideConfig
+              ) -> native.GrammarExecutor | PythonGrammarExecutor:
+    if config.callbacks == "python":
+        return PythonGrammarExecutor(host, vocab_size)
+    max_batch_size, num_nodes = host.tokens.shape
+    return native.GrammarExecutor(
+        max_batch_size=max_batch_size, num_draft_tokens=num_nodes - 1, vocab_size=vocab_size,
+        num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
+        owner=host, **host.addresses())

@@ -9,16 +9,18 @@ import torch
 from torch import Tensor
 
 from specguide.kernels import SamplingTensors
+from specguide.trace import Marks, Recorder
 
 Decode = Callable[[Tensor, SamplingTensors], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
-    """A graph and the tensors that each of its replays writes."""
+    """A graph, the tensors that each of its replays writes, and the marks that each records."""
 
     graph: torch.cuda.CUDAGraph
     outputs: tuple[Tensor, Tensor]
+    marks: Marks
 
 
 class DecodeGraphs:
@@ -30,9 +32,9 @@ class DecodeGraphs:
     stream: where everything runs
     """
 
-    def __init__(self, decode: Decode, stream: torch.cuda.Stream, max_batch_size: int) -> None:
-        self._decode, self._stream, self._max_batch_size = decode, stream, max_batch_size
-        self._captured: dict[tuple[int, bool], _Captured | None] = {}
+    def __init__(self, decode: Decode, stream: torch.cuda.Stream, max_batch_size: int, recorder: Recorder) -> None:
+        self._decode, self._stream, self._max_batch_size, self._recorder = decode, stream, max_batch_size, recorder
+        self._captured: dict[tuple[int, bool, int], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def run(self, num_slots: int, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
@@ -42,7 +44,7 @@ class DecodeGraphs:
         """
         num_slots = min(1 << (num_slots - 1).bit_length(), self._max_batch_size)
         is_greedy = sampling.temperature is None
-        key = (num_slots, is_greedy)
+        key = (num_slots, is_greedy, self._recorder.turn)
         if key not in self._captured:
             self._captured[key] = None
             return self._decode(*self._arguments(num_slots, is_greedy))
@@ -50,14 +52,16 @@ class DecodeGraphs:
         if captured is None:
             captured = self._captured[key] = self._capture(num_slots, is_greedy)
         captured.graph.replay()
+        self._recorder.replayed(captured.marks)
         return captured.outputs
 
     def _capture(self, num_slots: int, is_greedy: bool) -> _Captured:
         graph, arguments = torch.cuda.CUDAGraph(), self._arguments(num_slots, is_greedy)
         torch.cuda.synchronize()
-        with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+        with self._recorder.capture() as marks, torch.cuda.graph(
+                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             outputs = self._decode(*arguments)
-        return _Captured(graph, outputs)
+        return _Captured(graph, outputs, marks)
 
     def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, SamplingTensors]:
         """All sampling parameters count in a graph that samples, since later replays may use any."""

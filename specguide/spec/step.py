@@ -41,7 +41,8 @@ class OneModelStep:
         self._tapped_layers = drafter.tapped_layers if drafter else ()
         max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         stream = guide.forward_stream
-        self._graphs = DecodeGraphs(self._decode, stream, max_batch_size) if stream else None
+        self._recorder = guide.recorder
+        self._graphs = DecodeGraphs(self._decode, stream, max_batch_size, guide.recorder) if stream else None
         self._results = ResultRing(lag + 1, max_batch_size, self._num_nodes, stream)
         self._requests: tuple[Request, ...] = ()
 
@@ -51,8 +52,10 @@ class OneModelStep:
 
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
         """
-        self._guide.submit(_snapshot(batch))
-        with self._on_stream():
+        with self._recorder.host("submit"):
+            self._guide.submit(_snapshot(batch))
+        with self._on_stream(), self._recorder.host("launch"):
+            self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             self._select(batch)
             if batch.is_prefill:
                 return self._results.put(*self._prefill(batch), range(len(batch.slots)))
@@ -95,11 +98,14 @@ class OneModelStep:
 
     def _iterate(self, query: Query, sampling: SamplingTensors, num_slots: int) -> tuple[Tensor, Tensor]:
         """Target tokens int32 [B, N], of which the first accepted + 1 count, and drafts accepted, int32 [B]."""
+        self._recorder.forward("prepare")
         hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
         logits = self._target.logits(hidden[query.node_index().flatten()])
+        self._recorder.forward("target forward")
         self._guide.wait_rows()
         target_tokens = self._sample(logits, query, sampling)
         num_accepted = self._accept(target_tokens, query)
+        self._recorder.forward("verify")
         if self._drafter is not None and taps is not None:
             self._draft(self._drafter, query, target_tokens, taps, num_accepted, num_slots)
         return target_tokens, num_accepted
@@ -157,9 +163,11 @@ class OneModelStep:
         held, position = num_accepted < 0, self._state.lengths[slots]
         for node in range(1, self._num_nodes):
             logits = drafter.draft_logits(hidden)
+            self._recorder.forward(f"draft {node}")
             guide.wait_rows()
             drafts = masked_argmax(logits, *self._rows(), self._row_ids(slots, node - 1), drafter.target_ids)
             guide.buffers.tokens[slots, node] = torch.where(held, guide.buffers.tokens[slots, node], drafts)
+            self._recorder.forward(f"choose {node}")
             if node + 1 < self._num_nodes:
                 guide.launch(node + 1, num_slots)
                 step = self._state.chain(drafts[:, None].clamp(min=0), position + node - 1, slots)
