@@ -2,7 +2,7 @@
 
     python -m benchmarks.timeline out.json --png iteration.png [--iteration 12]
 
-Without a number it is the decode iteration of median duration. Needs matplotlib.
+Without a number it is the decode iteration of median duration. Needs matplotlib, the extra "plot".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def plot_iteration(spans: Sequence[Span], iteration: int, path: str | Path) -> N
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        sys.exit("the picture needs matplotlib: pip install matplotlib")
+        sys.exit("the picture needs matplotlib: pip install 'specguide[plot]'")
     found = bounds(spans)
     if iteration not in found:
         sys.exit(f"the timeline has no iteration {iteration}; it has {min(found)} … {max(found)}")

@@ -44,6 +44,15 @@ def test_a_regex_and_a_grammar_guide(tmp_path):
     assert len(out) == 4 and out[0] == "<" and out[1:3].isdigit()
 
 
+def test_a_timeline_is_written(tmp_path):
+    done = specguide("generate", "--max-tokens", "8", "--trace", str(tmp_path / "out.json"), "hello")
+    assert done.returncode == 0, done.stderr
+    names = {event["name"] for event in json.loads((tmp_path / "out.json").read_text())["traceEvents"]}
+    assert {"target forward", "callback 3", "schedule"} <= names
+    done = specguide("generate", "--max-tokens", "8", "--trace", str(tmp_path), "hello")
+    assert done.returncode == 2 and "cannot write" in done.stderr and done.stdout
+
+
 @pytest.mark.parametrize(("args", "words"), [
     (["--schema", "nowhere.json", "x"], "cannot read nowhere.json"),
     (["--schema", __file__, "x"], "json_schema is not valid JSON"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
+import torch
 from test_engine import K, cases, folders, make
 from timelines import by_iteration, check_iterations, track
 
 from specguide.errors import InvalidParams
-from specguide.trace import TRACKS, HostRecorder, Recorder, Span, read_chrome_trace, write_chrome_trace
+from specguide.trace import TRACKS, CudaRecorder, HostRecorder, Recorder, Span, read_chrome_trace, write_chrome_trace
 
 __all__ = ["folders"]
 
@@ -116,6 +119,51 @@ def test_marks_are_on_the_host_clock():
         recorder.forward("c")
     a, c, b = recorder.spans()
     assert begin_ns <= a.begin_ns <= a.end_ns <= b.begin_ns <= c.end_ns <= b.end_ns <= time.perf_counter_ns()
+
+
+class FakeEvent:
+    """Stands for a CUDA event; the GPU's clock is the host's, in milliseconds and ahead of it."""
+
+    def __init__(self, **_: bool) -> None:
+        self.ms = math.nan
+
+    def record(self) -> None:
+        self.ms = time.perf_counter_ns() / 1e6 + 1e5
+
+    def synchronize(self) -> None:
+        assert not math.isnan(self.ms)
+
+    def elapsed_time(self, end: FakeEvent) -> float:
+        return end.ms - self.ms
+
+
+def test_marks_of_a_graph_are_those_of_its_last_replay(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    recorder, graphs, turns = CudaRecorder(torch.device("cuda"), num_turns=2), {}, []
+    for _ in range(5):
+        recorder.begin_iteration("decode")
+        turns.append(recorder.turn)
+        if recorder.turn not in graphs:
+            with recorder.capture() as graphs[recorder.turn]:
+                recorder.grammar("callback 0")
+                recorder.forward("target forward")
+        for _, _, event in graphs[recorder.turn]:
+            event.record()
+        recorder.replayed(graphs[recorder.turn])
+        recorder.forward("results")
+        assert len(recorder._under_way) <= 2
+    recorder.add_callbacks([(1, 0, 5, 7)])
+    spans = recorder.spans()
+    assert turns == [1, 0, 1, 0, 1]
+    for some in by_iteration(spans, "forward stream").values():
+        assert [span.name for span in some] == ["target forward", "results"]
+        assert some[0].end_ns == some[1].begin_ns
+    assert len(track(spans, "grammar stream")) == 5 and len(track(spans, "callbacks")) == 1
+    forward = track(spans, "forward stream")
+    assert all(span.end_ns <= following.begin_ns + 1 for span, following in pairwise(forward))
+    assert abs(forward[-1].end_ns - time.perf_counter_ns()) < 1e9
 
 
 def test_an_iteration_as_a_picture(spans, tmp_path, monkeypatch, capsys):
