@@ -14,12 +14,12 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration deadline) {
+GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration shortest_deadline) {
   require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
   require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
   require(num_threads >= 1, "num_threads must be at least 1");
-  require(deadline > Clock::duration::zero(), "deadline_us must be at least 1");
+  require(shortest_deadline > Clock::duration::zero(), "deadline_us and draft_deadline_us must be at least 1");
   require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted,
           "every buffer needs its address");
   return buffers;
@@ -27,9 +27,12 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration dead
 
 }  // namespace
 
-GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline)
-    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, deadline))),
+GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline,
+                                 Clock::duration draft_deadline)
+    : buffers_(std::make_shared<GuideBuffers>(
+          checked(std::move(buffers), num_threads, std::min(deadline, draft_deadline)))),
       deadline_(deadline),
+      draft_deadline_(draft_deadline),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
@@ -174,6 +177,7 @@ void GrammarExecutor::begin_iteration() {
 // Callback 1 … K, behind the verification or a draft step: takes the token of `node` and fills its row.
 void GrammarExecutor::advance(int node) {
   Batch batch;
+  batch.is_for_drafts = true;
   std::vector<Progress*> advancing;
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
@@ -183,7 +187,7 @@ void GrammarExecutor::advance(int node) {
   for (Progress* progress : advancing) {
     const bool in_time = progress->in_time();
     if (!in_time) {
-      progress->late = true;
+      progress->late_for_drafts = true;
       ++late_draft_rows_;
     }
     const Walk& walk = *progress->walk;
@@ -230,10 +234,10 @@ bool GrammarExecutor::push_node(Batch& batch, Progress& progress, int node) {
 
 template <typename Function>
 void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) {
-  if (progress.in_time()) progress.late = false;
+  if (progress.in_time()) progress.late = progress.late_for_drafts = false;
   ++progress.num_pushed;
   ThreadPool::Operation operation{std::move(function), nullptr};
-  if (!progress.late) {
+  if (!progress.late && !(batch.is_for_drafts && progress.late_for_drafts)) {
     batch.countdown->expect();
     operation.countdown = batch.countdown;
   }
@@ -243,7 +247,7 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
 // Waits for the batch until the deadline; nobody's operations wait for a worker that another's are stuck in.
 void GrammarExecutor::run(Batch batch) {
   if (batch.operations.empty()) return;
-  const auto end = Clock::now() + deadline_;
+  const auto end = Clock::now() + (batch.is_for_drafts ? draft_deadline_ : deadline_);
   const auto look = deadline_ / kLooksPerDeadline;
   pool_.push(std::move(batch.operations));
   pool_.compensate(look);

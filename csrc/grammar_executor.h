@@ -32,7 +32,8 @@ struct ExecutorCounters {
 
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
-  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline);
+  // The deadlines are of callback 0, which completes target rows, and of the others, which fill draft rows.
+  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_deadline);
   ~GrammarExecutor();
 
   using Start = std::pair<int, std::shared_ptr<Matcher>>;  // slot; null: a free request
@@ -79,7 +80,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::shared_ptr<Walk> walk;
     int next_node = 0;       // the node whose token comes next; num_nodes: the path is complete
     int64_t num_pushed = 0;  // operations
-    bool late = false;       // it missed a deadline and is not waited for until it has caught up
+    // It missed a deadline, of the target's rows or of the drafter's, and no callback with such a deadline waits for it
+    // until it has caught up.
+    bool late = false, late_for_drafts = false;
     bool in_time() const { return walk->num_done() == num_pushed; }
   };
 
@@ -87,6 +90,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   struct Batch {
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
+    bool is_for_drafts = false;
   };
 
   void run_callback(int index) noexcept;
@@ -105,7 +109,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued);
 
   const std::shared_ptr<const GuideBuffers> buffers_;
-  const Clock::duration deadline_;
+  const Clock::duration deadline_, draft_deadline_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;

@@ -51,7 +51,10 @@ class GuideConfig:
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   worker threads that compile
     num_threads:           worker threads of the grammar executor; None: from the machine
-    deadline_us:           longest wait of one callback for rows, microseconds; a slot later than that is held
+    deadline_us:           longest wait of a callback for rows of the target, microseconds; a slot later than that is
+                           held
+    draft_deadline_us:     longest wait for rows that only the drafter reads; without one it guesses. None: 500 on a GPU,
+                           deadline_us on a CPU, where drafting takes longer than any row
     max_whitespace:        most whitespace characters between two JSON tokens
     callbacks:             "native", or for comparison "python": through the GIL, slot after slot, without a deadline
     """
@@ -64,6 +67,7 @@ class GuideConfig:
     num_compile_threads: int = 2
     num_threads: int | None = None
     deadline_us: int = 20_000
+    draft_deadline_us: int | None = None
     max_whitespace: int = 8
     callbacks: str = "native"
 

@@ -10,6 +10,10 @@
 
 struct ExecutorRig {
   ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline)
+      : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, deadline, deadline) {}
+
+  ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline,
+              std::chrono::microseconds draft_deadline)
       : num_nodes(num_draft_tokens + 1),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
         guided(max_batch_size * num_nodes, 9),
@@ -18,7 +22,7 @@ struct ExecutorRig {
         num_accepted(max_batch_size, 0) {
     specguide::GuideBuffers buffers{max_batch_size, num_draft_tokens, fake::kVocab,        rows.data(), guided.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), nullptr};
-    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, deadline);
+    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, deadline, draft_deadline);
     callbacks = executor->callbacks();
   }
 

@@ -118,6 +118,27 @@ TEST(a_late_draft_row_leaves_the_drafter_free_and_comes_for_the_target) {
   }
 }
 
+TEST(a_draft_row_is_waited_for_no_longer_than_its_own_deadline) {
+  ExecutorRig rig(1, 1, 1, 60s, 5ms);
+  const Grammar grammar{10};
+  const Path path(grammar, 2);
+  Gate gate;
+  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
+  rig.call(0);
+  rig.token(0, 0) = path.tokens[0];
+  rig.call(1);
+  CHECK(!rig.is_guided(0, 0) && rig.executor->counters().late_draft_rows == 1);
+  rig.token(0, 1) = path.tokens[1];
+  rig.executor->submit({}, {0});
+  std::thread opener([&] {
+    std::this_thread::sleep_for(20ms);
+    gate.open();
+  });
+  rig.call(0);
+  opener.join();
+  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
+}
+
 TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {
   ExecutorRig rig(1, 1, 1, 2ms);
   Gate gate;

@@ -18,6 +18,10 @@ from specguide.guided.matcher import Matcher
 from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.trace import Recorder
 
+# On a GPU a draft step is done in some hundred microseconds, and a row that takes longer delays the whole batch for the
+# sake of one draft.
+_GPU_DRAFT_DEADLINE_US = 500
+
 
 @dataclass(frozen=True, eq=False)
 class GuideBuffers:
@@ -174,4 +178,5 @@ def _executor(host: GuideBuffers, vocab_size: int, config: GuideConfig
     return native.GrammarExecutor(
         max_batch_size=max_batch_size, num_draft_tokens=num_nodes - 1, vocab_size=vocab_size,
         num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
+        draft_deadline_us=config.draft_deadline_us or (_GPU_DRAFT_DEADLINE_US if host.bitmask.is_pinned() else None),
         owner=host, **host.addresses())

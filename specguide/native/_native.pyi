@@ -123,6 +123,7 @@ class GrammarExecutor:
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
 
+    Callback 0 waits deadline_us at most, the others, whose rows the drafter reads, draft_deadline_us (None: as long).
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -140,6 +141,7 @@ class GrammarExecutor:
         tokens: int,
         num_accepted: int,
         owner: Any = None,
+        draft_deadline_us: int | None = None,
     ) -> None: ...
     def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
     def detach(self, slot: int) -> None: ...

@@ -16,9 +16,10 @@ Decode = Callable[[Tensor, SamplingTensors], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class _Captured:
-    """A graph, the tensors that each of its replays writes, and the marks that each records."""
+    """A graph, the tensors that each of its replays reads and those that it writes, and the marks that each records."""
 
     graph: torch.cuda.CUDAGraph
+    arguments: tuple[Tensor, SamplingTensors]
     outputs: tuple[Tensor, Tensor]
     marks: Marks
 
@@ -61,7 +62,7 @@ class DecodeGraphs:
         with self._recorder.capture() as marks, torch.cuda.graph(
                 graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             outputs = self._decode(*arguments)
-        return _Captured(graph, outputs, marks)
+        return _Captured(graph, arguments, outputs, marks)
 
     def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, SamplingTensors]:
         """All sampling parameters count in a graph that samples, since later replays may use any."""
