@@ -31,12 +31,6 @@ class Linear:
         """[T, in_features] → [T, out_features]."""
         return F.linear(x, self.weight, self.bias)
 
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """residual [T, out_features] + self(x), in one operation where there is no bias."""
-        if self.bias is None:
-            return torch.addmm(residual, x, self.weight.t())
-        return residual + F.linear(x, self.weight, self.bias)
-
 
 def empty_weight(out_features: int, in_features: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Uninitialised [out_features, in_features].

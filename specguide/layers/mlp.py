@@ -29,6 +29,6 @@ class GatedMlp:
         return cls(Linear.empty(2 * intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype),
                    Linear.empty(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype))
 
-    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
-        """residual [T, hidden] + self(x [T, hidden])."""
-        return self.down.add_to(residual, silu_mul(self.gate_up(x)))
+    def __call__(self, x: Tensor) -> Tensor:
+        """[T, hidden] → [T, hidden]."""
+        return self.down(silu_mul(self.gate_up(x)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.kernels import rms_norm
+from specguide.kernels import add_rms_norm, rms_norm
 
 
 class RmsNorm:
@@ -22,6 +22,13 @@ class RmsNorm:
     def empty(cls, *shape: int, eps: float, device: torch.device, dtype: torch.dtype) -> RmsNorm:
         """Uninitialised memory, to be filled from a checkpoint."""
         return cls(torch.empty(shape, device=device, dtype=dtype), eps)
+
+    def add(self, residual: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum residual + x, both [T, D], and its norm."""
+        if x.is_cuda:
+            return add_rms_norm(residual, x, self.weight, self.eps)
+        total = residual + x
+        return total, self(total)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [..., D] → the same shape and dtype."""

@@ -33,7 +33,7 @@ _DRAFT_POSITIONS = 64
 
 @dataclass(frozen=True, eq=False)
 class DecoderLayer:
-    """hidden + attention(norm(hidden)), then + MLP(norm(·))."""
+    """hidden + attention(norm(hidden)), then + MLP(norm(·)). Each sum is made with the norm that follows it."""
 
     input_norm: RmsNorm
     attention: Attention
@@ -105,16 +105,17 @@ class Decoder:
         [T, len(tapped_layers) · hidden_size], or None where none is wanted.
         """
         hidden = F.embedding(input_ids, self.embed_weight)
+        normed = self.layers[0].input_norm(hidden)
         rotary = self.rope_table.index_select(0, context.position_ids)
-        inputs: dict[int, Tensor] = {}
-        for index, (layer, keys, values) in enumerate(zip(self.layers, cache.keys, cache.values, strict=True)):
-            if index in tapped_layers:
-                inputs[index] = hidden
-            hidden = layer.attention.add_to(hidden, layer.input_norm(hidden), rotary, context, keys, values)
-            hidden = layer.mlp.add_to(hidden, layer.post_attention_norm(hidden))
-        inputs[len(self.layers)] = hidden
+        next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
+        inputs = [hidden]
+        for layer, next_norm, keys, values in zip(self.layers, next_norms, cache.keys, cache.values, strict=True):
+            attended = layer.attention(normed, rotary, context, keys, values)
+            hidden, normed = layer.post_attention_norm.add(hidden, attended)
+            hidden, normed = next_norm.add(hidden, layer.mlp(normed))
+            inputs.append(hidden)
         taps = torch.cat([inputs[layer] for layer in tapped_layers], dim=-1) if tapped_layers else None
-        return self.norm(hidden), taps
+        return normed, taps
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's dtype."""

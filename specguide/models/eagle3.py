@@ -129,9 +129,10 @@ class Eagle3Head:
         embeddings = self.input_norm(F.embedding(input_ids, self.embed_weight))
         normed = self.hidden_norm(features)
         residual = normed if self._norm_before_residual else features
-        hidden = self.attention.add_to(residual, torch.cat((embeddings, normed), dim=-1), rotary, context,
-                                       cache.keys[0], cache.values[0])
-        return self.mlp.add_to(hidden, self.post_attention_norm(hidden))
+        attended = self.attention(torch.cat((embeddings, normed), dim=-1), rotary, context, cache.keys[0],
+                                  cache.values[0])
+        hidden, normed = self.post_attention_norm.add(residual, attended)
+        return hidden + self.mlp(normed)
 
     def draft_logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden] as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
