@@ -69,12 +69,8 @@ def test_real_world_schemas(backend: str, every: int, draws: int, data_dir: Path
             assert test["valid"] or not taken, (record["id"], grammar.backend, test.get("fails"))
             counts["valid taken" if taken else "valid lost" if test["valid"] else "invalid refused"] += 1
         for _ in range(draws):
-            try:
-                text = draw(grammar.matcher(), rng, max_len=150)
-            except RuntimeError:  # a limit of the library, which ends that request
-                counts["dead ends"] += 1
-                continue
+            text = draw(grammar.matcher(), rng, max_len=150)
             assert text is None or violation(record["schema"], text) is None, (record["id"], grammar.backend, text)
     compiler.close()
     assert counts["served"] > {"auto": 0.88, "xgrammar": 0.5}[backend] * (counts["served"] + counts["refused"])
-    assert counts["valid lost"] < 0.12 * counts["valid taken"] and counts["dead ends"] < 0.02 * counts["served"] * draws
+    assert counts["valid lost"] < 0.12 * counts["valid taken"]
