@@ -8,6 +8,7 @@ from pathlib import Path
 from specguide.errors import InvalidParams
 
 SPEC_METHODS = ("eagle3",)
+SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "python")
 
@@ -16,16 +17,22 @@ GUIDE_CALLBACKS = ("native", "python")
 class SpecConfig:
     """How drafts are made.
 
-    method:           "eagle3"
-    model:            folder of the draft head; None takes the shipped one
-    num_draft_tokens: K, drafts after the golden token, 1 to 16
+    method:            "eagle3"
+    model:             folder of the draft head; None takes the shipped one
+    num_draft_tokens:  K, drafts after the golden token, 1 to 16
+    guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
+                       verification alone is guided; outputs are the same
+    arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
+                       host between them; outputs are the same
     forced_acceptance: for timing on random weights, the acceptance length to be had whatever the target says, 1 to
-                      K + 1, golden token included; its outputs are worth nothing
+                       K + 1, golden token included; its outputs are worth nothing
     """
 
     method: str = "eagle3"
     model: str | Path | None = None
     num_draft_tokens: int = 3
+    guided_drafts: bool = True
+    arrangement: str = "one_model"
     forced_acceptance: float | None = None
 
     def __post_init__(self) -> None:
@@ -35,6 +42,9 @@ class SpecConfig:
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
                                 param="num_draft_tokens")
+        if self.arrangement not in SPEC_ARRANGEMENTS:
+            raise InvalidParams(f"arrangement {self.arrangement!r} is unknown; known: {', '.join(SPEC_ARRANGEMENTS)}",
+                                param="arrangement")
         if self.forced_acceptance is not None and not 1 <= self.forced_acceptance <= self.num_draft_tokens + 1:
             raise InvalidParams(f"forced_acceptance must be 1 to {self.num_draft_tokens + 1}, found "
                                 f"{self.forced_acceptance}", param="forced_acceptance")
@@ -53,8 +63,8 @@ class GuideConfig:
     num_threads:           worker threads of the grammar executor; None: from the machine
     deadline_us:           longest wait of a callback for rows of the target, microseconds; a slot later than that is
                            held
-    draft_deadline_us:     longest wait for rows that only the drafter reads; without one it guesses. None: 500 on a GPU,
-                           deadline_us on a CPU, where drafting takes longer than any row
+    draft_deadline_us:     longest wait for rows that only the drafter reads; without one it guesses. None: 500 on a
+                           GPU, deadline_us on a CPU, where drafting takes longer than any row
     max_whitespace:        most whitespace characters between two JSON tokens
     callbacks:             "native", or for comparison "python": through the GIL, slot after slot, without a deadline
     """

@@ -124,6 +124,7 @@ def test_unknown_backend_is_refused() -> None:
         (lambda: SpecConfig("medusa"), "spec"),
         (lambda: SpecConfig(num_draft_tokens=0), "num_draft_tokens"),
         (lambda: SpecConfig(num_draft_tokens=17), "num_draft_tokens"),
+        (lambda: SpecConfig(arrangement="three_model"), "arrangement"),
         (lambda: GuideConfig(backend="outlines"), "guide_backend"),
         (lambda: GuideConfig(callbacks="lua"), "callbacks"),
         (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),

@@ -9,12 +9,14 @@ import torch
 
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
-from specguide.config import CacheConfig, EngineConfig
+from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.models import Decoder, Eagle3Head
-from specguide.spec import OneModelStep
+from specguide.spec import OneModelStep, TwoModelStep
+from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.forced import ForcedAcceptance
+from specguide.spec.passes import Drafter, ForwardPasses
 from specguide.spec.slots import SlotState
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
@@ -31,7 +33,7 @@ class Runner:
     lag:              iterations launched before the results of an earlier one are read
     """
 
-    step: OneModelStep
+    step: OneModelStep | TwoModelStep
     guide: GuidedDecoder
     pages: PageAllocator
     vocab_size: int
@@ -73,13 +75,20 @@ class Runner:
         guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
                               target.device, _recorder(config.trace, target.device, lag))
         state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
-        forced = None
-        if config.spec is not None and config.spec.forced_acceptance is not None:
-            forced = ForcedAcceptance(config.spec.forced_acceptance, num_draft_tokens, config.max_batch_size,
-                                      target.device)
-        step = OneModelStep(target, cache, state, guide, lag, drafter, next(iter(draft_cache), None), forced)
+        passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
+        step = _step(config, passes, state, guide, num_draft_tokens, lag)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
                    lag)
+
+
+def _step(config: EngineConfig, passes: ForwardPasses, state: SlotState, guide: GuidedDecoder, num_draft_tokens: int,
+          lag: int) -> OneModelStep | TwoModelStep:
+    spec, forced = config.spec or SpecConfig(), None
+    if spec.forced_acceptance is not None:
+        forced = ForcedAcceptance(spec.forced_acceptance, num_draft_tokens, config.max_batch_size, state.lengths.device)
+    sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
+    step = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
+    return step(passes, sampler, state, guide, lag)
 
 
 def target_folder(config: EngineConfig) -> Path:

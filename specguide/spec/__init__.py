@@ -2,5 +2,6 @@
 
 from specguide.spec.results import PendingOutput
 from specguide.spec.step import OneModelStep
+from specguide.spec.two_model import TwoModelStep
 
-__all__ = ["OneModelStep", "PendingOutput"]
+__all__ = ["OneModelStep", "PendingOutput", "TwoModelStep"]

@@ -1,0 +1,76 @@
+"""Owns the choices of an iteration: what the target says, how much of a chain is accepted, what is drafted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.guided.decoder import GuideBuffers
+from specguide.kernels import masked_argmax, masked_sample
+from specguide.sampling import SamplingTensors, verify_chain
+from specguide.spec.forced import ForcedAcceptance
+from specguide.spec.slots import Query, SlotState
+
+
+class ChainSampler:
+    """Reads the rows and writes tokens and accept counts of the slots.
+
+    guided_drafts: drafts are chosen among what the rows allow; False: among all, and only verification is guided
+    """
+
+    def __init__(self, buffers: GuideBuffers, state: SlotState, *, guided_drafts: bool = True,
+                 forced: ForcedAcceptance | None = None) -> None:
+        self._buffers, self._state, self._forced, self.guided_drafts = buffers, state, forced, guided_drafts
+        self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
+        self._guided_at_draft = self._guided if guided_drafts else torch.zeros_like(self._guided)
+
+    def sample(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> Tensor:
+        """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
+
+        logits:   [B · N, vocab_size]
+        sampling: which parameters any slot uses
+        """
+        nodes = torch.arange(query.num_nodes, device=logits.device)
+        rows = self._row_ids(query.slots[:, None], nodes).flatten()
+        if sampling.temperature is None:
+            tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
+        else:
+            chosen = self._state.sampling.select(query.slots.repeat_interleave(query.num_nodes), sampling)
+            positions = (query.start[:, None] + 1 + nodes).flatten()
+            tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
+        return tokens.view(-1, query.num_nodes)
+
+    def accept(self, target_tokens: Tensor, query: Query) -> Tensor:
+        """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
+        buffers, state, slots = self._buffers, self._state, query.slots
+        drafts = buffers.tokens[slots, 1:query.num_nodes]
+        if self._forced is not None and query.num_nodes > 1:
+            self._forced.apply(target_tokens, drafts, self._allowed(drafts, slots), slots)
+        held = (buffers.held[slots] != 0) | ~state.active[slots]
+        num_accepted, golden = verify_chain(target_tokens, drafts, held)
+        buffers.num_accepted[slots] = num_accepted
+        buffers.tokens[slots, 0] = torch.where(held, buffers.tokens[slots, 0], golden)
+        state.accept(query, target_tokens, num_accepted)
+        return num_accepted
+
+    def draft(self, logits: Tensor, slots: Tensor, node: int, held: Tensor, target_ids: Tensor) -> Tensor:
+        """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
+
+        logits:     [B, draft_vocab_size]
+        held:       bool [B]
+        target_ids: int64 [draft_vocab_size]
+        """
+        rows, tokens = self._row_ids(slots, node - 1), self._buffers.tokens
+        drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, rows, target_ids)
+        tokens[slots, node] = torch.where(held, tokens[slots, node], drafts)
+        return drafts
+
+    def _row_ids(self, slots: Tensor, nodes: Tensor | int) -> Tensor:
+        """Indices into the rows of all nodes and slots."""
+        return nodes * self._buffers.guided.shape[1] + slots
+
+    def _allowed(self, drafts: Tensor, slots: Tensor) -> Tensor:
+        """bool [B, K]: the rows allow the drafts."""
+        rows = self._row_ids(slots[:, None], torch.arange(drafts.shape[1], device=slots.device))
+        words = self._bitmask[rows, drafts.clamp(min=0) >> 5]
+        return ((words >> (drafts & 31)) & 1 != 0) | (self._guided[rows] == 0)

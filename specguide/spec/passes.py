@@ -1,0 +1,68 @@
+"""Owns the forward passes of an iteration: the target's, the drafter's over the same tokens, and one per draft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.models import Decoder, Eagle3Head
+from specguide.spec.slots import Query, SlotState
+
+
+@dataclass(frozen=True, eq=False)
+class Drafter:
+    """A draft head and its keys and values, which the target's page table addresses."""
+
+    head: Eagle3Head
+    cache: KVCache
+
+
+class ForwardPasses:
+    """Target and drafter over the slots' caches. Without a drafter only `target` may be called."""
+
+    def __init__(self, target: Decoder, cache: KVCache, state: SlotState, drafter: Drafter | None = None) -> None:
+        self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
+        self._tapped_layers = drafter.head.tapped_layers if drafter else ()
+
+    @property
+    def has_drafter(self) -> bool:
+        return self._drafter is not None
+
+    @property
+    def target_ids(self) -> Tensor:
+        """int64 [draft_vocab_size], the target id of each draft id."""
+        return self._drafting.head.target_ids
+
+    def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
+        """Logits [B · N, vocab_size] after every node, and the hidden states that the drafter taps, [T, …]."""
+        hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
+        return self._target.logits(hidden[query.node_index().flatten()]), taps
+
+    def refresh(self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+                ) -> tuple[Tensor, Tensor]:
+        """The drafter over the target's tokens, once the target has said what follows each node.
+
+        target_tokens: int32 [B, N]
+        num_accepted:  int32 [B], -1 where held
+        Returns draft logits [B, draft_vocab_size] of the first draft, and the features [B, hidden] to go on from.
+        """
+        drafter = self._drafting
+        next_ids = query.input_ids.roll(-1)
+        next_ids[query.node_index()] = target_tokens.clamp(min=0).long()
+        hidden = drafter.head.forward(next_ids, drafter.head.fuse(taps), query.context, drafter.cache)
+        hidden = hidden[query.first_node + num_accepted.clamp(min=0)]
+        return drafter.head.draft_logits(hidden), hidden
+
+    def draft(self, drafts: Tensor, hidden: Tensor, position: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `position` int64 [B]."""
+        drafter = self._drafting
+        query = self._state.chain(drafts[:, None].clamp(min=0), position, slots)
+        hidden = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
+        return drafter.head.draft_logits(hidden), hidden
+
+    @property
+    def _drafting(self) -> Drafter:
+        assert self._drafter is not None
+        return self._drafter

@@ -1,0 +1,39 @@
+"""Owns what a step makes of a batch: its tensors, and the snapshot for the grammar callbacks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Batch, GuideSnapshot
+from specguide.request import Request
+from specguide.sampling import SamplingTensors
+
+
+class Selection:
+    """The slots and sampling parameters of a batch on the device, kept while the batch stays the same."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._requests: tuple[Request, ...] = ()
+        self._tensors: tuple[Tensor, SamplingTensors] | None = None
+
+    def of(self, batch: Batch) -> tuple[Tensor, SamplingTensors]:
+        """Slots int64 [B], and which sampling parameters any of the requests uses."""
+        if self._tensors is None or batch.requests != self._requests:
+            self._requests = batch.requests
+            self._tensors = torch.tensor(batch.slots, device=self._device), SamplingTensors.from_params(
+                [request.params for request in batch.requests], [request.seed for request in batch.requests],
+                self._device)
+        return self._tensors
+
+
+def guide_snapshot(batch: Batch) -> GuideSnapshot:
+    """A prefill starts its slots' walks, unless it is run again because their first rows were late."""
+    def starts(request: Request) -> bool:
+        return batch.is_prefill and request.metrics.num_held == 0
+
+    return GuideSnapshot(
+        started=tuple((request.slot, request.grammar.matcher() if request.grammar else None)
+                      for request in batch.requests if starts(request)),
+        continued=tuple(request.slot for request in batch.requests if not starts(request)))

@@ -1,0 +1,143 @@
+"""Owns the two-model iteration: target and drafter as passes of their own, and the host between them.
+
+This is the arrangement that one-model speculation is compared with. Its outputs are the same; what differs is when
+things happen: nothing of the grammar runs beside a forward pass, and every token goes through the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Batch
+from specguide.guided.decoder import GuidedDecoder
+from specguide.sampling import SamplingTensors
+from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.pass_graphs import PassGraphs
+from specguide.spec.passes import ForwardPasses
+from specguide.spec.results import PendingOutput, ResultRing
+from specguide.spec.selection import Selection, guide_snapshot
+from specguide.spec.slots import Query, SlotState
+
+Pass = Callable[..., tuple[Tensor, Tensor]]
+
+
+class TwoModelStep:
+    """Verify, accept and draft as `OneModelStep` does, from the host.
+
+    On a GPU the target's verification, the drafter's refresh and its draft step are a CUDA graph each; sampling and
+    acceptance run between them. The host waits for each pass, has the rows computed, and reads the tokens back before
+    the drafter takes them.
+    """
+
+    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int
+                 ) -> None:
+        assert passes.has_drafter
+        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
+        self._stream, self._recorder = guide.forward_stream, guide.recorder
+        self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
+        self._selection, self._num_slots = Selection(state.lengths.device), 0
+        pool = torch.cuda.graph_pool_handle() if self._stream else None
+        self._target_chain = PassGraphs(self._target, self._stream, pool)
+        self._refresh_chain = PassGraphs(self._refresh, self._stream, pool)
+        self._draft_next = PassGraphs(passes.draft, self._stream, pool)
+
+    @torch.inference_mode()
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Run one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding."""
+        with self._recorder.host("submit"):
+            self._guide.submit(guide_snapshot(batch))
+        with self._on_stream(), self._recorder.host("launch"):
+            self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
+            slots, sampling = self._selection.of(batch)
+            self._num_slots = min(1 << max(batch.slots).bit_length(), self._max_batch_size)
+            if batch.is_prefill:
+                return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
+            if self._stream is None:
+                return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
+            slots = torch.arange(self._num_slots, device=slots.device)
+            return self._results.put(*self._decode(slots, sampling), batch.slots)
+
+    def leave(self, slot: int) -> None:
+        """A request has finished: from now on its slot stores and accepts nothing."""
+        with self._on_stream():
+            self._state.leave(slot)
+
+    def _on_stream(self) -> AbstractContextManager[object]:
+        return torch.cuda.stream(self._stream) if self._stream else nullcontext()
+
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        self._state.enter(batch, slots)
+        self._guide.buffers.tokens[slots, 1:] = -1
+        query = self._state.prefill(batch, slots)
+        logits, taps = self._passes.target(query)
+        assert taps is not None
+        tokens, num_accepted = self._verify(logits, query, sampling)
+        self._draft(slots, tokens, num_accepted, partial(self._passes.refresh, query, taps), self._passes.draft)
+        self._state.active[slots] = self._state.active[slots] & (num_accepted >= 0)  # else it starts again
+        return tokens, num_accepted
+
+    def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        """Target tokens int32 [B, N] and drafts accepted, int32 [B], for `slots` int64 [B]."""
+        tokens = _via_host(self._guide.buffers.tokens[slots]).clamp(min=0)
+        query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
+        target_tokens, num_accepted = self._verify(logits, query, sampling)
+        refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
+        self._draft(slots, target_tokens, num_accepted, refresh, self._draft_next)
+        return target_tokens, num_accepted
+
+    def _verify(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        self._synchronize("target forward")
+        self._compute_rows(0)
+        target_tokens = self._sampler.sample(logits, query, sampling)
+        num_accepted = self._sampler.accept(target_tokens, query)
+        self._recorder.forward("verify")
+        return target_tokens, num_accepted
+
+    def _draft(self, slots: Tensor, target_tokens: Tensor, num_accepted: Tensor, refresh: Pass, draft_next: Pass
+               ) -> None:
+        target_tokens, num_accepted = _via_host(target_tokens), _via_host(num_accepted)
+        held, position = num_accepted < 0, self._state.lengths[slots]
+        logits, hidden = refresh(target_tokens, num_accepted)
+        for node in range(1, self._num_nodes):
+            self._synchronize(f"draft {node}")
+            if self._sampler.guided_drafts:
+                self._compute_rows(node)
+            drafts = _via_host(self._sampler.draft(logits, slots, node, held, self._passes.target_ids))
+            self._recorder.forward(f"choose {node}")
+            if node + 1 < self._num_nodes:
+                logits, hidden = draft_next(drafts, hidden, position + node - 1, slots)
+        if not self._sampler.guided_drafts:
+            for node in range(1, self._num_nodes):
+                self._compute_rows(node)
+
+    def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
+        query = self._state.chain(tokens, start, slots)
+        logits, taps = self._passes.target(query)
+        assert taps is not None
+        return query, logits, taps
+
+    def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,
+                 num_accepted: Tensor) -> tuple[Tensor, Tensor]:
+        return self._passes.refresh(self._state.chain(tokens, start, slots), taps, target_tokens, num_accepted)
+
+    def _compute_rows(self, callback: int) -> None:
+        """Run a grammar callback and wait for it; no forward pass is under way."""
+        self._guide.launch(callback, self._num_slots)
+        self._guide.wait_rows()
+        self._synchronize(f"rows {callback}")
+
+    def _synchronize(self, name: str) -> None:
+        self._recorder.forward(name)
+        if self._stream is not None:
+            self._stream.synchronize()
+
+
+def _via_host(tokens: Tensor) -> Tensor:
+    """As the host feeds back what it has read."""
+    return tokens.cpu().to(tokens.device)
