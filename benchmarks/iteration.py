@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -74,8 +74,9 @@ def modes(acceptance: float) -> dict[str, Mode]:
         Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
         Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
         Mode("Python callbacks", spec, 1, callbacks="python"),
-        Mode("drafts unguided", spec, 1),
-        Mode("two models", spec, 1)]
+        Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
+        Mode("two models", replace(spec, arrangement="two_model"), 1),
+        Mode("two models unguided", replace(spec, arrangement="two_model"), 0)]
     return {mode.name: mode for mode in every}
 
 
@@ -99,8 +100,8 @@ class Case:
                  ) -> None:
         target, head = models
         pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
-        config = EngineConfig(spec=mode.spec, guide=GuideConfig(), max_batch_size=batch_size,
-                              max_model_len=MAX_LEN,
+        config = EngineConfig(spec=mode.spec, guide=GuideConfig(callbacks=mode.callbacks),
+                              max_batch_size=batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
         self.runner = Runner.of(config, target, head if mode.spec else None, K if mode.spec else 0)
         grammar = compiler.compile(Guide(json_schema=SCHEMA))
