@@ -194,7 +194,10 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
         "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
         "acceptance_length": round(case.acceptance_length(before, num_iterations + 1), 3),
         "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / (num_iterations + 1), 1),
-        "held": after["held"] - counters["held"], "late_draft_rows": after["late_draft_rows"]}
+        "fills": after["fills"] - counters["fills"],
+        "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / (num_iterations + 1), 1),
+        "held": after["held"] - counters["held"],
+        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"]}
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
     case.close()
     return row
@@ -244,7 +247,7 @@ def main() -> None:
         from benchmarks.kernels import copy_bandwidth
         bandwidth = copy_bandwidth()
     print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'max':>8} {'floor':>8} {'accept':>7} {'tokens/s':>9} "
-          f"{'callbacks':>10} {'held':>5}")
+          f"{'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5}")
     rows = []
     with llama3_compiler() as compiler:
         for batch_size in map(int, args.batches.split(",")):
@@ -256,7 +259,8 @@ def main() -> None:
                     row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
                 print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
                       f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
-                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['held']:>5}", flush=True)
+                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs {row['held']:>5} "
+                      f"{row['late_draft_rows']:>5}", flush=True)
                 rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
          {"copy_gb_per_s": round(bandwidth / 1e9, 1)}, save=not args.no_save and not args.tiny)

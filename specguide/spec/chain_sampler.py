@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from specguide.guided.decoder import GuideBuffers
-from specguide.kernels import masked_argmax, masked_sample
+from specguide.kernels import accept_chains, masked_argmax, masked_sample
 from specguide.sampling import SamplingTensors, verify_chain
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.slots import Query, SlotState
@@ -46,6 +46,11 @@ class ChainSampler:
         drafts = buffers.tokens[slots, 1:query.num_nodes]
         if self._forced is not None and query.num_nodes > 1:
             self._forced.apply(target_tokens, drafts, self._allowed(drafts, slots), slots)
+        if target_tokens.is_cuda:
+            return accept_chains(
+                target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
+                lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
+                slot_num_accepted=buffers.num_accepted)
         held = (buffers.held[slots] != 0) | ~state.active[slots]
         num_accepted, golden = verify_chain(target_tokens, drafts, held)
         buffers.num_accepted[slots] = num_accepted

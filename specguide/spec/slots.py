@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specguide.batch import Batch, ForwardContext
 from specguide.cache import slot_mapping
-from specguide.kernels import SamplingTensors
+from specguide.kernels import SamplingTensors, place_chains
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +110,14 @@ class SlotState:
         """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
         num_requests, num_nodes = input_ids.shape
         layout = _chain_layout(num_requests, num_nodes, start.device)
-        position_ids = (start[:, None] + layout.nodes).flatten()
-        context = self._context(slots, layout.sequence_ids, layout.query_start_loc, position_ids, start + num_nodes,
-                                num_nodes)
+        if start.is_cuda:
+            position_ids, mapping, seq_lens, tables = place_chains(start, slots, self.block_table, num_nodes,
+                                                                   self._page_size)
+            context = ForwardContext(position_ids, mapping, tables, layout.query_start_loc, seq_lens, num_nodes)
+        else:
+            position_ids = (start[:, None] + layout.nodes).flatten()
+            context = self._context(slots, layout.sequence_ids, layout.query_start_loc, position_ids,
+                                    start + num_nodes, num_nodes)
         return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=layout.first_node,
                      start=start, num_nodes=num_nodes)
 

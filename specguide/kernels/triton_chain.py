@@ -1,0 +1,102 @@
+"""Owns the Triton kernels of the bookkeeping around a pass over chains, each in one launch instead of a dozen.
+
+Their twins are the plain-torch lines of the slot state and of the chain sampler, which run on a CPU.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _place_kernel(
+    start, slots, block_table, position_ids, slot_mapping, seq_lens, tables,
+    NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr, BLOCK_PAGES: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
+):
+    """One chain: where its tokens stand and are stored, and its pages."""
+    chain = tl.program_id(0)
+    first, slot = tl.load(start + chain), tl.load(slots + chain)
+    node = tl.arange(0, BLOCK_NODES)
+    is_node, position = node < NUM_NODES, first + node
+    page_index = position // PAGE_SIZE
+    page = tl.load(block_table + slot * NUM_PAGES + page_index, mask=is_node & (page_index < NUM_PAGES), other=-1)
+    stored = tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+    tl.store(position_ids + chain * NUM_NODES + node, position, mask=is_node)
+    tl.store(slot_mapping + chain * NUM_NODES + node, stored, mask=is_node)
+    tl.store(seq_lens + chain, (first + NUM_NODES).to(tl.int32))
+    for begin in range(0, NUM_PAGES, BLOCK_PAGES):
+        index = begin + tl.arange(0, BLOCK_PAGES)
+        pages = tl.load(block_table + slot * NUM_PAGES + index, mask=index < NUM_PAGES)
+        tl.store(tables + chain * NUM_PAGES + index, pages, mask=index < NUM_PAGES)
+
+
+def place_chains(start: Tensor, slots: Tensor, block_table: Tensor, num_nodes: int, page_size: int
+                 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`num_nodes` tokens of each of B slots from positions `start` on.
+
+    start, slots: int64 [B]
+    block_table:  int32 [max_batch_size, P], -1 where there is no page
+    Returns position_ids int64 [B · N], slot_mapping int64 [B · N] with -1 where there is no page, seq_lens int32 [B]
+    and the slots' rows of the block table, int32 [B, P].
+    """
+    num_chains, num_pages = len(start), block_table.shape[1]
+    position_ids, slot_mapping = (torch.empty(num_chains * num_nodes, dtype=torch.int64, device=start.device)
+                                  for _ in range(2))
+    seq_lens = torch.empty(num_chains, dtype=torch.int32, device=start.device)
+    tables = torch.empty(num_chains, num_pages, dtype=torch.int32, device=start.device)
+    _place_kernel[(num_chains,)](
+        start, slots, block_table, position_ids, slot_mapping, seq_lens, tables, NUM_NODES=num_nodes,
+        BLOCK_NODES=triton.next_power_of_2(num_nodes), NUM_PAGES=num_pages, BLOCK_PAGES=128, PAGE_SIZE=page_size,
+        num_warps=1)
+    return position_ids, slot_mapping, seq_lens, tables
+
+
+@triton.jit
+def _accept_kernel(
+    target_tokens, slots, start, tokens, late, active, lengths, max_lens, end_ids, slot_num_accepted, num_accepted,
+    NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
+):
+    """One chain; a warp holds its nodes and end tokens."""
+    chain = tl.program_id(0)
+    slot = tl.load(slots + chain)
+    node, end = tl.arange(0, BLOCK_NODES), tl.arange(0, NUM_END_IDS)
+    said = tl.load(target_tokens + chain * NUM_NODES + node, mask=node < NUM_NODES, other=-1)
+    draft = tl.load(tokens + slot * NUM_SLOT_NODES + node + 1, mask=node + 1 < NUM_NODES, other=-1)
+    is_active = tl.load(active + slot) != 0
+    is_held = (tl.load(late + slot) != 0) | (is_active == 0)
+    num_matches = tl.min(tl.where((said == draft) & (draft >= 0), BLOCK_NODES, node), 0)
+    tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
+    tl.store(num_accepted + chain, tl.where(is_held, -1, num_matches))
+    golden = tl.sum(tl.where(node == num_matches, said, 0), 0)
+    tl.store(tokens + slot * NUM_SLOT_NODES, golden, mask=is_held == 0)
+    length = tl.load(start + chain) + num_matches + 1
+    tl.store(lengths + slot, length, mask=is_held == 0)
+    ends = tl.load(end_ids + slot * NUM_END_IDS + end)
+    is_end = (said[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
+    has_ended = (tl.max(tl.max(is_end.to(tl.int32), 1), 0) != 0) | (length + 1 >= tl.load(max_lens + slot))
+    tl.store(active + slot, is_active & (has_ended == 0), mask=is_held == 0)
+
+
+def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens: Tensor, late: Tensor, active: Tensor,
+                  lengths: Tensor, max_lens: Tensor, end_ids: Tensor, slot_num_accepted: Tensor) -> Tensor:
+    """Verify B chains and move their slots on: see `sampling.verify_chain` and `SlotState.accept`.
+
+    target_tokens: int32 [B, N], what the target says after each node
+    slots, start:  int64 [B]; start is the position of the first node
+    the others:    by slot, and written in place: tokens int32 [S, K + 1], late uint8, active bool, lengths and
+                   max_lens int64, end_ids int32 [S, a power of two], slot_num_accepted int32
+    Returns drafts accepted, int32 [B], -1 where the slot was held.
+    """
+    num_chains, num_nodes = target_tokens.shape
+    num_accepted = torch.empty(num_chains, dtype=torch.int32, device=target_tokens.device)
+    _accept_kernel[(num_chains,)](
+        target_tokens, slots, start, tokens, late, active.view(torch.uint8), lengths, max_lens, end_ids,
+        slot_num_accepted, num_accepted, NUM_NODES=num_nodes, NUM_SLOT_NODES=tokens.shape[1],
+        NUM_END_IDS=end_ids.shape[1], BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=1)
+    return num_accepted
