@@ -259,8 +259,8 @@ def main() -> None:
                     row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
                 print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
                       f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
-                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs {row['held']:>5} "
-                      f"{row['late_draft_rows']:>5}", flush=True)
+                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
+                      f"{row['held']:>5} {row['late_draft_rows']:>5}", flush=True)
                 rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
          {"copy_gb_per_s": round(bandwidth / 1e9, 1)}, save=not args.no_save and not args.tiny)
