@@ -6,7 +6,7 @@ import pytest
 import torch
 from gpu_case import to_device
 
-from specguide.guided.decoder import GuideBuffers
+from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import accept_chains, place_chains
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.slots import SlotState

@@ -13,7 +13,7 @@ from tiny import save_head, save_target
 
 from specguide import GuideConfig, SamplingParams, native
 from specguide.errors import EngineError, MatcherError
-from specguide.guided.decoder import GuideBuffers
+from specguide.guided.buffers import GuideBuffers
 from specguide.guided.python_executor import PythonGrammarExecutor
 
 PYTHON = dict(guide=GuideConfig(callbacks="python"))

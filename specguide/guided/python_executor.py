@@ -14,7 +14,7 @@ from specguide.guided.matcher import Row
 from specguide.guided.python_walk import PythonWalk, WalkCounters
 
 if TYPE_CHECKING:
-    from specguide.guided.decoder import GuideBuffers
+    from specguide.guided.buffers import GuideBuffers
 
 Snapshot = tuple[tuple[PythonWalk, bool], ...]
 """The walks of one iteration, and whether each starts there."""

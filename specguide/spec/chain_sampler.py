@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.guided.decoder import GuideBuffers
+from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import accept_chains, masked_argmax, masked_sample
 from specguide.sampling import SamplingTensors, verify_chain
 from specguide.spec.forced import ForcedAcceptance

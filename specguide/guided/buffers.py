@@ -1,0 +1,46 @@
+"""Owns the buffers that the iteration and the grammar callbacks share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class GuideBuffers:
+    """What step and callbacks tell each other, at fixed addresses. N = K + 1 nodes a slot.
+
+    bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's node j
+    guided:       uint8 [N, max_batch_size], 1: the row counts; 0: its request is free there, kernels skip it
+    held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing for the slot
+    tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
+    num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
+
+    The callbacks write the first three, the step the other two.
+    """
+
+    bitmask: Tensor
+    guided: Tensor
+    held: Tensor
+    tokens: Tensor
+    num_accepted: Tensor
+
+    @classmethod
+    def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, device: torch.device, *,
+                 pinned: bool = False) -> GuideBuffers:
+        """All zero."""
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device, pin_memory=pinned)
+
+        return cls(bitmask=zeros(num_nodes, max_batch_size, num_words, dtype=torch.int32),
+                   guided=zeros(num_nodes, max_batch_size, dtype=torch.uint8),
+                   held=zeros(max_batch_size, dtype=torch.uint8),
+                   tokens=zeros(max_batch_size, num_nodes, dtype=torch.int32),
+                   num_accepted=zeros(max_batch_size, dtype=torch.int32))
+
+    def addresses(self) -> dict[str, int]:
+        """As the executor takes them."""
+        addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
+        return {"rows" if name == "bitmask" else name: address for name, address in addresses.items()}
