@@ -60,7 +60,8 @@ def generate(
     figures = {
         **asdict(output.metrics), "acceptance_length": output.metrics.acceptance_length,
         "finish_reason": output.finish_reason, "tokens_per_s": output.metrics.output_tokens / seconds,
-        "grammar_hidden_s": stats.grammar_hidden_s, "grammar_exposed_s": stats.grammar_exposed_s}
+        "grammar_s": stats.grammar_s, "grammar_hidden_s": stats.grammar_hidden_s,
+        "grammar_exposed_s": stats.grammar_exposed_s}
     typer.echo(json.dumps(figures) if json_stats else _line(figures), err=True)
 
 
@@ -100,6 +101,9 @@ def _read(path: Path) -> str:
 
 
 def _line(figures: dict[str, Any]) -> str:
+    hidden_s, exposed_s = figures["grammar_hidden_s"], figures["grammar_exposed_s"]
+    grammar = f"{figures['grammar_s'] * 1e3:.1f} ms in callbacks"
+    if exposed_s is not None:
+        grammar = f"{hidden_s * 1e3:.1f} ms hidden, {exposed_s * 1e3:.1f} ms exposed"
     return ("{output_tokens} tokens · {num_iterations} iterations · acceptance length {acceptance_length:.2f} · "
-            "{tokens_per_s:.0f} tokens/s · grammar {hidden:.1f} ms hidden, {exposed:.1f} ms exposed").format(
-                **figures, hidden=figures["grammar_hidden_s"] * 1e3, exposed=figures["grammar_exposed_s"] * 1e3)
+            "{tokens_per_s:.0f} tokens/s · grammar {grammar}").format(**figures, grammar=grammar)

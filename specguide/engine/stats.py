@@ -14,7 +14,8 @@ class EngineStats:
     output_tokens:     tokens given to requests
     step_s:            time in iterations
     grammar_s:         time that callbacks took on the grammar stream
-    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the models
+    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the models. None on a GPU,
+                       where only a timeline tells
     grammar:           the executor's counters: fills, accepts, rollbacks, held slots …
     """
 
@@ -22,13 +23,13 @@ class EngineStats:
     output_tokens: int
     step_s: float
     grammar_s: float
-    grammar_exposed_s: float
+    grammar_exposed_s: float | None
     grammar: Mapping[str, int]
 
     @property
-    def grammar_hidden_s(self) -> float:
-        """Grammar time that cost the iteration nothing."""
-        return max(0.0, self.grammar_s - self.grammar_exposed_s)
+    def grammar_hidden_s(self) -> float | None:
+        """Grammar time that cost the iteration nothing; None where that is not known."""
+        return None if self.grammar_exposed_s is None else max(0.0, self.grammar_s - self.grammar_exposed_s)
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""

@@ -28,6 +28,7 @@ class GuidedDecoder:
     buffers:        what the step reads and writes, on its device
     recorder:       what marks the two streams for a timeline
     forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
+    exposed_s:      seconds that the forward stream has waited for rows; None on a GPU, where only a timeline tells
 
     On a GPU the callbacks have pinned twins of the buffers, and `launch` copies between them on the two streams. All
     that `launch` and `wait_rows` do can be captured in a CUDA graph.
@@ -52,7 +53,7 @@ class GuidedDecoder:
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
         self._vocab_size = vocab_size
-        self.exposed_s = 0.0
+        self.exposed_s = None if self.forward_stream else 0.0
         self._executor = _executor(self._host, vocab_size, config)
         self._callbacks = self._executor.callbacks()
         if self.recorder.max_spans:
@@ -87,7 +88,8 @@ class GuidedDecoder:
         """Let the forward stream wait for the callback launched last."""
         start = time.perf_counter()
         self._forward.wait(self._rows_ready)
-        self.exposed_s += time.perf_counter() - start
+        if self.exposed_s is not None:
+            self.exposed_s += time.perf_counter() - start
         self.recorder.forward("wait rows")
 
     def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
