@@ -10,7 +10,6 @@ styles and key orders, and draws random texts from the grammar, which must all b
 from __future__ import annotations
 
 import argparse
-import gzip
 import random
 import re
 import time
@@ -22,12 +21,12 @@ import numpy as np
 
 from benchmarks.common import data_path, emit, read_jsonl
 from benchmarks.instances import BYTES, draw, takes_any, violation
+from benchmarks.real_text import load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import Guide
-from specguide.tokenizer.vocabulary import Vocabulary
 
 
 @dataclass
@@ -38,17 +37,6 @@ class Tally:
     refusals: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
-
-
-def llama3_vocabulary() -> Vocabulary:
-    """The vocabulary of 128,256 tokens."""
-    from tokenizers import Tokenizer
-
-    from specguide.tokenizer.token_bytes import token_bytes
-
-    packed = data_path("tokenizers", "llama3-tokenizer.json.gz").read_bytes()
-    backing = Tokenizer.from_str(gzip.decompress(packed).decode())
-    return Vocabulary(token_bytes(backing, 128_256, frozenset(range(128_000, 128_256))), (128_001, 128_009))
 
 
 def measure(compiler: GrammarCompiler, record: dict[str, Any], draws: int, rng: random.Random, tally: Tally) -> None:
@@ -105,7 +93,7 @@ def main() -> None:
     records = list(read_jsonl(data_path("jsonschemabench.jsonl")))
     random.Random(0).shuffle(records)
     over_bytes = args.vocabulary == "bytes"
-    compiler = GrammarCompiler(BYTES if over_bytes else llama3_vocabulary(), GuideConfig(backend=args.backend))
+    compiler = GrammarCompiler(BYTES if over_bytes else load_vocabulary()[0], GuideConfig(backend=args.backend))
     compiler.compile(Guide(json_object=True))  # binds the backend to the vocabulary
     tally, rng = Tally(), random.Random(1)
     for record in records[:args.limit]:

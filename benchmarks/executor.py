@@ -10,24 +10,19 @@ through the Python adapters. Both follow one script, made beforehand. Prints a t
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer
 
-from benchmarks.common import data_path, emit, read_jsonl
-from specguide import Guide, GuideConfig, native
+from benchmarks.common import emit
+from benchmarks.real_text import VOCAB_SIZE, Case, Started, load_cases, load_vocabulary
+from specguide import GuideConfig, native
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
 from specguide.guided.matcher import Matcher
-from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
-VOCAB_SIZE = 128_256
-EOS = (128_001, 128_009)
 SCHEMAS = ("Github_hard---o16046", "Github_hard---o5407", "Github_easy---o40353")
 NUM_DRAFTS = 3
 NUM_NODES = NUM_DRAFTS + 1
@@ -48,33 +43,10 @@ class Script:
     num_accepted: np.ndarray
 
 
-def load_vocabulary() -> tuple[Vocabulary, Tokenizer]:
-    """The 128k vocabulary and its tokenizer."""
-    packed = data_path("tokenizers", "llama3-tokenizer.json.gz").read_bytes()
-    tokenizer = Tokenizer.from_str(gzip.decompress(packed).decode())
-    return Vocabulary(token_bytes(tokenizer, VOCAB_SIZE, frozenset(range(128_000, VOCAB_SIZE))), EOS), tokenizer
-
-
-def load_cases(tokenizer: Tokenizer) -> list[tuple[Guide, list[int]]]:
-    """Each schema as a guide, with the tokens of its longest valid instance."""
-    wanted = {record["id"]: record for record in read_jsonl(data_path("jsonschemabench.jsonl"))}
-    cases = []
-    for name in SCHEMAS:
-        texts = [json.dumps(test["data"], ensure_ascii=False) for test in wanted[name]["tests"] if test["valid"]]
-        ids = tokenizer.encode(max(texts, key=len), add_special_tokens=False).ids
-        cases.append((Guide(json_schema=wanted[name]["schema"]), ids))
-    return cases
-
-
 def started(grammars: list[CompiledGrammar], instances: list[list[int]], offset: list[int]) -> list[Matcher]:
     """A matcher per slot, its part of the instance behind it."""
-    matchers = []
-    for slot, num_tokens in enumerate(offset):
-        matcher = grammars[slot % len(grammars)].matcher()
-        if not all(matcher.accept(token) for token in instances[slot % len(instances)][:num_tokens]):
-            raise SystemExit("an instance is refused by the grammar of its schema")
-        matchers.append(matcher)
-    return matchers
+    return [Started(grammars[slot % len(grammars)], instances[slot % len(instances)][:num_tokens]).matcher()
+            for slot, num_tokens in enumerate(offset)]
 
 
 def write_script(grammars: list[CompiledGrammar], instances: list[list[int]], batch_size: int, iterations: int,
@@ -195,13 +167,13 @@ def ms_per_iteration(side: PythonLoop | NativeExecutor, script: Script) -> float
     return 1e3 * float(np.median(times))
 
 
-def measure(name: str, vocabulary: Vocabulary, cases: list[tuple[Guide, list[int]]], batch_size: int, iterations: int,
+def measure(name: str, vocabulary: Vocabulary, cases: list[Case], batch_size: int, iterations: int,
             thread_counts: list[int], repeats: int) -> dict[str, Any]:
     """Checks rows, then times the Python loop and the executor with each number of threads, in turn.
 
     Each time is the least of `repeats` medians, since neighbours on the machine only ever add to it.
     """
-    guides, instances = [guide for guide, _ in cases], [ids for _, ids in cases]
+    guides, instances = [case.guide for case in cases], [case.token_ids for case in cases]
     compiled = {how: [create_backend(name, vocabulary, native=how).compile(guide, GuideConfig()) for guide in guides]
                 for how in (True, False)}
     script = write_script(compiled[True], instances, batch_size, iterations)
@@ -234,7 +206,7 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     vocabulary, tokenizer = load_vocabulary()
-    cases = load_cases(tokenizer)
+    cases = load_cases(tokenizer, SCHEMAS)
     columns = ["python_ms", *(f"native_{n}_threads_ms" for n in args.threads)]
     print(f"{'backend':<12}{'batch':>6}{'rows equal':>12}" + "".join(f"{column:>24}" for column in columns))
     results = []

@@ -3,9 +3,10 @@
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
 
 Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, prompts
-of 300 tokens, acceptance forced to the same seeded pattern in all modes. Guided requests write a list of records by a
-JSON schema. Before anything is timed, each output is walked through a fresh matcher, which must take every token.
-Times are between the ends of successive iterations on the forward stream. Prints a table, then one JSON line.
+of 300 tokens. In all modes the requests write the same text, valid instances of eight real-world schemas from different
+places on, and the drafter guesses the same part of it. Before anything is timed, each output is compared with its text
+and walked through a fresh matcher, which must take every token. Times are between the ends of successive iterations on
+the forward stream. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -24,17 +24,19 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
-from benchmarks.compile import llama3_vocabulary
+from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.runner import Runner
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.models import Decoder, Eagle3Head
 from specguide.models.config import ModelConfig
 from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
-from specguide.params import Guide, SamplingParams
+from specguide.params import SamplingParams
 from specguide.request import Request
+from specguide.spec.forced import ForcedAcceptance
 
 LLAMA_8B: dict[str, Any] = dict(
     architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
@@ -45,16 +47,10 @@ LLAMA_8B: dict[str, Any] = dict(
 TINY = LLAMA_8B | dict(hidden_size=64, intermediate_size=128, num_hidden_layers=6, num_attention_heads=4,
                        num_key_value_heads=2, head_dim=16)
 DRAFT_VOCAB_SIZE, K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 32_000, 3, 300, 2048, 16
-RECORD = {
-    "type": "object", "additionalProperties": False, "required": ["id", "name", "kind", "born", "tags", "address"],
-    "properties": {
-        "id": {"type": "integer", "minimum": 0, "maximum": 99999}, "name": {"type": "string", "maxLength": 24},
-        "kind": {"enum": ["person", "company", "place"]}, "born": {"type": "string", "format": "date"},
-        "score": {"type": "number", "minimum": 0, "maximum": 1},
-        "tags": {"type": "array", "maxItems": 4, "items": {"type": "string", "maxLength": 12}},
-        "address": {"type": "object", "additionalProperties": False, "required": ["city"], "properties": {
-            "city": {"type": "string", "maxLength": 20}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}}}}}
-SCHEMA = {"type": "array", "items": RECORD, "minItems": 200}
+NUM_WARM_UP = 10
+SCHEMAS = (
+    "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
+    "Github_ultra---o9354", "Github_ultra---o66714", "JsonSchemaStore---traefik-v2", "Snowplow---sp_339_Normalized")
 
 
 @dataclass(frozen=True)
@@ -67,9 +63,9 @@ class Mode:
     callbacks: str = "native"
 
 
-def modes(acceptance: float) -> dict[str, Mode]:
+def modes() -> dict[str, Mode]:
     """By name."""
-    spec = SpecConfig(num_draft_tokens=K, forced_acceptance=acceptance)
+    spec = SpecConfig(num_draft_tokens=K)
     every = [
         Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
         Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
@@ -93,26 +89,51 @@ def random_models(config: dict[str, Any], device: torch.device, dtype: torch.dty
     return target, head
 
 
-class Case:
+@dataclass(frozen=True)
+class Workload:
+    """What slots write: slot i goes on with case i, cyclically, from a place of its own.
+
+    num_tokens: that a slot may write at most
+    """
+
+    cases: Sequence[Case]
+    grammars: Sequence[CompiledGrammar]
+    acceptance: float
+    num_tokens: int
+
+    def of_slot(self, slot: int) -> tuple[Started, list[int]]:
+        """The grammar, with what lies behind the slot, and the tokens that lie ahead."""
+        ids = self.cases[slot % len(self.cases)].token_ids
+        if len(ids) <= self.num_tokens:
+            sys.exit(f"the texts are too short for so many iterations: {len(ids)} tokens, {self.num_tokens} needed")
+        offset = random.Random(slot).randrange(len(ids) - self.num_tokens)
+        return Started(self.grammars[slot % len(self.cases)], ids[:offset]), ids[offset:offset + self.num_tokens]
+
+
+class Run:
     """A runner with `batch_size` requests under way that do not end."""
 
-    def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, compiler: GrammarCompiler
-                 ) -> None:
+    def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, workload: Workload) -> None:
         target, head = models
+        num_drafts = K if mode.spec else 0
         pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
         config = EngineConfig(spec=mode.spec, guide=GuideConfig(callbacks=mode.callbacks),
                               max_batch_size=batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
-        self.runner = Runner.of(config, target, head if mode.spec else None, K if mode.spec else 0)
-        grammar = compiler.compile(Guide(json_schema=SCHEMA))
         numbers = random.Random(1)
-        self.requests = []
+        text = torch.zeros(batch_size, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
+        self.requests, self.texts = [], []
         for slot in range(batch_size):
             prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
             request = Request(slot, prompt, SamplingParams(max_tokens=MAX_LEN), seed=slot, slot=slot, max_len=MAX_LEN)
+            grammar, ahead = workload.of_slot(slot)
             if slot < round(mode.guided_share * batch_size):
                 request.grammar = grammar
+            text[slot] = torch.tensor(prompt + ahead)
             self.requests.append(request)
+            self.texts.append(ahead)
+        forced = ForcedAcceptance(text.to(target.device), workload.acceptance, num_drafts)
+        self.runner = Runner.of(config, target, head if mode.spec else None, num_drafts, forced)
         self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
         for first in range(0, batch_size, 16):
             slots = range(first, min(first + 16, batch_size))
@@ -135,11 +156,13 @@ class Case:
         return [_elapsed_ms(*pair) for pair in pairwise(marks)]
 
     def check(self) -> None:
-        """Exits unless each guided output is one that its grammar takes."""
+        """Exits unless each output is its text, and the grammar of a guided one takes it."""
         errors = self.runner.guide.errors(range(len(self.requests)))
         if errors:
             sys.exit(f"requests failed: {errors}")
-        for request in self.requests:
+        for request, text in zip(self.requests, self.texts, strict=True):
+            if request.output_ids != text[:len(request.output_ids)]:
+                sys.exit(f"the output of slot {request.slot} is not its text")
             if request.grammar is not None:
                 matcher = request.grammar.matcher()
                 if not all(matcher.accept(token) for token in request.output_ids):
@@ -180,10 +203,10 @@ def _elapsed_ms(start: Any, end: Any) -> float:
 
 
 def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num_iterations: int,
-            compiler: GrammarCompiler) -> dict[str, Any]:
+            workload: Workload) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
-    case = Case(mode, models, batch_size, compiler)
-    case.run(10)
+    case = Run(mode, models, batch_size, workload)
+    case.run(NUM_WARM_UP)
     case.check()
     before, counters = case.num_tokens, case.runner.guide.counters()
     times = np.array(case.run(num_iterations))
@@ -220,11 +243,14 @@ def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, bandwidth: flo
     return 1e3 * total / bandwidth
 
 
-@contextmanager
-def llama3_compiler() -> Iterator[GrammarCompiler]:
-    compiler = GrammarCompiler(llama3_vocabulary(), GuideConfig())
-    yield compiler
+def real_workload(acceptance: float, num_iterations: int) -> Workload:
+    """Enough text for so many iterations, with room for the pattern's ups and downs."""
+    vocabulary, tokenizer = load_vocabulary()
+    cases = load_cases(tokenizer, SCHEMAS)
+    compiler = GrammarCompiler(vocabulary, GuideConfig())
+    grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
+    return Workload(cases, grammars, acceptance, round((num_iterations + NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K)
 
 
 def main() -> None:
@@ -240,7 +266,7 @@ def main() -> None:
     has_gpu = torch.cuda.is_available()
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
     models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
-    known = modes(args.acceptance)
+    known, workload = modes(), real_workload(args.acceptance, args.iterations)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     bandwidth = 0.0
     if has_gpu:
@@ -249,19 +275,18 @@ def main() -> None:
     print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'max':>8} {'floor':>8} {'accept':>7} {'tokens/s':>9} "
           f"{'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5}")
     rows = []
-    with llama3_compiler() as compiler:
-        for batch_size in map(int, args.batches.split(",")):
-            for mode in chosen:
-                if 0 < mode.guided_share * batch_size < 1:
-                    continue
-                row = measure(mode, models, batch_size, args.iterations, compiler)
-                if has_gpu:
-                    row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
-                print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
-                      f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
-                      f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
-                      f"{row['held']:>5} {row['late_draft_rows']:>5}", flush=True)
-                rows.append(row)
+    for batch_size in map(int, args.batches.split(",")):
+        for mode in chosen:
+            if 0 < mode.guided_share * batch_size < 1:
+                continue
+            row = measure(mode, models, batch_size, args.iterations, workload)
+            if has_gpu:
+                row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
+            print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
+                  f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
+                  f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
+                  f"{row['held']:>5} {row['late_draft_rows']:>5}", flush=True)
+            rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
          {"copy_gb_per_s": round(bandwidth / 1e9, 1)}, save=not args.no_save and not args.tiny)
 

@@ -24,8 +24,6 @@ class SpecConfig:
                        verification alone is guided; outputs are the same
     arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
                        host between them; outputs are the same
-    forced_acceptance: for timing on random weights, the acceptance length to be had whatever the target says, 1 to
-                       K + 1, golden token included; its outputs are worth nothing
     """
 
     method: str = "eagle3"
@@ -33,7 +31,6 @@ class SpecConfig:
     num_draft_tokens: int = 3
     guided_drafts: bool = True
     arrangement: str = "one_model"
-    forced_acceptance: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in SPEC_METHODS:
@@ -45,9 +42,6 @@ class SpecConfig:
         if self.arrangement not in SPEC_ARRANGEMENTS:
             raise InvalidParams(f"arrangement {self.arrangement!r} is unknown; known: {', '.join(SPEC_ARRANGEMENTS)}",
                                 param="arrangement")
-        if self.forced_acceptance is not None and not 1 <= self.forced_acceptance <= self.num_draft_tokens + 1:
-            raise InvalidParams(f"forced_acceptance must be 1 to {self.num_draft_tokens + 1}, found "
-                                f"{self.forced_acceptance}", param="forced_acceptance")
 
 
 @dataclass(frozen=True)

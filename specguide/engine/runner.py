@@ -58,7 +58,8 @@ class Runner:
         return cls.of(config, target, drafter, num_draft_tokens)
 
     @classmethod
-    def of(cls, config: EngineConfig, target: Decoder, drafter: Eagle3Head | None, num_draft_tokens: int) -> Runner:
+    def of(cls, config: EngineConfig, target: Decoder, drafter: Eagle3Head | None, num_draft_tokens: int,
+           forced: ForcedAcceptance | None = None) -> Runner:
         """Allocate caches and buffers for models that are loaded already."""
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
@@ -76,19 +77,12 @@ class Runner:
                               target.device, _recorder(config.trace, target.device, lag))
         state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
         passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
-        step = _step(config, passes, state, guide, num_draft_tokens, lag)
+        spec = config.spec or SpecConfig()
+        sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
+        step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
+        step = step_type(passes, sampler, state, guide, lag)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
                    lag)
-
-
-def _step(config: EngineConfig, passes: ForwardPasses, state: SlotState, guide: GuidedDecoder, num_draft_tokens: int,
-          lag: int) -> OneModelStep | TwoModelStep:
-    spec, forced = config.spec or SpecConfig(), None
-    if spec.forced_acceptance is not None:
-        forced = ForcedAcceptance(spec.forced_acceptance, num_draft_tokens, config.max_batch_size, state.lengths.device)
-    sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
-    step = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
-    return step(passes, sampler, state, guide, lag)
 
 
 def target_folder(config: EngineConfig) -> Path:

@@ -43,14 +43,14 @@ class ChainSampler:
     def accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
         buffers, state, slots = self._buffers, self._state, query.slots
-        drafts = buffers.tokens[slots, 1:query.num_nodes]
-        if self._forced is not None and query.num_nodes > 1:
-            self._forced.apply(target_tokens, drafts, self._allowed(drafts, slots), slots)
+        if self._forced is not None:
+            self._forced.target(target_tokens, slots, query.start)
         if target_tokens.is_cuda:
             return accept_chains(
                 target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
                 lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
                 slot_num_accepted=buffers.num_accepted)
+        drafts = buffers.tokens[slots, 1:query.num_nodes]
         held = (buffers.held[slots] != 0) | ~state.active[slots]
         num_accepted, golden = verify_chain(target_tokens, drafts, held)
         buffers.num_accepted[slots] = num_accepted
@@ -67,15 +67,11 @@ class ChainSampler:
         """
         rows, tokens = self._row_ids(slots, node - 1), self._buffers.tokens
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, rows, target_ids)
+        if self._forced is not None:
+            drafts = self._forced.draft(drafts, node, slots, self._state.lengths[slots] + node)
         tokens[slots, node] = torch.where(held, tokens[slots, node], drafts)
         return drafts
 
     def _row_ids(self, slots: Tensor, nodes: Tensor | int) -> Tensor:
         """Indices into the rows of all nodes and slots."""
         return nodes * self._buffers.guided.shape[1] + slots
-
-    def _allowed(self, drafts: Tensor, slots: Tensor) -> Tensor:
-        """bool [B, K]: the rows allow the drafts."""
-        rows = self._row_ids(slots[:, None], torch.arange(drafts.shape[1], device=slots.device))
-        words = self._bitmask[rows, drafts.clamp(min=0) >> 5]
-        return ((words >> (drafts & 31)) & 1 != 0) | (self._guided[rows] == 0)

@@ -1,4 +1,4 @@
-"""Owns forced acceptance: for timing on random weights, which hardly ever agree with a drafter."""
+"""Owns forced acceptance: for timing on random weights, which say nothing and agree with nobody."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ _PERIOD = 1024
 
 
 class ForcedAcceptance:
-    """Makes the target agree with its drafter as often as a trained pair would, whatever the weights say.
+    """Makes the target say a given text, and the drafter guess as much of it as a seeded pattern says.
 
-    Each iteration of each slot accepts as many drafts as a seeded pattern says, drawn from the binomial distribution
-    of K trials, or fewer where the grammar forbids a draft.
+    So grammars walk real text, and every mode accepts the same: in each iteration of each slot a number of drafts drawn
+    from the binomial distribution of K trials.
 
+    text:              int32 [max_batch_size, L], the token of each slot at each position, prompts included
     acceptance_length: mean of the pattern, golden token included, 1 to K + 1
+    num_draft_tokens:  K
     """
 
-    def __init__(self, acceptance_length: float, num_draft_tokens: int, max_batch_size: int, device: torch.device,
-                 seed: int = 0) -> None:
+    def __init__(self, text: Tensor, acceptance_length: float, num_draft_tokens: int, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
-        trials = torch.rand(_PERIOD, max_batch_size, num_draft_tokens, generator=generator)
-        self._pattern = (trials < (acceptance_length - 1) / num_draft_tokens).sum(-1).to(device)
-        self._iteration = torch.zeros(1, dtype=torch.int64, device=device)
-        self._drafts = torch.arange(num_draft_tokens, device=device)
+        trials = torch.rand(_PERIOD, len(text), num_draft_tokens, generator=generator)
+        num_guessed = (trials * num_draft_tokens < acceptance_length - 1).sum(-1)
+        self._text, self._num_guessed = text, num_guessed.to(text.device)
+        self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
 
-    def apply(self, target_tokens: Tensor, drafts: Tensor, allowed: Tensor, slots: Tensor) -> None:
-        """Write drafts over what the target says, in place.
-
-        target_tokens: int32 [B, K + 1]
-        drafts:        int32 [B, K], -1 for none
-        allowed:       bool [B, K], the grammar allows the draft
-        slots:         int64 [B]
-        """
-        num_forced = self._pattern[self._iteration % _PERIOD][0, slots]
-        is_forced = (self._drafts < num_forced[:, None]) & allowed & (drafts >= 0)
-        target_tokens[:, :-1] = torch.where(is_forced, drafts, target_tokens[:, :-1])
+    def target(self, tokens: Tensor, slots: Tensor, start: Tensor) -> None:
+        """Write the text over what the target says, `tokens` int32 [B, N] after positions `start` int64 [B] and on."""
+        positions = start[:, None] + torch.arange(1, tokens.shape[1] + 1, device=start.device)
+        tokens.copy_(self._text[slots[:, None], positions])
         self._iteration += 1
+
+    def draft(self, drafts: Tensor, node: int, slots: Tensor, position: Tensor) -> Tensor:
+        """Draft `node` of each slot, int32 [B], which stands at `position`: the text's, or as it was drafted."""
+        is_guessed = self._num_guessed[self._iteration % _PERIOD][0, slots] >= node
+        return torch.where(is_guessed, self._text[slots, position], drafts)
