@@ -1,0 +1,111 @@
+"""What a mask costs: compile, fill and accept over real-world schemas and the vocabulary of 128,256 tokens.
+
+    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300] [--tokens 300]
+
+Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it allows the next
+token, accept it. Schemas that a backend refuses, or whose instance it does not take, are counted, not timed. Prints a
+table, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import data_path, emit, read_jsonl
+from benchmarks.real_text import Case, load_cases, load_vocabulary
+from specguide.config import GuideConfig
+from specguide.errors import SpecguideError
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.matcher import Matcher
+
+
+@dataclass
+class Tally:
+    """Counts of schemas, and times in microseconds."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    compile_us: list[float] = field(default_factory=list)
+    first_fill_us: list[float] = field(default_factory=list)
+    fill_us: list[float] = field(default_factory=list)
+    accept_us: list[float] = field(default_factory=list)
+
+
+def walk(matcher: Matcher, token_ids: list[int], num_words: int) -> tuple[list[float], list[float]] | None:
+    """Times of fills and accepts, microseconds; None where the grammar does not take the tokens."""
+    row, fills, accepts = np.zeros(num_words, np.int32), list[float](), list[float]()
+    for token in token_ids:
+        start = time.perf_counter()
+        matcher.fill(row)
+        filled = time.perf_counter()
+        if not row[token // 32] >> (token % 32) & 1:
+            return None
+        begin = time.perf_counter()
+        if not matcher.accept(token):
+            raise SystemExit(f"a row allows token {token}, and the matcher refuses it")
+        accepts.append(1e6 * (time.perf_counter() - begin))
+        fills.append(1e6 * (filled - start))
+    return fills, accepts
+
+
+def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_words: int, tally: Tally) -> None:
+    """One schema: compiled once, walked once."""
+    start = time.perf_counter()
+    try:
+        grammar = compiler.compile(case.guide)
+    except SpecguideError:
+        tally.counts["refused"] += 1
+        return
+    seconds = time.perf_counter() - start
+    times = walk(grammar.matcher(), case.token_ids[:num_tokens], num_words)
+    if times is None:
+        tally.counts["instance not taken"] += 1
+        return
+    tally.counts["walked"] += 1
+    tally.compile_us.append(1e6 * seconds)
+    tally.first_fill_us.append(times[0][0])
+    tally.fill_us += times[0][1:]
+    tally.accept_us += times[1]
+
+
+def summary(tally: Tally) -> dict[str, Any]:
+    """Percentiles in microseconds."""
+    result: dict[str, Any] = {**tally.counts, "rows": len(tally.fill_us)}
+    for name, times, quantiles in (("compile", tally.compile_us, (50, 90, 99)),
+                                   ("first_fill", tally.first_fill_us, (50, 99)),
+                                   ("fill", tally.fill_us, (50, 99, 99.9)), ("accept", tally.accept_us, (50, 99))):
+        result[f"{name}_mean_us"] = round(float(np.mean(times)), 1)
+        result |= {f"{name}_p{q}_us": round(float(np.percentile(times, q)), 1) for q in quantiles}
+    return result
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backends", default="llguidance,xgrammar")
+    parser.add_argument("--limit", type=int, default=300, help="schemas")
+    parser.add_argument("--tokens", type=int, default=300, help="of each instance, at most")
+    args = parser.parse_args()
+    names = [record["id"] for record in read_jsonl(data_path("jsonschemabench.jsonl"))
+             if any(test["valid"] for test in record["tests"])]
+    vocabulary, tokenizer = load_vocabulary()
+    cases = load_cases(tokenizer, random.Random(0).sample(names, args.limit))
+    result = {}
+    for backend in args.backends.split(","):
+        compiler, tally = GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)), Tally()
+        for case in cases:
+            measure(compiler, case, args.tokens, vocabulary.num_words, tally)
+        compiler.close()
+        result[backend] = summary(tally)
+        print(backend, *(f"{name:>20} {value}" for name, value in result[backend].items()), sep="\n", flush=True)
+    emit("masks", vars(args), result)
+
+
+if __name__ == "__main__":
+    main()
