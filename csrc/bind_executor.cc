@@ -83,6 +83,7 @@ void bind_executor(py::module_& m) {
            py::arg("held"), py::arg("tokens"), py::arg("num_accepted"), py::arg("owner") = py::none(),
            py::arg("draft_deadline_us") = py::none())
       .def("submit", &GrammarExecutor::submit, py::arg("started"), py::arg("continued"), unlocked())
+      .def("discard_snapshots", &GrammarExecutor::discard_snapshots)
       .def("detach", &detach, py::arg("slot"))
       .def("is_idle", &GrammarExecutor::is_idle, py::arg("slot"))
       .def("error", &GrammarExecutor::error, py::arg("slot"))

@@ -79,6 +79,11 @@ void GrammarExecutor::check_slot(int slot) const {
                               std::to_string(buffers_->max_batch_size - 1));
 }
 
+void GrammarExecutor::discard_snapshots() {
+  std::lock_guard lock(mutex_);
+  snapshots_.clear();
+}
+
 void GrammarExecutor::detach(int slot) {
   std::shared_ptr<Walk> walk;
   {

@@ -42,6 +42,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // of range, named twice, started while it is busy, or continued without a request.
   void submit(const std::vector<Start>& started, const std::vector<int>& continued);
 
+  // Drops the snapshots of iterations that will not run. Only while no callback runs.
+  void discard_snapshots();
+
   // Takes the request out of the slot; what snapshots under way say of it counts no more.
   void detach(int slot);
 

@@ -226,3 +226,18 @@ def test_rows_are_of_the_models_width_not_the_tokenizers(folders):
     assert out.error is None and all(token <= 256 for token in out.token_ids)
     assert np.isfinite(out.metrics.total_s)
     llm.close()
+
+
+@pytest.mark.parametrize("options", [dict(), dict(lag=1), dict(guide=GuideConfig(callbacks="python"))], ids=str)
+def test_a_failed_iteration_leaves_the_next_ones_guided(folders, monkeypatch, options):
+    llm, guided = make(folders, **options), SamplingParams(max_tokens=20, guide=Guide(regex="(ab){2,3}"))
+    state = llm._engine._runner.step._state
+    monkeypatch.setattr(state, "enter", lambda *args: 1 / 0)
+    failed, = llm.generate("a", guided)
+    assert failed.finish_reason == "error" and "the iteration failed" in str(failed.error)
+    monkeypatch.undo()
+    for _ in range(2):
+        out, = llm.generate("a", guided)
+        assert out.error is None and out.text in ("abab", "ababab")
+    llm._engine.check_integrity()
+    llm.close()

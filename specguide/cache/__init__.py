@@ -1,6 +1,10 @@
 """The paged KV cache: page bookkeeping and page memory."""
 
+from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
 from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
+from specguide.kernels import with_triton
 
-__all__ = ["KVCache", "PageAllocator", "page_num_bytes", "slot_mapping"]
+place_chains = with_triton("chain", tensors.place_chains)
+
+__all__ = ["KVCache", "PageAllocator", "page_num_bytes", "place_chains", "slot_mapping"]

@@ -72,3 +72,18 @@ def slot_mapping(block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor
     page = block_table[sequence_ids, index // page_size].to(torch.int64)
     slot = page * page_size + index % page_size
     return slot.masked_fill((position_ids < 0) | (page < 0), -1)
+
+
+def place_chains(start: Tensor, slots: Tensor, block_table: Tensor, num_nodes: int, page_size: int
+                 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Where `num_nodes` tokens of each of B slots go, from positions `start` on.
+
+    start, slots: int64 [B]
+    block_table:  int32 [max_batch_size, P], -1 where there is no page
+    Returns position_ids int64 [B · N], slot_mapping int64 [B · N] with -1 where there is no page, seq_lens int32 [B]
+    and the slots' rows of the block table, int32 [B, P].
+    """
+    position_ids = (start[:, None] + torch.arange(num_nodes, device=start.device)).flatten()
+    sequence_ids = torch.arange(len(start), device=start.device).repeat_interleave(num_nodes)
+    tables = block_table[slots]
+    return position_ids, slot_mapping(tables, sequence_ids, position_ids, page_size), (start + num_nodes).int(), tables

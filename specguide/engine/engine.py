@@ -74,7 +74,7 @@ class Engine:
     def step(self) -> list[Request]:
         """Launch an iteration and take the results of those that are due. Returns the requests that finished.
 
-        Waits for a grammar where nothing else can run.
+        Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot go on.
         """
         self._collect_grammars()
         finished, self._failed = self._failed, []
@@ -87,10 +87,7 @@ class Engine:
             while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
                 finished += self._commit(*self._in_flight.popleft())
         except Exception as cause:
-            self._in_flight.clear()
-            error = EngineError(f"the iteration failed: {cause}")
-            error.__cause__ = cause
-            finished += self._release(self._scheduler.abort(error))
+            finished += self._abandon(cause)
         self._step_s += time.perf_counter() - start
         return finished
 
@@ -118,6 +115,15 @@ class Engine:
     def check_integrity(self) -> None:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
+
+    def _abandon(self, cause: Exception) -> list[Request]:
+        """An iteration failed, and with it all that is in flight."""
+        self._in_flight.clear()
+        error = EngineError(f"the iteration failed: {cause}")
+        error.__cause__ = cause
+        finished = self._release(self._scheduler.abort(error))
+        self._runner.guide.abandon()
+        return finished
 
     def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
         with self._recorder.host("wait"):

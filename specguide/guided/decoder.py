@@ -17,6 +17,7 @@ from specguide.guided.matcher import Matcher
 from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.trace import Recorder
 
+_ABANDON_TIMEOUT_S = 10.0
 # On a GPU a draft step is done in some hundred microseconds, and a row that takes longer delays the whole batch for the
 # sake of one draft.
 _GPU_DRAFT_DEADLINE_US = 500
@@ -98,6 +99,14 @@ class GuidedDecoder:
         self._executor.check()
         found = ((slot, self._executor.error(slot)) for slot in slots)
         return {slot: MatcherError(message) for slot, message in found if message is not None}
+
+    def abandon(self) -> None:
+        """An iteration failed: wait for the callbacks under way, and forget those that will not come.
+
+        Raises EngineError where the grammar stream does not come to its end.
+        """
+        self._grammar.synchronize(_ABANDON_TIMEOUT_S)
+        self._executor.discard_snapshots()
 
     def detach(self, slot: int) -> None:
         """Drop the slot's walk; pending work is dropped with it."""

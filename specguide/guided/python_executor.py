@@ -57,6 +57,10 @@ class PythonGrammarExecutor:
         named = [*((slot, True) for slot, _ in started), *((slot, False) for slot in continued)]
         self._snapshots.append(tuple((walk, is_start) for slot, is_start in named if (walk := self._walks[slot])))
 
+    def discard_snapshots(self) -> None:
+        """Drop the snapshots of iterations that will not run. Only while no callback runs."""
+        self._snapshots.clear()
+
     def detach(self, slot: int) -> None:
         """Take the request out of the slot; waits for its matcher where that is at work."""
         walk, self._walks[slot] = self._walks[slot], None

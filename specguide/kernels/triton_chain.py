@@ -1,6 +1,6 @@
 """Owns the Triton kernels of the bookkeeping around a pass over chains, each in one launch instead of a dozen.
 
-Their twins are the plain-torch lines of the slot state and of the chain sampler, which run on a CPU.
+Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`.
 """
 
 # mypy: allow-untyped-defs
@@ -38,13 +38,7 @@ def _place_kernel(
 
 def place_chains(start: Tensor, slots: Tensor, block_table: Tensor, num_nodes: int, page_size: int
                  ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`num_nodes` tokens of each of B slots from positions `start` on.
-
-    start, slots: int64 [B]
-    block_table:  int32 [max_batch_size, P], -1 where there is no page
-    Returns position_ids int64 [B · N], slot_mapping int64 [B · N] with -1 where there is no page, seq_lens int32 [B]
-    and the slots' rows of the block table, int32 [B, P].
-    """
+    """See cache.tensors.place_chains."""
     num_chains, num_pages = len(start), block_table.shape[1]
     position_ids, slot_mapping = (torch.empty(num_chains * num_nodes, dtype=torch.int64, device=start.device)
                                   for _ in range(2))
@@ -85,14 +79,7 @@ def _accept_kernel(
 
 def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens: Tensor, late: Tensor, active: Tensor,
                   lengths: Tensor, max_lens: Tensor, end_ids: Tensor, slot_num_accepted: Tensor) -> Tensor:
-    """Verify B chains and move their slots on: see `sampling.verify_chain` and `SlotState.accept`.
-
-    target_tokens: int32 [B, N], what the target says after each node
-    slots, start:  int64 [B]; start is the position of the first node
-    the others:    by slot, and written in place: tokens int32 [S, K + 1], late uint8, active bool, lengths and
-                   max_lens int64, end_ids int32 [S, a power of two], slot_num_accepted int32
-    Returns drafts accepted, int32 [B], -1 where the slot was held.
-    """
+    """See sampling.accept.accept_chains."""
     num_chains, num_nodes = target_tokens.shape
     num_accepted = torch.empty(num_chains, dtype=torch.int32, device=target_tokens.device)
     _accept_kernel[(num_chains,)](

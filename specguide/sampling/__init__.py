@@ -1,6 +1,9 @@
-"""Choosing tokens: the parameters of a batch and the acceptance rule."""
+"""Choosing tokens: the parameters of a batch, the acceptance rule and what follows from it."""
 
-from specguide.kernels import SamplingTensors
+from specguide.kernels import SamplingTensors, with_triton
+from specguide.sampling import accept
 from specguide.sampling.verify import verify_chain, verify_tree
 
-__all__ = ["SamplingTensors", "verify_chain", "verify_tree"]
+accept_chains = with_triton("chain", accept.accept_chains)
+
+__all__ = ["SamplingTensors", "accept_chains", "verify_chain", "verify_tree"]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
-from specguide.kernels import accept_chains, masked_argmax, masked_sample
-from specguide.sampling import SamplingTensors, verify_chain
+from specguide.kernels import masked_argmax, masked_sample
+from specguide.sampling import SamplingTensors, accept_chains
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.slots import Query, SlotState
 
@@ -45,18 +45,10 @@ class ChainSampler:
         buffers, state, slots = self._buffers, self._state, query.slots
         if self._forced is not None:
             self._forced.target(target_tokens, slots, query.start)
-        if target_tokens.is_cuda:
-            return accept_chains(
-                target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
-                lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
-                slot_num_accepted=buffers.num_accepted)
-        drafts = buffers.tokens[slots, 1:query.num_nodes]
-        held = (buffers.held[slots] != 0) | ~state.active[slots]
-        num_accepted, golden = verify_chain(target_tokens, drafts, held)
-        buffers.num_accepted[slots] = num_accepted
-        buffers.tokens[slots, 0] = torch.where(held, buffers.tokens[slots, 0], golden)
-        state.accept(query, target_tokens, num_accepted)
-        return num_accepted
+        return accept_chains(
+            target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
+            lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
+            slot_num_accepted=buffers.num_accepted)
 
     def draft(self, logits: Tensor, slots: Tensor, node: int, held: Tensor, target_ids: Tensor) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.

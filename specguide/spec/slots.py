@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, ForwardContext
-from specguide.cache import slot_mapping
-from specguide.kernels import SamplingTensors, place_chains
+from specguide.cache import place_chains, slot_mapping
+from specguide.kernels import SamplingTensors
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,73 +78,35 @@ class SlotState:
         self.active[slot], self.lengths[slot] = False, 0
         self.block_table[slot] = -1
 
-    def accept(self, query: Query, target_tokens: Tensor, num_accepted: Tensor) -> None:
-        """Move on by what was verified, `num_accepted` int32 [B] drafts and a golden token; -1: stay.
-
-        A slot is active no longer when its request ends with these tokens, so that iterations launched before the host
-        knows do no harm.
-        """
-        slots, is_held = query.slots, num_accepted < 0
-        lengths = torch.where(is_held, self.lengths[slots], query.start + num_accepted + 1)
-        nodes = torch.arange(query.num_nodes, device=slots.device)
-        is_new = nodes <= num_accepted[:, None]
-        is_end = (target_tokens[:, :, None] == self.end_ids[slots][:, None]).any(-1)
-        has_ended = (is_new & is_end).any(-1) | (lengths + 1 >= self.max_lens[slots])
-        self.lengths[slots] = lengths
-        self.active[slots] = self.active[slots] & ~has_ended
-
     def prefill(self, batch: Batch, slots: Tensor) -> Query:
         """The prompts of newly admitted requests; the one node of each is its last token."""
         device = self.lengths.device
         lens = torch.tensor([len(request.prompt_ids) for request in batch.requests])
         input_ids = torch.tensor([token for request in batch.requests for token in request.prompt_ids])
         position_ids = torch.cat([torch.arange(int(n)) for n in lens])
-        query_start_loc = torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int()
-        sequence_ids = torch.arange(len(lens)).repeat_interleave(lens)
-        context = self._context(slots, sequence_ids.to(device), query_start_loc.to(device), position_ids.to(device),
-                                lens.to(device), int(lens.max()))
+        sequence_ids, block_table = torch.arange(len(lens)).repeat_interleave(lens), self.block_table[slots]
+        position_ids = position_ids.to(device)
+        context = ForwardContext(
+            position_ids=position_ids,
+            slot_mapping=slot_mapping(block_table, sequence_ids.to(device), position_ids, self._page_size),
+            block_table=block_table, query_start_loc=torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int().to(device),
+            seq_lens=lens.int().to(device), max_query_len=int(lens.max()))
         return Query(slots=slots, input_ids=input_ids.to(device), context=context,
                      first_node=lens.cumsum(0).to(device) - 1, start=lens.to(device) - 1, num_nodes=1)
 
     def chain(self, input_ids: Tensor, start: Tensor, slots: Tensor) -> Query:
         """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
         num_requests, num_nodes = input_ids.shape
-        layout = _chain_layout(num_requests, num_nodes, start.device)
-        if start.is_cuda:
-            position_ids, mapping, seq_lens, tables = place_chains(start, slots, self.block_table, num_nodes,
-                                                                   self._page_size)
-            context = ForwardContext(position_ids, mapping, tables, layout.query_start_loc, seq_lens, num_nodes)
-        else:
-            position_ids = (start[:, None] + layout.nodes).flatten()
-            context = self._context(slots, layout.sequence_ids, layout.query_start_loc, position_ids,
-                                    start + num_nodes, num_nodes)
-        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=layout.first_node,
+        position_ids, mapping, seq_lens, block_table = place_chains(start, slots, self.block_table, num_nodes,
+                                                                    self._page_size)
+        first_node = _first_nodes(num_requests, num_nodes, start.device)
+        context = ForwardContext(position_ids=position_ids, slot_mapping=mapping, block_table=block_table,
+                                 query_start_loc=first_node.int(), seq_lens=seq_lens, max_query_len=num_nodes)
+        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node[:-1],
                      start=start, num_nodes=num_nodes)
-
-    def _context(self, slots: Tensor, sequence_ids: Tensor, query_start_loc: Tensor, position_ids: Tensor,
-                 seq_lens: Tensor, max_query_len: int) -> ForwardContext:
-        block_table = self.block_table[slots]
-        return ForwardContext(
-            position_ids=position_ids,
-            slot_mapping=slot_mapping(block_table, sequence_ids, position_ids, self._page_size),
-            block_table=block_table, query_start_loc=query_start_loc, seq_lens=seq_lens.int(),
-            max_query_len=max_query_len)
-
-
-@dataclass(frozen=True, eq=False)
-class _ChainLayout:
-    """Where the tokens of equally long chains are; what depends on nothing but their number."""
-
-    nodes: Tensor
-    sequence_ids: Tensor
-    query_start_loc: Tensor
-    first_node: Tensor
 
 
 @cache
-def _chain_layout(num_requests: int, num_nodes: int, device: torch.device) -> _ChainLayout:
-    first_node = torch.arange(num_requests + 1, device=device) * num_nodes
-    return _ChainLayout(
-        nodes=torch.arange(num_nodes, device=device),
-        sequence_ids=torch.arange(num_requests, device=device).repeat_interleave(num_nodes),
-        query_start_loc=first_node.int(), first_node=first_node[:-1])
+def _first_nodes(num_requests: int, num_nodes: int, device: torch.device) -> Tensor:
+    """int64 [B + 1], index of the first token of each of B equally long chains, and the number of all."""
+    return torch.arange(num_requests + 1, device=device) * num_nodes
