@@ -3,16 +3,19 @@ PYTHON ?= python3
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
 NATIVE := csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*.h)
+# An editable install knows the modules there were when it was made.
+MODULES   := $(shell find specguide -name '*.py' | sort | cksum | cut -d' ' -f1)
+INSTALLED := $(VENV)/.installed-$(MODULES)
 
 .PHONY: demo test lint ext sanitize clean
 
-demo: $(VENV)/.installed
+demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
 
-test: $(VENV)/.installed lint
+test: $(INSTALLED) lint
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2
 
-lint: $(VENV)/.installed
+lint: $(INSTALLED)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
@@ -30,12 +33,12 @@ sanitize:
 	done
 
 clean:
-	rm -rf build specguide/native/_native*.so $(VENV)/.installed
+	rm -rf build specguide/native/_native*.so $(VENV)/.installed-*
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml $(NATIVE) | $(PY)
+$(INSTALLED): pyproject.toml $(NATIVE) | $(PY)
 	$(PY) -m pip install -q scikit-build-core pybind11 cmake ninja
 	$(PY) -m pip install -q --no-build-isolation --editable '.[dev]'
 	touch $@

@@ -94,12 +94,14 @@ class Workload:
     """What slots write: slot i goes on with case i, cyclically, from a place of its own.
 
     num_tokens: that a slot may write at most
+    guide:      deadlines and threads
     """
 
     cases: Sequence[Case]
     grammars: Sequence[CompiledGrammar]
     acceptance: float
     num_tokens: int
+    guide: GuideConfig
 
     def of_slot(self, slot: int) -> tuple[Started, list[int]]:
         """The grammar, with what lies behind the slot, and the tokens that lie ahead."""
@@ -117,7 +119,7 @@ class Run:
         target, head = models
         num_drafts = K if mode.spec else 0
         pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
-        config = EngineConfig(spec=mode.spec, guide=GuideConfig(callbacks=mode.callbacks),
+        config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
                               max_batch_size=batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
         numbers = random.Random(1)
@@ -203,7 +205,7 @@ def _elapsed_ms(start: Any, end: Any) -> float:
 
 
 def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num_iterations: int,
-            workload: Workload) -> dict[str, Any]:
+            workload: Workload, *, is_profiled: bool = False) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(mode, models, batch_size, workload)
     case.run(NUM_WARM_UP)
@@ -222,6 +224,8 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
         "held": after["held"] - counters["held"],
         "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"]}
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
+    if is_profiled:
+        print_kernels(case)
     case.close()
     return row
 
@@ -243,14 +247,28 @@ def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, bandwidth: flo
     return 1e3 * total / bandwidth
 
 
-def real_workload(acceptance: float, num_iterations: int) -> Workload:
+def real_workload(acceptance: float, num_iterations: int, guide: GuideConfig) -> Workload:
     """Enough text for so many iterations, with room for the pattern's ups and downs."""
     vocabulary, tokenizer = load_vocabulary()
     cases = load_cases(tokenizer, SCHEMAS)
-    compiler = GrammarCompiler(vocabulary, GuideConfig())
+    compiler = GrammarCompiler(vocabulary, guide)
     grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
-    return Workload(cases, grammars, acceptance, round((num_iterations + NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K)
+    num_tokens = round((num_iterations + NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K
+    return Workload(cases, grammars, acceptance, num_tokens, guide)
+
+
+def print_kernels(case: Run, num_iterations: int = 4) -> None:
+    """What the GPU spends an iteration on, in microseconds."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        case.run(num_iterations - 1)
+        torch.cuda.synchronize()
+    kernels = sorted(profile.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
+    print(f"{sum(kernel.self_device_time_total for kernel in kernels) / num_iterations:10.1f} µs in "
+          f"{sum(kernel.count for kernel in kernels) / num_iterations:.0f} kernels")
+    for kernel in kernels[:24]:
+        print(f"{kernel.self_device_time_total / num_iterations:10.1f} µs {kernel.count / num_iterations:6.1f} × "
+              f"{kernel.key[:100]}")
 
 
 def main() -> None:
@@ -260,13 +278,17 @@ def main() -> None:
     parser.add_argument("--modes", default="unguided,guided,20 % guided", help="comma-separated, or all")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
+    parser.add_argument("--threads", type=int, help="of the grammar executor; by default from the machine")
+    parser.add_argument("--draft-deadline-us", type=int, help="as in GuideConfig")
+    parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     has_gpu = torch.cuda.is_available()
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
     models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
-    known, workload = modes(), real_workload(args.acceptance, args.iterations)
+    guide = GuideConfig(num_threads=args.threads, draft_deadline_us=args.draft_deadline_us)
+    known, workload = modes(), real_workload(args.acceptance, args.iterations, guide)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     bandwidth = 0.0
     if has_gpu:
@@ -279,7 +301,7 @@ def main() -> None:
         for mode in chosen:
             if 0 < mode.guided_share * batch_size < 1:
                 continue
-            row = measure(mode, models, batch_size, args.iterations, workload)
+            row = measure(mode, models, batch_size, args.iterations, workload, is_profiled=args.profile and has_gpu)
             if has_gpu:
                 row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
             print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "

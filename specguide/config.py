@@ -79,6 +79,10 @@ class GuideConfig:
         if self.backend not in GUIDE_BACKENDS:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
+        for name in ("deadline_us", "draft_deadline_us", "num_threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidParams(f"{name} must be at least 1, found {value}", param=name)
         if self.callbacks not in GUIDE_CALLBACKS:
             raise InvalidParams(f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
                                 param="callbacks")

@@ -60,6 +60,10 @@ class GuidedDecoder:
         if self.recorder.max_spans:
             self._executor.log_callbacks(self.recorder.max_spans)
 
+    def on_forward_stream(self) -> AbstractContextManager[object]:
+        """Makes it torch's current stream."""
+        return nullcontext() if self.forward_stream is None else torch.cuda.stream(self.forward_stream)
+
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
         started = [(slot, self._native(matcher)) for slot, matcher in snapshot.started]

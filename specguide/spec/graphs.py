@@ -25,7 +25,7 @@ class _Captured:
 
 
 class DecodeGraphs:
-    """Runs `decode(slots, sampling)` for slots 0 … n - 1, n rounded up to a power of two.
+    """Runs `decode(slots, sampling)` for slots 0 … n - 1, a graph for each n and kind of sampling.
 
     The first iteration of a size runs as it is, which loads and compiles what it uses; the second is captured, and it
     and all later ones are replays. A slot in the range that has no request does no harm.
@@ -33,17 +33,16 @@ class DecodeGraphs:
     stream: where everything runs
     """
 
-    def __init__(self, decode: Decode, stream: torch.cuda.Stream, max_batch_size: int, recorder: Recorder) -> None:
-        self._decode, self._stream, self._max_batch_size, self._recorder = decode, stream, max_batch_size, recorder
+    def __init__(self, decode: Decode, stream: torch.cuda.Stream, recorder: Recorder) -> None:
+        self._decode, self._stream, self._recorder = decode, stream, recorder
         self._captured: dict[tuple[int, bool, int], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
     def run(self, num_slots: int, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
-        """One iteration of at least slots 0 … num_slots - 1; what `decode` returns, for all slots of the graph.
+        """One iteration of slots 0 … num_slots - 1; what `decode` returns.
 
         The tensors are the graph's own: the next replay writes over them.
         """
-        num_slots = min(1 << (num_slots - 1).bit_length(), self._max_batch_size)
         is_greedy = sampling.temperature is None
         key = (num_slots, is_greedy, self._recorder.turn)
         if key not in self._captured:

@@ -28,6 +28,11 @@ class Selection:
         return self._tensors
 
 
+def num_graph_slots(batch: Batch, max_batch_size: int) -> int:
+    """Slots of the graph that runs the batch, 0 and on: a power of two of them, or all."""
+    return min(1 << max(batch.slots).bit_length(), max_batch_size)
+
+
 def guide_snapshot(batch: Batch) -> GuideSnapshot:
     """A prefill starts its slots' walks, unless it is run again because their first rows were late."""
     def starts(request: Request) -> bool:

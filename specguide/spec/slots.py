@@ -99,14 +99,15 @@ class SlotState:
         num_requests, num_nodes = input_ids.shape
         position_ids, mapping, seq_lens, block_table = place_chains(start, slots, self.block_table, num_nodes,
                                                                     self._page_size)
-        first_node = _first_nodes(num_requests, num_nodes, start.device)
+        first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
         context = ForwardContext(position_ids=position_ids, slot_mapping=mapping, block_table=block_table,
-                                 query_start_loc=first_node.int(), seq_lens=seq_lens, max_query_len=num_nodes)
-        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node[:-1],
+                                 query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_nodes)
+        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node,
                      start=start, num_nodes=num_nodes)
 
 
 @cache
-def _first_nodes(num_requests: int, num_nodes: int, device: torch.device) -> Tensor:
-    """int64 [B + 1], index of the first token of each of B equally long chains, and the number of all."""
-    return torch.arange(num_requests + 1, device=device) * num_nodes
+def _chain_starts(num_requests: int, num_nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Index of the first token of each of B equally long chains, int64 [B]; with the end of all, int32 [B + 1]."""
+    starts = torch.arange(num_requests + 1, device=device) * num_nodes
+    return starts[:-1], starts.int()

@@ -7,8 +7,6 @@ the drafter to choose node j + 1 and by the target to verify it.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import DecodeGraphs
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing
-from specguide.spec.selection import Selection, guide_snapshot
+from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
 
 
@@ -32,10 +30,10 @@ class OneModelStep:
     def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int
                  ) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        max_batch_size, self._num_nodes = guide.buffers.tokens.shape
+        self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         stream, self._recorder = guide.forward_stream, guide.recorder
-        self._graphs = DecodeGraphs(self._decode, stream, max_batch_size, guide.recorder) if stream else None
-        self._results = ResultRing(lag + 1, max_batch_size, self._num_nodes, stream)
+        self._graphs = DecodeGraphs(self._decode, stream, guide.recorder) if stream else None
+        self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
@@ -46,23 +44,20 @@ class OneModelStep:
         """
         with self._recorder.host("submit"):
             self._guide.submit(guide_snapshot(batch))
-        with self._on_stream(), self._recorder.host("launch"):
+        with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
             if self._graphs is None:
                 return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
-            return self._results.put(*self._graphs.run(max(batch.slots) + 1, sampling), batch.slots)
+            return self._results.put(*self._graphs.run(num_graph_slots(batch, self._max_batch_size), sampling),
+                                     batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._on_stream():
+        with self._guide.on_forward_stream():
             self._state.leave(slot)
-
-    def _on_stream(self) -> AbstractContextManager[object]:
-        stream = self._guide.forward_stream
-        return torch.cuda.stream(stream) if stream else nullcontext()
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         self._state.enter(batch, slots)

@@ -7,7 +7,6 @@ things happen: nothing of the grammar runs beside a forward pass, and every toke
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -20,7 +19,7 @@ from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing
-from specguide.spec.selection import Selection, guide_snapshot
+from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
@@ -52,10 +51,10 @@ class TwoModelStep:
         """Run one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding."""
         with self._recorder.host("submit"):
             self._guide.submit(guide_snapshot(batch))
-        with self._on_stream(), self._recorder.host("launch"):
+        with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
-            self._num_slots = min(1 << max(batch.slots).bit_length(), self._max_batch_size)
+            self._num_slots = num_graph_slots(batch, self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
             if self._stream is None:
@@ -65,11 +64,8 @@ class TwoModelStep:
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._on_stream():
+        with self._guide.on_forward_stream():
             self._state.leave(slot)
-
-    def _on_stream(self) -> AbstractContextManager[object]:
-        return torch.cuda.stream(self._stream) if self._stream else nullcontext()
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         self._state.enter(batch, slots)
