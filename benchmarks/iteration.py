@@ -2,8 +2,8 @@
 
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
 
-Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, prompts
-of 300 tokens. In all modes the requests write the same text, valid instances of eight real-world schemas from different
+Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, and
+contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes the requests write the same text, valid instances of eight real-world schemas from different
 places on, and the drafter guesses the same part of it. Before anything is timed, each output is compared with its text
 and walked through a fresh matcher, which must take every token. Times are between the ends of successive iterations on
 the forward stream. Prints a table, then one JSON line.
@@ -46,7 +46,7 @@ LLAMA_8B: dict[str, Any] = dict(
                       original_max_position_embeddings=8192))
 TINY = LLAMA_8B | dict(hidden_size=64, intermediate_size=128, num_hidden_layers=6, num_attention_heads=4,
                        num_key_value_heads=2, head_dim=16)
-DRAFT_VOCAB_SIZE, K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 32_000, 3, 300, 2048, 16
+DRAFT_VOCAB_SIZE, K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 32_000, 3, 30, 2048, 16
 NUM_WARM_UP = 10
 SCHEMAS = (
     "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
@@ -205,7 +205,7 @@ def _elapsed_ms(start: Any, end: Any) -> float:
 
 
 def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num_iterations: int,
-            workload: Workload, *, is_profiled: bool = False) -> dict[str, Any]:
+            workload: Workload, bandwidth: float, *, is_profiled: bool = False) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(mode, models, batch_size, workload)
     case.run(NUM_WARM_UP)
@@ -214,8 +214,10 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     times = np.array(case.run(num_iterations))
     case.check()
     after = case.runner.guide.counters()
+    mean_context_len = PROMPT_LEN + (before + case.num_tokens) / 2 / batch_size
     row = {
         "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
+        "floor_ms": round(floor_ms(models, batch_size, mean_context_len, bandwidth, mode.spec is not None), 3),
         "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
         "acceptance_length": round(case.acceptance_length(before, num_iterations + 1), 3),
         "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / (num_iterations + 1), 1),
@@ -230,7 +232,8 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     return row
 
 
-def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, bandwidth: float, spec: bool) -> float:
+def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, mean_context_len: float, bandwidth: float,
+             spec: bool) -> float:
     """Time of reading once what an iteration must read: weights, K times the head's, and keys and values."""
     target, head = models
 
@@ -239,7 +242,7 @@ def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, bandwidth: flo
         return sum(d.tensor.nbytes for name, d in names.items() if "embed_tokens" not in name)
 
     config = target.config
-    kv = 2 * config.num_kv_heads * config.head_dim * target.dtype.itemsize * (PROMPT_LEN + 300) * batch_size
+    kv = 2 * config.num_kv_heads * config.head_dim * target.dtype.itemsize * mean_context_len * batch_size
     total = num_bytes(target) + config.num_layers * kv
     if spec:
         fc = head.fc.weight.nbytes
@@ -290,7 +293,7 @@ def main() -> None:
     guide = GuideConfig(num_threads=args.threads, draft_deadline_us=args.draft_deadline_us)
     known, workload = modes(), real_workload(args.acceptance, args.iterations, guide)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
-    bandwidth = 0.0
+    bandwidth = float("inf")
     if has_gpu:
         from benchmarks.kernels import copy_bandwidth
         bandwidth = copy_bandwidth()
@@ -301,16 +304,15 @@ def main() -> None:
         for mode in chosen:
             if 0 < mode.guided_share * batch_size < 1:
                 continue
-            row = measure(mode, models, batch_size, args.iterations, workload, is_profiled=args.profile and has_gpu)
-            if has_gpu:
-                row["floor_ms"] = round(floor_ms(models, batch_size, bandwidth, mode.spec is not None), 3)
+            row = measure(mode, models, batch_size, args.iterations, workload, bandwidth,
+                          is_profiled=args.profile and has_gpu)
             print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
-                  f"{row['max_ms']:>8.3f} {row.get('floor_ms', 0):>8.3f} {row['acceptance_length']:>7.2f} "
+                  f"{row['max_ms']:>8.3f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
                   f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
                   f"{row['held']:>5} {row['late_draft_rows']:>5}", flush=True)
             rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
-         {"copy_gb_per_s": round(bandwidth / 1e9, 1)}, save=not args.no_save and not args.tiny)
+         {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None, save=not args.no_save and not args.tiny)
 
 
 if __name__ == "__main__":

@@ -99,20 +99,22 @@ def check_drafting(head: Eagle3Head, slow: SlowHead, target: Decoder, num_steps:
         _, taps = target.forward(ids[start:start + count], context, target_cache, head.tapped_layers)
         assert taps is not None
         fused.append(head.fuse(taps))
-        hiddens.append(head.forward(ids[start + 1:start + count + 1], fused[-1], context, head_cache))
+        hidden, normed = head.forward(ids[start + 1:start + count + 1], fused[-1], context, head_cache)
+        hiddens.append(hidden)
         torch.testing.assert_close(fused[-1], slow.linear("fc", taps), atol=1e-4, rtol=1e-4)
     features, next_ids = torch.cat(fused), ids[1:]
     for step in range(num_steps + 1):
         expected = slow.forward(next_ids, features)
         hidden = torch.cat(hiddens) if step == 0 else hiddens[-1]
         torch.testing.assert_close(hidden, expected[-len(hidden):], atol=1e-4, rtol=1e-4)
-        logits = head.draft_logits(hidden[-1:])
+        logits = head.draft_logits(normed[-1:])
         torch.testing.assert_close(logits, slow.logits(expected[-1:]), atol=1e-4, rtol=1e-4)
         if step == num_steps:
             return
         token = head.target_ids[logits.argmax(-1)]
         features, next_ids = torch.cat((features, expected[-1:])), torch.cat((next_ids, token))
-        hiddens.append(head.forward(token, hidden[-1:], sequences.extend([1]), head_cache))
+        hidden, normed = head.forward(token, hidden[-1:], sequences.extend([1]), head_cache)
+        hiddens.append(hidden)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -24,9 +24,10 @@ def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
     norm = rms_norm(to_device(x), to_device(weight), 1e-5)
     torch.testing.assert_close(norm.cpu(), pointwise.rms_norm(x, weight, 1e-5), **tolerance)
-    found = add_rms_norm(to_device(residual), to_device(x), to_device(weight), 1e-5)
-    for one, other in zip(found, pointwise.add_rms_norm(residual, x, weight, 1e-5), strict=True):
-        torch.testing.assert_close(one.cpu(), other, **tolerance)
+    for parts in (x[None], torch.randn(3, num_tokens, dim, generator=random)):
+        found = add_rms_norm(to_device(residual), to_device(parts), to_device(weight), 1e-5)
+        for one, other in zip(found, pointwise.add_rms_norm(residual, parts, weight, 1e-5), strict=True):
+            torch.testing.assert_close(one.cpu(), other, **tolerance)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -51,7 +52,7 @@ def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="graphs are CUDA's")
 def test_captured() -> None:
     x, weight = torch.zeros(4, 512, device=DEVICE), torch.ones(512, device=DEVICE)
-    graph, outputs = captured(lambda: (rms_norm(x, weight, 1e-5), silu_mul(x), *add_rms_norm(x, x, weight, 1e-5)))
+    graph, outputs = captured(lambda: (rms_norm(x, weight, 1e-5), silu_mul(x), *add_rms_norm(x, x[None], weight, 1e-5)))
     fresh = torch.randn(4, 512)
     x.copy_(fresh)
     for output in outputs:
@@ -59,6 +60,6 @@ def test_captured() -> None:
     graph.replay()
     ones = torch.ones(512)
     expected = (pointwise.rms_norm(fresh, ones, 1e-5), pointwise.silu_mul(fresh),
-                *pointwise.add_rms_norm(fresh, fresh, ones, 1e-5))
+                *pointwise.add_rms_norm(fresh, fresh[None], ones, 1e-5))
     for found, wanted in zip(outputs, expected, strict=True):
         torch.testing.assert_close(found.cpu(), wanted, rtol=2e-6, atol=2e-6)

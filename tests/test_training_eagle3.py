@@ -185,12 +185,13 @@ class EngineLoop:
                                       self.head.tapped_layers)
         assert taps is not None
         cache, out = self.caches[self.head], []
-        hidden = self.head.forward(ids[1 : anchor + 2], self.head.fuse(taps), self.context(0, anchor + 1), cache)
+        fused = self.head.fuse(taps)
+        hidden, normed = self.head.forward(ids[1 : anchor + 2], fused, self.context(0, anchor + 1), cache)
         for s in range(depth):
-            out.append(self.head.draft_logits(hidden[-1]))
+            out.append(self.head.draft_logits(normed[-1]))
             at = anchor + 1 + s
             if at + 1 < len(ids):
-                hidden = self.head.forward(ids[at + 1 : at + 2], hidden[-1:], self.context(at, at + 1), cache)
+                hidden, normed = self.head.forward(ids[at + 1 : at + 2], hidden[-1:], self.context(at, at + 1), cache)
         return out
 
 

@@ -1,4 +1,4 @@
-"""The narrow interface to everything that runs on the device beside matrix products.
+"""The narrow interface to everything that runs on the device.
 
 Each function is its plain-torch twin on a CPU and a Triton kernel on a GPU; what it does is said once, at the twin.
 On a GPU all of them can be captured in a CUDA graph: lengths and masks are read on the device, and a launch depends
@@ -34,6 +34,9 @@ def with_triton(room: str, twin: Callable[_P, _R]) -> Callable[_P, _R]:
 
 add_rms_norm = with_triton("norm", pointwise.add_rms_norm)
 apply_bitmask = with_triton("bitmask", reference.apply_bitmask)
+gated_linear = with_triton("linear", pointwise.gated_linear)
+linear = with_triton("linear", pointwise.linear)
+linear_parts = with_triton("linear", pointwise.linear_parts)
 masked_argmax = with_triton("argmax", reference.masked_argmax)
 masked_sample = with_triton("sample", reference.masked_sample)
 paged_attention = with_triton("attention", reference.paged_attention)
@@ -43,6 +46,6 @@ silu_mul = with_triton("activation", pointwise.silu_mul)
 store_kv = with_triton("rope", reference.store_kv)
 
 __all__ = [
-    "SamplingTensors", "add_rms_norm", "apply_bitmask", "masked_argmax", "masked_sample", "paged_attention",
-    "rms_norm", "rope_and_store", "silu_mul", "store_kv", "with_triton",
+    "SamplingTensors", "add_rms_norm", "apply_bitmask", "gated_linear", "linear", "linear_parts", "masked_argmax",
+    "masked_sample", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv", "with_triton",
 ]

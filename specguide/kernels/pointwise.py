@@ -1,4 +1,4 @@
-"""Owns the plain-torch kernels of what stands between a layer's matrix products: norms, rotation, activation."""
+"""Owns the plain-torch kernels of a layer beside its attention: products, norms, rotation, activation."""
 
 from __future__ import annotations
 
@@ -21,10 +21,30 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
 
 
-def add_rms_norm(residual: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """(residual + x, rms_norm(residual + x)); residual and x [T, D] of one dtype, weight [D]."""
-    total = residual + x
+def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """(total, rms_norm(total)) of total = residual + the sum of parts.
+
+    residual: [T, D]
+    parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
+    weight:   [D]
+    """
+    total = residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
     return total, rms_norm(total, weight, eps)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x · weightᵀ + bias: x [T, in_features], weight [out_features, in_features] → [T, out_features]."""
+    return F.linear(x, weight, bias)
+
+
+def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`linear` in parts that are yet to be summed, [P, T, out_features]; float32 where there are several."""
+    return F.linear(x, weight, bias)[None]
+
+
+def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """silu_mul(linear(x, weight, bias)): weight [2 · D, in_features], gate first → [T, D]."""
+    return silu_mul(F.linear(x, weight, bias))
 
 
 def silu_mul(gate_up: Tensor) -> Tensor:

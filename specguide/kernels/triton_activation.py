@@ -9,9 +9,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.triton_device import await_results, overlap
+
 
 @triton.jit
-def _silu_mul_kernel(gate_up, output, row_stride, dim, BLOCK: tl.constexpr):
+def _silu_mul_kernel(gate_up, output, row_stride, dim, BLOCK: tl.constexpr, OVERLAP: tl.constexpr):
+    await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = column < dim
@@ -26,5 +29,5 @@ def silu_mul(gate_up: Tensor) -> Tensor:
     output = torch.empty(num_tokens, dim, dtype=gate_up.dtype, device=gate_up.device)
     block = 1024
     _silu_mul_kernel[(num_tokens, triton.cdiv(dim, block))](
-        gate_up, output, gate_up.stride(0), dim, BLOCK=block, num_warps=4)
+        gate_up, output, gate_up.stride(0), dim, BLOCK=block, num_warps=4, **overlap(gate_up.device))
     return output

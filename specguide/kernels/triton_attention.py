@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.batch import ForwardContext
-from specguide.kernels.triton_device import num_multiprocessors
+from specguide.kernels.triton_device import await_results, num_multiprocessors, overlap
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,10 @@ def _attention_kernel(
     block_table_stride, num_blocks, num_splits, max_query_len, window,
     HAS_WINDOW: tl.constexpr, IS_SPLIT: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr,
-    PAGE_SIZE: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    PAGE_SIZE: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes log₂ e: exponents are to base 2."""
+    await_results(OVERLAP)
     kv_head, split = tl.program_id(0), tl.program_id(2)
     seq, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
     first = tl.load(query_start_loc + seq)
@@ -116,8 +117,10 @@ def _attention_kernel(
 @triton.jit
 def _combine_kernel(
     parts, log_sums, output, num_splits, HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One head of one token: the mean of its parts, each weighted by its sum of exponentials."""
+    await_results(OVERLAP)
     row = tl.program_id(0).to(tl.int64)
     split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
     log_sum = tl.load(log_sums + row * num_splits + split, mask=split < num_splits, other=float("-inf"))
@@ -153,12 +156,13 @@ def paged_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, conte
         query.stride(1), context.block_table.stride(0), num_blocks, launch.num_splits, context.max_query_len,
         sliding_window or 0, HAS_WINDOW=sliding_window is not None, IS_SPLIT=launch.num_splits > 1,
         NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim, BLOCK_DIM=block_dim, PAGE_SIZE=page_size,
-        ROWS=launch.block_rows, KEYS=launch.block_keys, num_warps=launch.num_warps, num_stages=launch.num_stages)
+        ROWS=launch.block_rows, KEYS=launch.block_keys, num_warps=launch.num_warps, num_stages=launch.num_stages,
+        **overlap(query.device))
     if launch.num_splits > 1:
         block_splits = triton.next_power_of_2(launch.num_splits)
         _combine_kernel[(num_tokens * num_heads,)](
             parts, log_sums, output, launch.num_splits, HEAD_DIM=head_dim, BLOCK_DIM=block_dim,
-            BLOCK_SPLITS=block_splits, num_warps=max(1, block_splits // 16))
+            BLOCK_SPLITS=block_splits, num_warps=max(1, block_splits // 16), **overlap(query.device))
     return output
 
 
@@ -171,7 +175,9 @@ def choose_launch(context: ForwardContext, query: Tensor, page_size: int, num_kv
     num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
     num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
     max_keys = context.block_table.shape[1] * page_size
-    num_splits = min(4 * num_multiprocessors(query.device) // num_programs, triton.cdiv(max_keys, 64), 64)
+    num_processors = num_multiprocessors(query.device)
+    is_few = num_programs <= 2 * num_processors
+    num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
     return Launch(block_rows=block_rows, block_keys=64 if is_half else 32, num_splits=max(1, num_splits),
-                  num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or not is_half else 2,
+                  num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
                   num_stages=3 if is_half else 2)

@@ -9,19 +9,24 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.triton_device import await_results, overlap
+
 
 @triton.jit
 def _norm_kernel(
-    x, residual, weight, total, output, num_rows, row_stride, head_stride,
-    residual_stride, eps, NUM_HEADS: tl.constexpr, NUM_WEIGHTS: tl.constexpr, DIM: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    x, residual, weight, total, output, num_rows, row_stride, head_stride, part_stride, residual_stride, eps,
+    NUM_PARTS: tl.constexpr, NUM_HEADS: tl.constexpr, NUM_WEIGHTS: tl.constexpr, DIM: tl.constexpr, ROWS: tl.constexpr,
+    BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
 ):
+    await_results(OVERLAP)
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
     exists = (row < num_rows) & (dim < DIM)
     source = (row // NUM_HEADS).to(tl.int64) * row_stride + (row % NUM_HEADS) * head_stride + dim
     sink = row.to(tl.int64) * DIM + dim
     values = tl.load(x + source, mask=exists, other=0).to(tl.float32)
+    for part in tl.static_range(1, NUM_PARTS):
+        values += tl.load(x + part * part_stride + source, mask=exists, other=0)
     if residual is not None:
         values += tl.load(residual + row.to(tl.int64) * residual_stride + dim, mask=exists, other=0).to(tl.float32)
         values = values.to(total.dtype.element_ty)  # what is normed is what the next layer will see as the residual
@@ -38,24 +43,25 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     x = x if x.dim() == 3 else x.reshape(-1, 1, shape[-1])
     x = x if x.stride(-1) == 1 else x.contiguous()
     output = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    _launch(x, None, weight, None, output, eps)
+    _launch(x[None], None, weight, None, output, eps)
     return output.view(shape)
 
 
-def add_rms_norm(residual: Tensor, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
-    total, output = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for _ in range(2))
-    _launch(x[:, None], residual, weight, total, output, eps)
+    total, output = (torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2))
+    _launch(parts[:, :, None], residual, weight, total, output, eps)
     return total, output
 
 
-def _launch(x: Tensor, residual: Tensor | None, weight: Tensor, total: Tensor | None, output: Tensor, eps: float
+def _launch(parts: Tensor, residual: Tensor | None, weight: Tensor, total: Tensor | None, output: Tensor, eps: float
             ) -> None:
-    """x [T, heads, D]; the outputs are contiguous."""
-    num_tokens, num_heads, dim = x.shape
+    """parts [P, T, heads, D]; the outputs are contiguous."""
+    num_parts, num_tokens, num_heads, dim = parts.shape
     block = triton.next_power_of_2(dim)
     rows = max(1, 1024 // block)
     _norm_kernel[(triton.cdiv(num_tokens * num_heads, rows),)](
-        x, residual, weight, total, output, num_tokens * num_heads, x.stride(0), x.stride(1),
-        0 if residual is None else residual.stride(0), eps, NUM_HEADS=num_heads,
-        NUM_WEIGHTS=weight.numel() // dim, DIM=dim, ROWS=rows, BLOCK=block, num_warps=min(8, max(1, block // 512)))
+        parts, residual, weight, total, output, num_tokens * num_heads, parts.stride(1), parts.stride(2),
+        parts.stride(0), 0 if residual is None else residual.stride(0), eps, NUM_PARTS=num_parts, NUM_HEADS=num_heads,
+        NUM_WEIGHTS=weight.numel() // dim, DIM=dim, ROWS=rows, BLOCK=block, num_warps=min(8, max(1, block // 512)),
+        **overlap(parts.device))

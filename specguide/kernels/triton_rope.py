@@ -9,15 +9,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.triton_device import await_results, overlap
+
 
 @triton.jit
 def _rope_kernel(
     query_key, value, rotary, key_cache, value_cache, slot_mapping, query,
     query_key_stride, query_key_head_stride, value_stride, value_head_stride,
     NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HALF: tl.constexpr, BLOCK_HEADS: tl.constexpr,
-    BLOCK_HALF: tl.constexpr,
+    BLOCK_HALF: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """One token: its queries and keys are rotated, its keys and values go to their slot."""
+    await_results(OVERLAP)
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
     head = tl.arange(0, BLOCK_HEADS)[:, None]
@@ -57,7 +60,7 @@ def rope_and_store(query_key: Tensor, value: Tensor, rotary: Tensor, key_cache: 
         query_key, value, rotary, key_cache, value_cache, slot_mapping, query, query_key.stride(0),
         query_key.stride(1), value.stride(0), value.stride(1), NUM_HEADS=num_rotated - num_kv_heads,
         NUM_KV_HEADS=num_kv_heads, HALF=head_dim // 2, BLOCK_HEADS=block_heads, BLOCK_HALF=block_half,
-        num_warps=min(8, max(1, block_heads * block_half // 256)))
+        num_warps=min(8, max(1, block_heads * block_half // 256)), **overlap(value.device))
     return query
 
 

@@ -33,7 +33,7 @@ class Attention:
 
     def __call__(self, x: Tensor, rotary: Tensor, context: ForwardContext, key_cache: Tensor, value_cache: Tensor
                  ) -> Tensor:
-        """x [T, input] → [T, hidden]; stores the keys and values of x first.
+        """x [T, input] → parts [P, T, hidden], as `Linear.parts` gives them; stores the keys and values of x first.
 
         rotary [T, 2, 1, head_dim]; the caches are [num_pages, page_size, num_kv_heads, head_dim].
         """
@@ -45,7 +45,7 @@ class Attention:
         query = rope_and_store(query_key, heads[:, num_rotated:], rotary, key_cache, value_cache, context.slot_mapping)
         attended = paged_attention(query, key_cache, value_cache, context, scale=self.head_dim ** -0.5,
                                    sliding_window=self.sliding_window)
-        return self.out(attended.reshape(x.shape[0], self.num_heads * self.head_dim))
+        return self.out.parts(attended.reshape(x.shape[0], self.num_heads * self.head_dim))
 
 
 def empty_attention(input_size: int, hidden_size: int, num_heads: int, num_kv_heads: int, head_dim: int, *,

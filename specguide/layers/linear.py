@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from specguide import kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,11 @@ class Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, in_features] → [T, out_features]."""
-        return F.linear(x, self.weight, self.bias)
+        return kernels.linear(x, self.weight, self.bias)
+
+    def parts(self, x: Tensor) -> Tensor:
+        """[T, in_features] → [P, T, out_features], whose sum over P is the product; for `RmsNorm.add`."""
+        return kernels.linear_parts(x, self.weight, self.bias)
 
 
 def empty_weight(out_features: int, in_features: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specguide.kernels import silu_mul
+from specguide.kernels import gated_linear
 from specguide.layers.linear import Linear
 
 
@@ -30,5 +30,5 @@ class GatedMlp:
                    Linear.empty(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """[T, hidden] → [T, hidden]."""
-        return self.down(silu_mul(self.gate_up(x)))
+        """[T, hidden] → parts [P, T, hidden], as `Linear.parts` gives them."""
+        return self.down.parts(gated_linear(x, self.gate_up.weight, self.gate_up.bias))

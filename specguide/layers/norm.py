@@ -23,11 +23,11 @@ class RmsNorm:
         """Uninitialised memory, to be filled from a checkpoint."""
         return cls(torch.empty(shape, device=device, dtype=dtype), eps)
 
-    def add(self, residual: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum residual + x, both [T, D], and its norm."""
-        if x.is_cuda:
-            return add_rms_norm(residual, x, self.weight, self.eps)
-        total = residual + x
+    def add(self, residual: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of residual [T, D] and all parts [P, T, D], and its norm."""
+        if residual.is_cuda:
+            return add_rms_norm(residual, parts, self.weight, self.eps)
+        total = residual + parts[0]
         return total, self(total)
 
     def __call__(self, x: Tensor) -> Tensor:

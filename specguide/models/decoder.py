@@ -12,6 +12,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.kernels import linear
 from specguide.layers.attention import Attention, empty_attention
 from specguide.layers.linear import empty_weight
 from specguide.layers.mlp import GatedMlp
@@ -119,7 +120,7 @@ class Decoder:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's dtype."""
-        return F.linear(hidden, self.lm_head)
+        return linear(hidden, self.lm_head)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.kernels import linear
 from specguide.layers.attention import empty_attention
 from specguide.layers.linear import Linear, empty_weight
 from specguide.layers.mlp import GatedMlp
@@ -117,13 +118,14 @@ class Eagle3Head:
         """The target's tapped hidden states side by side [T, num_taps · target hidden] → features [T, hidden]."""
         return self.fc(taps)
 
-    def forward(self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache) -> Tensor:
+    def forward(self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+                ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
         input_ids: int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns [T, hidden], the next positions' features; `draft_logits` turns them into proposals.
+        Returns the next positions' features [T, hidden], and their norm, which `draft_logits` turns into proposals.
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
         embeddings = self.input_norm(F.embedding(input_ids, self.embed_weight))
@@ -132,11 +134,11 @@ class Eagle3Head:
         attended = self.attention(torch.cat((embeddings, normed), dim=-1), rotary, context, cache.keys[0],
                                   cache.values[0])
         hidden, normed = self.post_attention_norm.add(residual, attended)
-        return hidden + self.mlp(normed)
+        return self.norm.add(hidden, self.mlp(normed))
 
-    def draft_logits(self, hidden: Tensor) -> Tensor:
-        """hidden [n, hidden] as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
-        return F.linear(self.norm(hidden), self.lm_head)
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
+        return linear(normed, self.lm_head)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables not included."""

@@ -51,16 +51,16 @@ class ForwardPasses:
         drafter = self._drafting
         next_ids = query.input_ids.roll(-1)
         next_ids[query.node_index()] = target_tokens.clamp(min=0).long()
-        hidden = drafter.head.forward(next_ids, drafter.head.fuse(taps), query.context, drafter.cache)
-        hidden = hidden[query.first_node + num_accepted.clamp(min=0)]
-        return drafter.head.draft_logits(hidden), hidden
+        hidden, normed = drafter.head.forward(next_ids, drafter.head.fuse(taps), query.context, drafter.cache)
+        last = query.first_node + num_accepted.clamp(min=0)
+        return drafter.head.draft_logits(normed[last]), hidden[last]
 
     def draft(self, drafts: Tensor, hidden: Tensor, position: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
         """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `position` int64 [B]."""
         drafter = self._drafting
         query = self._state.chain(drafts[:, None].clamp(min=0), position, slots)
-        hidden = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
-        return drafter.head.draft_logits(hidden), hidden
+        hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
+        return drafter.head.draft_logits(normed), hidden
 
     @property
     def _drafting(self) -> Drafter:
