@@ -3,10 +3,10 @@
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
 
 Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, and
-contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes the requests write the same text, valid instances of eight real-world schemas from different
-places on, and the drafter guesses the same part of it. Before anything is timed, each output is compared with its text
-and walked through a fresh matcher, which must take every token. Times are between the ends of successive iterations on
-the forward stream. Prints a table, then one JSON line.
+contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes the requests write the same text, valid
+instances of eight real-world schemas from different places on, and the drafter guesses the same part of it. Before
+anything is timed, each output is compared with its text and walked through a fresh matcher, which must take every
+token. Times are between the ends of successive iterations on the forward stream. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations

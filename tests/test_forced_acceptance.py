@@ -17,7 +17,8 @@ def test_the_text_is_said_and_guessed(acceptance_length: float) -> None:
     forced, slots = ForcedAcceptance(text, acceptance_length, K), torch.tensor([4, 0, 3])
     start, num_accepted = torch.full((3,), 7), []
     for _ in range(800):
-        drafts = torch.stack([forced.draft(torch.full((3,), -1, dtype=torch.int32), node, slots, start + node)
+        forced.prepare_drafts(slots, start)
+        drafts = torch.stack([forced.draft(torch.full((3,), -1, dtype=torch.int32), node)
                               for node in range(1, K + 1)], dim=1)
         said = torch.full((3, K + 1), -1, dtype=torch.int32)
         forced.target(said, slots, start)

@@ -7,7 +7,7 @@ import torch
 from gpu_case import to_device
 
 from specguide.cache import place_chains, tensors
-from specguide.sampling import accept, accept_chains
+from specguide.sampling import accept, accept_chains, store_drafts
 from specguide.spec.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
@@ -25,12 +25,14 @@ def block_table(generator: torch.Generator) -> torch.Tensor:
 @pytest.mark.parametrize("num_nodes", [1, 3, 4])
 def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
     generator = torch.Generator().manual_seed(num_nodes)
-    table, slots = block_table(generator), torch.tensor([7, 0, 3, 11, 2])
-    start = torch.randint(0, MAX_PAGES * PAGE_SIZE - num_nodes, (len(slots),), generator=generator)
-    wanted = tensors.place_chains(start, slots, table, num_nodes, PAGE_SIZE)
-    found = place_chains(to_device(start), to_device(slots), to_device(table), num_nodes, PAGE_SIZE)
-    for one, other in zip(found, wanted, strict=True):
-        assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+    table = block_table(generator)
+    tokens = torch.randint(-1, 99, (NUM_SLOTS, 6), generator=generator).int()[:, 1:1 + num_nodes]
+    for offset in (0, 2):
+        start = torch.randint(0, MAX_PAGES * PAGE_SIZE - num_nodes - 2, (NUM_SLOTS,), generator=generator)
+        wanted = tensors.place_chains(tokens, start, table, PAGE_SIZE, offset)
+        found = place_chains(to_device(tokens), to_device(start), to_device(table), PAGE_SIZE, offset)
+        for one, other in zip(found, wanted, strict=True):
+            assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
 @pytest.mark.parametrize("num_nodes", [1, K + 1])
@@ -55,3 +57,12 @@ def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
         assert torch.equal(found.cpu(), accept.accept_chains(said, slots, start, **written))
         for name, tensor in written.items():
             assert torch.equal(live[name].cpu(), tensor), name
+
+
+def test_drafts_are_stored_as_on_a_cpu() -> None:
+    slots, drafts = torch.tensor([7, 0, 3, 11]), torch.tensor([5, -1, 8, 9]).int()
+    num_accepted, tokens = torch.tensor([0, 3, -1, 1]).int(), torch.arange(NUM_SLOTS * 4).view(NUM_SLOTS, 4).int()
+    live = to_device(tokens)
+    store_drafts(to_device(drafts), 2, to_device(num_accepted), to_device(slots), live)
+    accept.store_drafts(drafts, 2, num_accepted, slots, tokens)
+    assert torch.equal(live.cpu(), tokens) and tokens[7, 2] == 5 and tokens[3, 2] == 14

@@ -74,16 +74,19 @@ def slot_mapping(block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor
     return slot.masked_fill((position_ids < 0) | (page < 0), -1)
 
 
-def place_chains(start: Tensor, slots: Tensor, block_table: Tensor, num_nodes: int, page_size: int
+def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: int, offset: int = 0
                  ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where `num_nodes` tokens of each of B slots go, from positions `start` on.
+    """Where chains of N tokens go, from positions `start` + `offset` on.
 
-    start, slots: int64 [B]
-    block_table:  int32 [max_batch_size, P], -1 where there is no page
-    Returns position_ids int64 [B · N], slot_mapping int64 [B · N] with -1 where there is no page, seq_lens int32 [B]
-    and the slots' rows of the block table, int32 [B, P].
+    tokens:      int32 [B, N], -1 for none
+    start:       int64 [B]
+    block_table: int32 [B, P], -1 where there is no page
+    Returns input_ids int64 [B · N], 0 where there is no token, position_ids int64 [B · N], slot_mapping int64 [B · N]
+    with -1 where there is no page, and seq_lens int32 [B].
     """
-    position_ids = (start[:, None] + torch.arange(num_nodes, device=start.device)).flatten()
-    sequence_ids = torch.arange(len(start), device=start.device).repeat_interleave(num_nodes)
-    tables = block_table[slots]
-    return position_ids, slot_mapping(tables, sequence_ids, position_ids, page_size), (start + num_nodes).int(), tables
+    num_chains, num_nodes = tokens.shape
+    positions = start[:, None] + torch.arange(offset, offset + num_nodes, device=start.device)
+    sequence_ids = torch.arange(num_chains, device=start.device).repeat_interleave(num_nodes)
+    position_ids = positions.flatten()
+    return (tokens.clamp(min=0).long().flatten(), position_ids,
+            slot_mapping(block_table, sequence_ids, position_ids, page_size), (positions[:, -1] + 1).int())

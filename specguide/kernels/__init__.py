@@ -39,6 +39,7 @@ linear = with_triton("linear", pointwise.linear)
 linear_parts = with_triton("linear", pointwise.linear_parts)
 masked_argmax = with_triton("argmax", reference.masked_argmax)
 masked_sample = with_triton("sample", reference.masked_sample)
+norm_into = with_triton("norm", pointwise.norm_into)
 paged_attention = with_triton("attention", reference.paged_attention)
 rms_norm = with_triton("norm", pointwise.rms_norm)
 rope_and_store = with_triton("rope", pointwise.rope_and_store)
@@ -47,5 +48,6 @@ store_kv = with_triton("rope", reference.store_kv)
 
 __all__ = [
     "SamplingTensors", "add_rms_norm", "apply_bitmask", "gated_linear", "linear", "linear_parts", "masked_argmax",
-    "masked_sample", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv", "with_triton",
+    "masked_sample", "norm_into", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv",
+    "with_triton",
 ]

@@ -21,6 +21,17 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
 
 
+def norm_into(output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None) -> None:
+    """rms_norm(x), or rms_norm(x[row_ids]), into `output`.
+
+    output:  [T, D] of x's dtype, its rows perhaps apart
+    x:       [R, D], R = T without row_ids
+    weight:  [D]
+    row_ids: int32 or int64 [T]
+    """
+    output.copy_(rms_norm(x if row_ids is None else x.index_select(0, row_ids), weight, eps))
+
+
 def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """(total, rms_norm(total)) of total = residual + the sum of parts.
 

@@ -15,46 +15,43 @@ from torch import Tensor
 
 @triton.jit
 def _place_kernel(
-    start, slots, block_table, position_ids, slot_mapping, seq_lens, tables,
-    NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr, BLOCK_PAGES: tl.constexpr,
-    PAGE_SIZE: tl.constexpr,
+    tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, token_stride, node_stride, offset,
+    NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
 ):
-    """One chain: where its tokens stand and are stored, and its pages."""
-    chain = tl.program_id(0)
-    first, slot = tl.load(start + chain), tl.load(slots + chain)
+    """One chain: its tokens, where they stand and where they are stored."""
+    chain = tl.program_id(0).to(tl.int64)
+    first = tl.load(start + chain) + offset
     node = tl.arange(0, BLOCK_NODES)
     is_node, position = node < NUM_NODES, first + node
+    token = tl.load(tokens + chain * token_stride + node * node_stride, mask=is_node, other=0)
     page_index = position // PAGE_SIZE
-    page = tl.load(block_table + slot * NUM_PAGES + page_index, mask=is_node & (page_index < NUM_PAGES), other=-1)
+    page = tl.load(block_table + chain * NUM_PAGES + page_index, mask=is_node & (page_index < NUM_PAGES), other=-1)
     stored = tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+    tl.store(input_ids + chain * NUM_NODES + node, tl.maximum(token, 0).to(tl.int64), mask=is_node)
     tl.store(position_ids + chain * NUM_NODES + node, position, mask=is_node)
     tl.store(slot_mapping + chain * NUM_NODES + node, stored, mask=is_node)
     tl.store(seq_lens + chain, (first + NUM_NODES).to(tl.int32))
-    for begin in range(0, NUM_PAGES, BLOCK_PAGES):
-        index = begin + tl.arange(0, BLOCK_PAGES)
-        pages = tl.load(block_table + slot * NUM_PAGES + index, mask=index < NUM_PAGES)
-        tl.store(tables + chain * NUM_PAGES + index, pages, mask=index < NUM_PAGES)
 
 
-def place_chains(start: Tensor, slots: Tensor, block_table: Tensor, num_nodes: int, page_size: int
+def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: int, offset: int = 0
                  ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See cache.tensors.place_chains."""
-    num_chains, num_pages = len(start), block_table.shape[1]
-    position_ids, slot_mapping = (torch.empty(num_chains * num_nodes, dtype=torch.int64, device=start.device)
-                                  for _ in range(2))
+    num_chains, num_nodes = tokens.shape
+    input_ids, position_ids, slot_mapping = (
+        torch.empty(num_chains * num_nodes, dtype=torch.int64, device=start.device) for _ in range(3))
     seq_lens = torch.empty(num_chains, dtype=torch.int32, device=start.device)
-    tables = torch.empty(num_chains, num_pages, dtype=torch.int32, device=start.device)
     _place_kernel[(num_chains,)](
-        start, slots, block_table, position_ids, slot_mapping, seq_lens, tables, NUM_NODES=num_nodes,
-        BLOCK_NODES=triton.next_power_of_2(num_nodes), NUM_PAGES=num_pages, BLOCK_PAGES=128, PAGE_SIZE=page_size,
-        num_warps=1)
-    return position_ids, slot_mapping, seq_lens, tables
+        tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, tokens.stride(0),
+        tokens.stride(1), offset, NUM_NODES=num_nodes, BLOCK_NODES=triton.next_power_of_2(num_nodes),
+        NUM_PAGES=block_table.shape[1], PAGE_SIZE=page_size, num_warps=1)
+    return input_ids, position_ids, slot_mapping, seq_lens
 
 
 @triton.jit
 def _accept_kernel(
     target_tokens, slots, start, tokens, late, active, lengths, max_lens, end_ids, slot_num_accepted, num_accepted,
-    NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
+    start_stride, NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, NUM_END_IDS: tl.constexpr,
+    BLOCK_NODES: tl.constexpr,
 ):
     """One chain; a warp holds its nodes and end tokens."""
     chain = tl.program_id(0)
@@ -69,7 +66,7 @@ def _accept_kernel(
     tl.store(num_accepted + chain, tl.where(is_held, -1, num_matches))
     golden = tl.sum(tl.where(node == num_matches, said, 0), 0)
     tl.store(tokens + slot * NUM_SLOT_NODES, golden, mask=is_held == 0)
-    length = tl.load(start + chain) + num_matches + 1
+    length = tl.load(start + chain * start_stride) + num_matches + 1
     tl.store(lengths + slot, length, mask=is_held == 0)
     ends = tl.load(end_ids + slot * NUM_END_IDS + end)
     is_end = (said[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
@@ -84,6 +81,24 @@ def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens
     num_accepted = torch.empty(num_chains, dtype=torch.int32, device=target_tokens.device)
     _accept_kernel[(num_chains,)](
         target_tokens, slots, start, tokens, late, active.view(torch.uint8), lengths, max_lens, end_ids,
-        slot_num_accepted, num_accepted, NUM_NODES=num_nodes, NUM_SLOT_NODES=tokens.shape[1],
+        slot_num_accepted, num_accepted, start.stride(0), NUM_NODES=num_nodes, NUM_SLOT_NODES=tokens.shape[1],
         NUM_END_IDS=end_ids.shape[1], BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=1)
     return num_accepted
+
+
+@triton.jit
+def _store_kernel(drafts, num_accepted, slots, tokens, node, num_chains, NUM_SLOT_NODES: tl.constexpr,
+                  BLOCK: tl.constexpr):
+    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    exists = chain < num_chains
+    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
+    slot = tl.load(slots + chain, mask=exists, other=0)
+    draft = tl.load(drafts + chain, mask=exists, other=-1)
+    tl.store(tokens + slot * NUM_SLOT_NODES + node, draft, mask=exists & (is_held == 0))
+
+
+def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+    """See sampling.accept.store_drafts."""
+    block = 128
+    _store_kernel[(triton.cdiv(len(drafts), block),)](
+        drafts, num_accepted, slots, tokens, node, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)

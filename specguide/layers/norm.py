@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.kernels import add_rms_norm, rms_norm
+from specguide.kernels import add_rms_norm, norm_into, rms_norm
 
 
 class RmsNorm:
@@ -29,6 +29,10 @@ class RmsNorm:
             return add_rms_norm(residual, parts, self.weight, self.eps)
         total = residual + parts[0]
         return total, self(total)
+
+    def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
+        """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""
+        norm_into(output, x, self.weight, self.eps, row_ids)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x [..., D] → the same shape and dtype."""

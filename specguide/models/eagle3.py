@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.batch import ForwardContext
@@ -122,17 +121,18 @@ class Eagle3Head:
                 ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
-        input_ids: int64 [T], the token *after* each position
+        input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
         Returns the next positions' features [T, hidden], and their norm, which `draft_logits` turns into proposals.
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
-        embeddings = self.input_norm(F.embedding(input_ids, self.embed_weight))
-        normed = self.hidden_norm(features)
+        inputs = torch.empty(len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device)
+        embeddings, normed = inputs.chunk(2, dim=-1)
+        self.input_norm.into(embeddings, self.embed_weight, input_ids)
+        self.hidden_norm.into(normed, features)
         residual = normed if self._norm_before_residual else features
-        attended = self.attention(torch.cat((embeddings, normed), dim=-1), rotary, context, cache.keys[0],
-                                  cache.values[0])
+        attended = self.attention(inputs, rotary, context, cache.keys[0], cache.values[0])
         hidden, normed = self.post_attention_norm.add(residual, attended)
         return self.norm.add(hidden, self.mlp(normed))
 

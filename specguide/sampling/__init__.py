@@ -5,5 +5,6 @@ from specguide.sampling import accept
 from specguide.sampling.verify import verify_chain, verify_tree
 
 accept_chains = with_triton("chain", accept.accept_chains)
+store_drafts = with_triton("chain", accept.store_drafts)
 
-__all__ = ["SamplingTensors", "accept_chains", "verify_chain", "verify_tree"]
+__all__ = ["SamplingTensors", "accept_chains", "store_drafts", "verify_chain", "verify_tree"]

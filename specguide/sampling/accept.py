@@ -1,4 +1,4 @@
-"""Owns what follows from a verification for the slots: their golden tokens, lengths and ends."""
+"""Owns what an iteration leaves in the slots: golden tokens, lengths and ends by the verification, then drafts."""
 
 from __future__ import annotations
 
@@ -29,3 +29,13 @@ def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens
     has_ended = (is_new & is_end).any(-1) | (lengths[slots] + 1 >= max_lens[slots])
     active[slots] = active[slots] & (held | ~has_ended)
     return num_accepted
+
+
+def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+    """Write draft `node` of B slots into `tokens`; a slot that was held keeps the one that it has.
+
+    drafts, num_accepted: int32 [B], the latter as `accept_chains` gives it
+    slots:                int64 [B]
+    tokens:               int32 [S, K + 1]
+    """
+    tokens[slots, node] = torch.where(num_accepted < 0, tokens[slots, node], drafts)

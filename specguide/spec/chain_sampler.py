@@ -7,9 +7,9 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
-from specguide.sampling import SamplingTensors, accept_chains
+from specguide.sampling import SamplingTensors, accept_chains, store_drafts
 from specguide.spec.forced import ForcedAcceptance
-from specguide.spec.slots import Query, SlotState
+from specguide.spec.slots import Query, Slots, SlotState
 
 
 class ChainSampler:
@@ -22,6 +22,8 @@ class ChainSampler:
                  forced: ForcedAcceptance | None = None) -> None:
         self._buffers, self._state, self._forced, self.guided_drafts = buffers, state, forced, guided_drafts
         self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
+        nodes = torch.arange(buffers.guided.shape[0], device=state.ids.device)
+        self._row_ids = nodes * len(state.ids) + state.ids[:, None]  # [max_batch_size, K + 1], into all rows
         self._guided_at_draft = self._guided if guided_drafts else torch.zeros_like(self._guided)
 
     def sample(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> Tensor:
@@ -30,40 +32,39 @@ class ChainSampler:
         logits:   [B · N, vocab_size]
         sampling: which parameters any slot uses
         """
-        nodes = torch.arange(query.num_nodes, device=logits.device)
-        rows = self._row_ids(query.slots[:, None], nodes).flatten()
+        rows = self._row_ids[query.slots, :query.num_nodes].flatten()
         if sampling.temperature is None:
             tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
         else:
-            chosen = self._state.sampling.select(query.slots.repeat_interleave(query.num_nodes), sampling)
+            slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
+            chosen = self._state.sampling.select(slots, sampling)
+            nodes = torch.arange(query.num_nodes, device=logits.device)
             positions = (query.start[:, None] + 1 + nodes).flatten()
             tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
     def accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
-        buffers, state, slots = self._buffers, self._state, query.slots
+        buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
         if self._forced is not None:
             self._forced.target(target_tokens, slots, query.start)
-        return accept_chains(
+        num_accepted = accept_chains(
             target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
             lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
             slot_num_accepted=buffers.num_accepted)
+        if self._forced is not None:
+            self._forced.prepare_drafts(slots, state.lengths[query.slots])
+        return num_accepted
 
-    def draft(self, logits: Tensor, slots: Tensor, node: int, held: Tensor, target_ids: Tensor) -> Tensor:
+    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
-        logits:     [B, draft_vocab_size]
-        held:       bool [B]
-        target_ids: int64 [draft_vocab_size]
+        logits:       [B, draft_vocab_size]
+        num_accepted: int32 [B], as `accept` gives it
+        target_ids:   int64 [draft_vocab_size]
         """
-        rows, tokens = self._row_ids(slots, node - 1), self._buffers.tokens
-        drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, rows, target_ids)
+        drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:
-            drafts = self._forced.draft(drafts, node, slots, self._state.lengths[slots] + node)
-        tokens[slots, node] = torch.where(held, tokens[slots, node], drafts)
+            drafts = self._forced.draft(drafts, node)
+        store_drafts(drafts, node, num_accepted, self._state.ids[slots], self._buffers.tokens)
         return drafts
-
-    def _row_ids(self, slots: Tensor, nodes: Tensor | int) -> Tensor:
-        """Indices into the rows of all nodes and slots."""
-        return nodes * self._buffers.guided.shape[1] + slots

@@ -25,14 +25,20 @@ class ForcedAcceptance:
         num_guessed = (trials * num_draft_tokens < acceptance_length - 1).sum(-1)
         self._text, self._num_guessed = text, num_guessed.to(text.device)
         self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
+        self._places = torch.arange(1, num_draft_tokens + 2, device=text.device)[None]
+        self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def target(self, tokens: Tensor, slots: Tensor, start: Tensor) -> None:
         """Write the text over what the target says, `tokens` int32 [B, N] after positions `start` int64 [B] and on."""
-        positions = start[:, None] + torch.arange(1, tokens.shape[1] + 1, device=start.device)
-        tokens.copy_(self._text[slots[:, None], positions])
-        self._iteration += 1
+        tokens.copy_(self._text[slots[:, None], start[:, None] + self._places[:, :tokens.shape[1]]])
 
-    def draft(self, drafts: Tensor, node: int, slots: Tensor, position: Tensor) -> Tensor:
-        """Draft `node` of each slot, int32 [B], which stands at `position`: the text's, or as it was drafted."""
-        is_guessed = self._num_guessed[self._iteration % _PERIOD][0, slots] >= node
-        return torch.where(is_guessed, self._text[slots, position], drafts)
+    def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
+        """Another iteration: look up what its drafts will be, behind the golden tokens at `start` int64 [B]."""
+        self._iteration.add_(1).remainder_(_PERIOD)
+        places = self._places[:, :-1]
+        self._drafts = self._text[slots[:, None], start[:, None] + places]
+        self._is_guessed = self._num_guessed[self._iteration, slots][:, None] >= places
+
+    def draft(self, drafts: Tensor, node: int) -> Tensor:
+        """Draft `node` of each slot, int32 [B]: the text's, or as it was drafted."""
+        return torch.where(self._is_guessed[:, node - 1], self._drafts[:, node - 1], drafts)

@@ -11,7 +11,7 @@ from torch import Tensor
 from specguide.kernels import SamplingTensors
 from specguide.trace import Marks, Recorder
 
-Decode = Callable[[Tensor, SamplingTensors], tuple[Tensor, Tensor]]
+Decode = Callable[[slice, SamplingTensors], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class _Captured:
     """A graph, the tensors that each of its replays reads and those that it writes, and the marks that each records."""
 
     graph: torch.cuda.CUDAGraph
-    arguments: tuple[Tensor, SamplingTensors]
+    arguments: tuple[slice, SamplingTensors]
     outputs: tuple[Tensor, Tensor]
     marks: Marks
 
@@ -63,10 +63,10 @@ class DecodeGraphs:
             outputs = self._decode(*arguments)
         return _Captured(graph, arguments, outputs, marks)
 
-    def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, SamplingTensors]:
+    def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[slice, SamplingTensors]:
         """All sampling parameters count in a graph that samples, since later replays may use any."""
         device = self._stream.device
         sampling = SamplingTensors.neutral(1, device)
         if is_greedy:
             sampling = SamplingTensors(seed=sampling.seed)
-        return torch.arange(num_slots, device=device), sampling
+        return slice(0, num_slots), sampling

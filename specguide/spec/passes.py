@@ -8,7 +8,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.models import Decoder, Eagle3Head
-from specguide.spec.slots import Query, SlotState
+from specguide.spec.slots import Query, Slots, SlotState
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class ForwardPasses:
     def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
         """Logits [B · N, vocab_size] after every node, and the hidden states that the drafter taps, [T, …]."""
         hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
-        return self._target.logits(hidden[query.node_index().flatten()]), taps
+        return self._target.logits(query.at_nodes(hidden)), taps
 
     def refresh(self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
                 ) -> tuple[Tensor, Tensor]:
@@ -49,16 +49,16 @@ class ForwardPasses:
         Returns draft logits [B, draft_vocab_size] of the first draft, and the features [B, hidden] to go on from.
         """
         drafter = self._drafting
-        next_ids = query.input_ids.roll(-1)
-        next_ids[query.node_index()] = target_tokens.clamp(min=0).long()
-        hidden, normed = drafter.head.forward(next_ids, drafter.head.fuse(taps), query.context, drafter.cache)
+        hidden, normed = drafter.head.forward(query.next_ids(target_tokens), drafter.head.fuse(taps), query.context,
+                                              drafter.cache)
         last = query.first_node + num_accepted.clamp(min=0)
         return drafter.head.draft_logits(normed[last]), hidden[last]
 
-    def draft(self, drafts: Tensor, hidden: Tensor, position: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `position` int64 [B]."""
+    def draft(self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
+              ) -> tuple[Tensor, Tensor]:
+        """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `start` int64 [B] + `offset`."""
         drafter = self._drafting
-        query = self._state.chain(drafts[:, None].clamp(min=0), position, slots)
+        query = self._state.chain(drafts[:, None], start, slots, offset)
         hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
         return drafter.head.draft_logits(normed), hidden
 

@@ -12,12 +12,15 @@ from specguide.batch import Batch, ForwardContext
 from specguide.cache import place_chains, slot_mapping
 from specguide.kernels import SamplingTensors
 
+Slots = slice | Tensor
+"""Which slots an iteration is about: int64 [B], or the first B of them, whose state is then read in place."""
+
 
 @dataclass(frozen=True, eq=False)
 class Query:
     """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
 
-    slots:      int64 [B]
+    slots:      whose they are
     input_ids:  int64 [T]
     context:    where they stand
     first_node: int64 [B], index among the T tokens of each request's first node
@@ -25,14 +28,31 @@ class Query:
     num_nodes:  N; the nodes of a request follow each other
     """
 
-    slots: Tensor
+    slots: Slots
     input_ids: Tensor
     context: ForwardContext
     first_node: Tensor
     start: Tensor
     num_nodes: int
 
-    def node_index(self) -> Tensor:
+    def at_nodes(self, hidden: Tensor) -> Tensor:
+        """Of hidden [T, …] that of the nodes, [B · N, …]."""
+        return hidden if self._has_only_nodes else hidden[self._node_index().flatten()]
+
+    def next_ids(self, target_tokens: Tensor) -> Tensor:
+        """The token after each, int [T]: the next one's, and after a node what the target says, int32 [B, N]."""
+        said = target_tokens.clamp(min=0)
+        if self._has_only_nodes:
+            return said.flatten()
+        next_ids = self.input_ids.roll(-1)
+        next_ids[self._node_index()] = said.long()
+        return next_ids
+
+    @property
+    def _has_only_nodes(self) -> bool:
+        return len(self.input_ids) == len(self.first_node) * self.num_nodes
+
+    def _node_index(self) -> Tensor:
         """int64 [B, N]: index among the T tokens of every node."""
         return self.first_node[:, None] + torch.arange(self.num_nodes, device=self.first_node.device)
 
@@ -44,6 +64,7 @@ MAX_END_IDS = 16
 class SlotState:
     """What the device knows of each slot, at fixed addresses.
 
+    ids:         int64 [max_batch_size], the slots' numbers
     active:      bool [max_batch_size], a request is there and has not ended
     lengths:     int64 [max_batch_size], positions whose keys are stored; the golden token's position
     max_lens:    int64 [max_batch_size], tokens, prompt and output, at which the request ends
@@ -53,6 +74,7 @@ class SlotState:
     """
 
     def __init__(self, max_batch_size: int, max_pages: int, page_size: int, device: torch.device) -> None:
+        self.ids = torch.arange(max_batch_size, device=device)
         self.active = torch.zeros(max_batch_size, dtype=torch.bool, device=device)
         self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
         self.max_lens = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
@@ -94,16 +116,16 @@ class SlotState:
         return Query(slots=slots, input_ids=input_ids.to(device), context=context,
                      first_node=lens.cumsum(0).to(device) - 1, start=lens.to(device) - 1, num_nodes=1)
 
-    def chain(self, input_ids: Tensor, start: Tensor, slots: Tensor) -> Query:
-        """`input_ids` int [B, N] at positions `start` int64 [B] and following; every token is a node."""
-        num_requests, num_nodes = input_ids.shape
-        position_ids, mapping, seq_lens, block_table = place_chains(start, slots, self.block_table, num_nodes,
-                                                                    self._page_size)
+    def chain(self, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0) -> Query:
+        """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every token is a node."""
+        num_requests, num_nodes = tokens.shape
+        block_table = self.block_table[slots]
+        input_ids, position_ids, mapping, seq_lens = place_chains(tokens, start, block_table, self._page_size, offset)
         first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
         context = ForwardContext(position_ids=position_ids, slot_mapping=mapping, block_table=block_table,
                                  query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_nodes)
-        return Query(slots=slots, input_ids=input_ids.flatten().long(), context=context, first_node=first_node,
-                     start=start, num_nodes=num_nodes)
+        return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
+                     start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes)
 
 
 @cache

@@ -18,7 +18,7 @@ from specguide.spec.graphs import DecodeGraphs
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing
 from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
-from specguide.spec.slots import Query, SlotState
+from specguide.spec.slots import Query, Slots, SlotState
 
 
 class OneModelStep:
@@ -68,12 +68,12 @@ class OneModelStep:
         self._state.active[slots] = self._state.active[slots] & (num_accepted >= 0)  # else it starts again
         return tokens, num_accepted
 
-    def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
-        """Verify and draft for `slots` int64 [B]; `sampling` says which parameters any of them uses."""
-        num_slots = len(slots) if self._graphs else len(self._state.lengths)
+    def _decode(self, slots: Slots, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+        """Verify and draft for `slots`; `sampling` says which parameters any of them uses."""
+        num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
         self._guide.launch(0, num_slots)
-        tokens = self._guide.buffers.tokens[slots].clamp(min=0)
-        return self._iterate(self._state.chain(tokens, self._state.lengths[slots], slots), sampling, num_slots)
+        query = self._state.chain(self._guide.buffers.tokens[slots], self._state.lengths[slots], slots)
+        return self._iterate(query, sampling, num_slots)
 
     def _iterate(self, query: Query, sampling: SamplingTensors, num_slots: int) -> tuple[Tensor, Tensor]:
         """Target tokens int32 [B, N], of which the first accepted + 1 count, and drafts accepted, int32 [B]."""
@@ -96,15 +96,15 @@ class OneModelStep:
         guide, sampler, slots = self._guide, self._sampler, query.slots
         guide.launch(1, num_slots)
         logits, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
-        held, position = num_accepted < 0, self._state.lengths[slots]
+        lengths = self._state.lengths[slots]
         for node in range(1, self._num_nodes):
             self._recorder.forward(f"draft {node}")
             if sampler.guided_drafts:
                 guide.wait_rows()
-            drafts = sampler.draft(logits, slots, node, held, self._passes.target_ids)
+            drafts = sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids)
             self._recorder.forward(f"choose {node}")
             if node + 1 < self._num_nodes:
                 guide.launch(node + 1, num_slots)
-                logits, hidden = self._passes.draft(drafts, hidden, position + node - 1, slots)
+                logits, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
         if not sampler.guided_drafts:
             guide.wait_rows()

@@ -80,7 +80,7 @@ class TwoModelStep:
 
     def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         """Target tokens int32 [B, N] and drafts accepted, int32 [B], for `slots` int64 [B]."""
-        tokens = _via_host(self._guide.buffers.tokens[slots]).clamp(min=0)
+        tokens = _via_host(self._guide.buffers.tokens[slots])
         query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
         target_tokens, num_accepted = self._verify(logits, query, sampling)
         refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
@@ -98,13 +98,13 @@ class TwoModelStep:
     def _draft(self, slots: Tensor, target_tokens: Tensor, num_accepted: Tensor, refresh: Pass, draft_next: Pass
                ) -> None:
         target_tokens, num_accepted = _via_host(target_tokens), _via_host(num_accepted)
-        held, position = num_accepted < 0, self._state.lengths[slots]
+        position = self._state.lengths[slots]
         logits, hidden = refresh(target_tokens, num_accepted)
         for node in range(1, self._num_nodes):
             self._synchronize(f"draft {node}")
             if self._sampler.guided_drafts:
                 self._compute_rows(node)
-            drafts = _via_host(self._sampler.draft(logits, slots, node, held, self._passes.target_ids))
+            drafts = _via_host(self._sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids))
             self._recorder.forward(f"choose {node}")
             if node + 1 < self._num_nodes:
                 logits, hidden = draft_next(drafts, hidden, position + node - 1, slots)
