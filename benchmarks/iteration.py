@@ -210,8 +210,9 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     case = Run(mode, models, batch_size, workload)
     case.run(NUM_WARM_UP)
     case.check()
+    num_timed = NUM_WARM_UP + num_iterations + 1
     before, counters = case.num_tokens, case.runner.guide.counters()
-    times = np.array(case.run(num_iterations))
+    times = np.array(case.run(NUM_WARM_UP + num_iterations))[NUM_WARM_UP:]  # an idle GPU lowers its clocks
     case.check()
     after = case.runner.guide.counters()
     mean_context_len = PROMPT_LEN + (before + case.num_tokens) / 2 / batch_size
@@ -219,10 +220,10 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
         "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
         "floor_ms": round(floor_ms(models, batch_size, mean_context_len, bandwidth, mode.spec is not None), 3),
         "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
-        "acceptance_length": round(case.acceptance_length(before, num_iterations + 1), 3),
-        "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / (num_iterations + 1), 1),
+        "acceptance_length": round(case.acceptance_length(before, num_timed), 3),
+        "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / num_timed, 1),
         "fills": after["fills"] - counters["fills"],
-        "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / (num_iterations + 1), 1),
+        "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / num_timed, 1),
         "held": after["held"] - counters["held"],
         "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"]}
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
@@ -257,7 +258,7 @@ def real_workload(acceptance: float, num_iterations: int, guide: GuideConfig) ->
     compiler = GrammarCompiler(vocabulary, guide)
     grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
-    num_tokens = round((num_iterations + NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K
+    num_tokens = round((num_iterations + 2 * NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K
     return Workload(cases, grammars, acceptance, num_tokens, guide)
 
 
