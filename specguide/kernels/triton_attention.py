@@ -178,6 +178,7 @@ def choose_launch(context: ForwardContext, query: Tensor, page_size: int, num_kv
     num_processors = num_multiprocessors(query.device)
     is_few = num_programs <= 2 * num_processors
     num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
-    return Launch(block_rows=block_rows, block_keys=64 if is_half else 32, num_splits=max(1, num_splits),
+    return Launch(block_rows=block_rows, block_keys=32 if num_splits > 8 or not is_half else 64,
+                  num_splits=max(1, num_splits),
                   num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
                   num_stages=3 if is_half else 2)

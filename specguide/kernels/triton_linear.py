@@ -24,9 +24,8 @@ from specguide.kernels.triton_device import num_multiprocessors, overlap
 
 _MOST_ROWS = 64
 _BLOCK_IN = 128
-_EARLY = False
-_PREFETCHED = 512
-"""Columns of each row of a weight that are brought to the cache before the kernel may begin."""
+_PREFETCHED = 128
+"""Columns of each row of a weight that are brought to the cache before the kernel may begin; more displace others."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
 def _linear_kernel(
     x, weight, bias, output, num_rows, num_outputs, x_stride, ROW_LEN: tl.constexpr,
     GATED: tl.constexpr, ROWS: tl.constexpr, BLOCK_OUT: tl.constexpr, BLOCK_IN: tl.constexpr,
-    NUM_SPLITS: tl.constexpr, PREFETCHED: tl.constexpr, OVERLAP: tl.constexpr, EARLY: tl.constexpr,
+    NUM_SPLITS: tl.constexpr, PREFETCHED: tl.constexpr, OVERLAP: tl.constexpr,
 ):
     """Some features of all rows. GATED: the weight's second half is multiplied with the activated first half."""
     feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
@@ -59,8 +58,7 @@ def _linear_kernel(
     split = tl.program_id(1)
     SHARE: tl.constexpr = ROW_LEN // NUM_SPLITS
     if OVERLAP:
-        if EARLY:
-            cuda.gdc_launch_dependents()
+        cuda.gdc_launch_dependents()
         _prefetch(weight + split * SHARE, PREFETCHED, source, ROW_LEN)
         if GATED:
             _prefetch(weight, PREFETCHED, source + num_outputs, ROW_LEN)
@@ -76,8 +74,6 @@ def _linear_kernel(
         if GATED:
             up = weights + tl.cast(num_outputs, tl.int64) * ROW_LEN
             total_up = tl.dot(tl.load(up), inputs, total_up)
-    if OVERLAP and not EARLY:
-        cuda.gdc_launch_dependents()
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
         if GATED:
@@ -111,7 +107,7 @@ def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 
 def _is_few(x: Tensor, weight: Tensor) -> bool:
     return (x.shape[0] <= _MOST_ROWS and x.element_size() == 2 and x.stride(1) == 1 and weight.is_contiguous()
-            and weight.shape[1] >= _PREFETCHED and weight.shape[1] % _BLOCK_IN == 0)
+            and weight.shape[1] % _BLOCK_IN == 0)
 
 
 def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
@@ -120,7 +116,7 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
     block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
     num_splits, num_programs = 1, triton.cdiv(num_outputs, block_out)
     while (may_split and num_splits < 4 and 2 * num_splits * num_programs <= num_processors
-           and weight.shape[1] % (2 * num_splits * _BLOCK_IN) == 0 and weight.shape[1] >= 2 * num_splits * _PREFETCHED):
+           and weight.shape[1] % (2 * num_splits * _BLOCK_IN) == 0):
         num_splits *= 2
     return Tile(block_out, num_splits, num_stages=4 if is_gated or block_out == 128 else 6)
 
@@ -133,6 +129,6 @@ def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, tile: Tile, *, is_ga
     _linear_kernel[(triton.cdiv(num_outputs, tile.block_out), tile.num_splits)](
         x, weight, bias, output, num_rows, num_outputs, x.stride(0), ROW_LEN=weight.shape[1], GATED=is_gated,
         ROWS=max(16, triton.next_power_of_2(num_rows)), BLOCK_OUT=tile.block_out, BLOCK_IN=_BLOCK_IN,
-        NUM_SPLITS=tile.num_splits, PREFETCHED=_PREFETCHED, EARLY=_EARLY, num_warps=4, num_stages=tile.num_stages,
+        NUM_SPLITS=tile.num_splits, PREFETCHED=_PREFETCHED, num_warps=4, num_stages=tile.num_stages,
         **overlap(x.device))
     return output
