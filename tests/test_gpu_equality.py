@@ -77,7 +77,8 @@ def test_the_twin_speculates_without_loss(on_cpu):
     assert differing("speculative on a CPU", on_cpu, generate(device="cpu")) == []
 
 
-@pytest.mark.parametrize(("spec", "lag", "enforce_eager"), product(["speculative", "plain"], [0, 1], [False, True]))
+@pytest.mark.parametrize(("spec", "lag", "enforce_eager"),
+                         list(product(["speculative", "plain"], [0, 1], [False, True])))
 def test_float32_gives_the_tokens_of_the_cpu(on_cpu, spec, lag, enforce_eager):
     found = generate(device="cuda", dtype="float32", spec=SpecConfig() if spec == "speculative" else None, lag=lag,
                      enforce_eager=enforce_eager)
