@@ -51,6 +51,7 @@ from specguide.tokenizer import Tokenizer
 
 STALL_S, STALL_EVERY, DEADLINE_US = 0.02, 50, 2000
 CHECK_EVERY = 256
+WARM_UP_S = 300  # in which all kernels may have to be compiled
 MEMORY_AT = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -92,9 +93,10 @@ class Soak:
 
     def run(self) -> dict[str, Any]:
         """Full slots until the phase is over, then to the end of all requests. Its row."""
-        self._sign_of_life()
+        faulthandler.dump_traceback_later(WARM_UP_S, exit=True)
         self.engine.warm_up()
         self.engine.compile(job.schema for job in self._pool)
+        self._sign_of_life()
         with ExitStack() as beside:
             beside.enter_context(launching(torch.cuda.is_available() and self.phase.stalls is None))
             beside.enter_context(spinning(self.phase.num_spinners))
