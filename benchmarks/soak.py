@@ -111,7 +111,7 @@ class Soak:
         grammar = self.engine.stats().grammar
         row = {
             "phase": self.phase.name, "seconds": round(seconds, 1), "decode_iterations": num_decodes,
-            "spinners": self.phase.num_spinners, **self.ledger.totals, "held_slots": grammar["held"],
+            "spinners": self.phase.num_spinners, "of_requests": dict(self.ledger.totals), "held_slots": grammar["held"],
             "held_slots_of_slow_request": self.slow_held,
             "late_draft_rows": grammar["late_draft_rows"], "ms": distribution(iterations),
             "ms_without_prefill": distribution(decodes), "slowest": slowest(iterations),
@@ -190,8 +190,8 @@ def print_row(row: dict[str, Any]) -> None:
         print(f"{row['phase']:<13}{name:<20}" + "".join(f"{key} {value:<11}" for key, value in row[name].items()))
     first, last = (row["memory_mb"][share] for share in ("10%", "100%"))
     grown = ", ".join(f"{name} {first[name]:.1f} → {last[name]:.1f}" for name in first)
-    print(f"{'':<13}{row['decode_iterations']} decode iterations, {row['requests']} requests, {row['held_slots']} held "
-          f"slots; MB: {grown}", flush=True)
+    print(f"{'':<13}{row['decode_iterations']} decode iterations, {row['of_requests']['requests']} requests, "
+          f"{row['held_slots']} held slots; MB: {grown}", flush=True)
 
 
 def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, Any]]:
