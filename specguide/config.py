@@ -112,6 +112,7 @@ class EngineConfig:
     max_model_len:  longest prompt plus output, tokens; None: the model's own
     lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; None: 1 on a
                     GPU, which then never waits for the host, and 0 on a CPU
+    enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs; for comparison
     trace:          record a timeline; costs some microseconds an iteration
     """
 
@@ -124,6 +125,7 @@ class EngineConfig:
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None
+    enforce_eager: bool = False
     trace: bool = False
 
     def __post_init__(self) -> None:

@@ -6,7 +6,10 @@ import json
 
 import jsonschema
 import pytest
+import torch
 from test_engine import Scripted, cases, make, with_misfit
+from test_two_model import make as make_arranged
+from test_warm_up import device_tensors
 from tiny import save_head, save_target
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
@@ -67,6 +70,63 @@ def test_a_sleeping_matcher_is_held(folders):
     assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
     assert misfit.metrics.num_held > 0 and misfit.error is None and outs[0].metrics.num_held == 0
     llm.close()
+
+
+def captured(llm: LLM) -> list[object]:
+    """The graphs of all kinds, once they are captured."""
+    step = llm._engine._runner.step
+    places = ([step._graphs] if hasattr(step, "_graphs")
+              else [step._target_chain, step._refresh_chain, step._draft_next])
+    return [graph for place in places for graph in getattr(place, "_captured", {}).values() if graph is not None]
+
+
+@pytest.mark.parametrize("options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str)
+def test_after_a_warm_up_nothing_is_captured(folders, options):
+    cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
+    warm.warm_up()
+    graphs, kinds = captured(warm), warm._engine._runner.step.graph_kinds()
+    sizes = {size for size, _ in kinds}
+    assert sizes == {1, 2, 4, 6}
+    num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
+    assert len(graphs) == (3 * len(sizes) if "arrangement" in options else num_each * len(kinds))
+    for num_prompts in range(1, 8):
+        for params in (dict(), dict(temperature=0.8, top_p=0.95)):
+            prompts, all_params = cases(num_prompts, num_prompts, **params)
+            expected = [out.token_ids for out in cold.generate(prompts, all_params)]
+            assert [out.token_ids for out in warm.generate(prompts, all_params)] == expected
+            assert captured(warm) == graphs
+    warm.warm_up()
+    assert captured(warm) == graphs
+    for llm in (cold, warm):
+        llm.close()
+
+
+def test_a_warm_up_leaves_no_trace(folders):
+    llm = make(folders, max_batch_size=6, **FP32)
+    prompts, params = cases(3, 9)
+    expected = [out.token_ids for out in llm.generate(prompts, params)]
+    torch.cuda.synchronize()
+    before, grammar = device_tensors(llm), llm.stats().grammar
+    before.pop("bitmask")  # a row that came too late to be read is copied with the next ones
+    llm.warm_up()
+    assert {**llm.stats().grammar, "callback_ns": 0} == {**grammar, "callback_ns": 0}
+    after = device_tensors(llm)
+    assert [name for name in before if not torch.equal(before[name], after[name])] == []
+    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
+    llm.close()
+
+
+@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+def test_eager_iterations_give_what_graphs_give(folders, arrangement):
+    prompts, params = cases(7, 20)
+    outputs = []
+    for enforce_eager in (True, False):
+        llm = make_arranged(folders, max_batch_size=6, arrangement=arrangement, enforce_eager=enforce_eager, **FP32)
+        llm.warm_up()
+        outputs.append([out.token_ids for out in llm.generate(prompts, params)])
+        assert bool(captured(llm)) != enforce_eager
+        llm.close()
+    assert outputs[0] == outputs[1]
 
 
 def test_the_shipped_model_in_bfloat16():

@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
 from specguide.engine.runner import Runner, target_folder
@@ -51,6 +53,7 @@ class Engine:
         self._failed: list[Request] = []
         self._request_ids = count()
         self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
+        self._warm_up_ns = 0  # of the callbacks
 
     @property
     def num_unfinished(self) -> int:
@@ -91,6 +94,30 @@ class Engine:
         self._step_s += time.perf_counter() - start
         return finished
 
+    def warm_up(self) -> None:
+        """Capture all CUDA graphs that requests may need, which else happens when their sizes come up.
+
+        Takes some seconds and shows a progress bar; what is captured already is not captured again. Nothing to do on
+        a CPU and with `enforce_eager`. A timeline shows it as iterations of their own phase; nothing else counts them.
+        Raises EngineError while requests are under way, and where a capture fails.
+        """
+        if self.num_unfinished:
+            raise EngineError(f"warm_up must run before requests are added or after they have ended, and "
+                              f"{self.num_unfinished} are under way: step the engine until they have ended")
+        step, guide = self._runner.step, self._runner.guide
+        kinds = step.graph_kinds()
+        try:
+            while self._in_flight:
+                self._commit(*self._in_flight.popleft())
+            before_ns = guide.counters()["callback_ns"]
+            for kind in tqdm(kinds, desc="capturing CUDA graphs", unit="graph", disable=not kinds):
+                step.warm_up(kind)
+            guide.errors(())
+        except Exception as cause:
+            self._abandon(cause)
+            raise EngineError(f"the warm-up failed: {cause}") from cause
+        self._warm_up_ns += guide.counters()["callback_ns"] - before_ns
+
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
         self._release(self._scheduler.abort())
@@ -101,6 +128,7 @@ class Engine:
     def stats(self) -> EngineStats:
         """What was done since the start."""
         counters = self._runner.guide.counters()
+        counters["callback_ns"] -= self._warm_up_ns
         return EngineStats(iterations=self._iterations, output_tokens=self._output_tokens, step_s=self._step_s,
                            grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
                            grammar=counters)

@@ -80,7 +80,7 @@ class Runner:
         spec = config.spec or SpecConfig()
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
         step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
-        step = step_type(passes, sampler, state, guide, lag)
+        step = step_type(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
                    lag)
 

@@ -1,4 +1,4 @@
-"""Owns the CUDA graphs of the decode iteration: one for each number of slots and kind of sampling that came up."""
+"""Owns how a decode iteration runs on a GPU: as CUDA graphs, one for each number of slots and kind of sampling."""
 
 from __future__ import annotations
 
@@ -14,6 +14,31 @@ from specguide.trace import Marks, Recorder
 Decode = Callable[[slice, SamplingTensors], tuple[Tensor, Tensor]]
 
 
+def fixed_arguments(num_slots: int, is_greedy: bool, device: torch.device) -> tuple[slice, SamplingTensors]:
+    """What decodes slots 0 … num_slots - 1, whichever of them have requests.
+
+    All sampling parameters count where one of the requests samples, since later replays may use any.
+    """
+    sampling = SamplingTensors.neutral(1, device)
+    if is_greedy:
+        sampling = SamplingTensors(seed=sampling.seed)
+    return slice(0, num_slots), sampling
+
+
+class EagerDecode:
+    """Runs `decode(slots, sampling)` for slots 0 … n - 1 as it is: the slow twin of DecodeGraphs, of equal arithmetic.
+
+    A slot in the range that has no request does no harm.
+    """
+
+    def __init__(self, decode: Decode, device: torch.device) -> None:
+        self._decode, self._device = decode, device
+
+    def run(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, Tensor]:
+        """One iteration of slots 0 … num_slots - 1; what `decode` returns."""
+        return self._decode(*fixed_arguments(num_slots, is_greedy, self._device))
+
+
 @dataclass(frozen=True, eq=False)
 class _Captured:
     """A graph, the tensors that each of its replays reads and those that it writes, and the marks that each records."""
@@ -24,30 +49,27 @@ class _Captured:
     marks: Marks
 
 
-class DecodeGraphs:
-    """Runs `decode(slots, sampling)` for slots 0 … n - 1, a graph for each n and kind of sampling.
+class DecodeGraphs(EagerDecode):
+    """A graph for each number of slots and kind of sampling.
 
     The first iteration of a size runs as it is, which loads and compiles what it uses; the second is captured, and it
-    and all later ones are replays. A slot in the range that has no request does no harm.
+    and all later ones are replays.
 
     stream: where everything runs
     """
 
     def __init__(self, decode: Decode, stream: torch.cuda.Stream, recorder: Recorder) -> None:
-        self._decode, self._stream, self._recorder = decode, stream, recorder
+        super().__init__(decode, stream.device)
+        self._stream, self._recorder = stream, recorder
         self._captured: dict[tuple[int, bool, int], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def run(self, num_slots: int, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
-        """One iteration of slots 0 … num_slots - 1; what `decode` returns.
-
-        The tensors are the graph's own: the next replay writes over them.
-        """
-        is_greedy = sampling.temperature is None
+    def run(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, Tensor]:
+        """As EagerDecode's; the tensors are the graph's own: the next replay writes over them."""
         key = (num_slots, is_greedy, self._recorder.turn)
         if key not in self._captured:
             self._captured[key] = None
-            return self._decode(*self._arguments(num_slots, is_greedy))
+            return super().run(num_slots, is_greedy)
         captured = self._captured[key]
         if captured is None:
             captured = self._captured[key] = self._capture(num_slots, is_greedy)
@@ -56,17 +78,9 @@ class DecodeGraphs:
         return captured.outputs
 
     def _capture(self, num_slots: int, is_greedy: bool) -> _Captured:
-        graph, arguments = torch.cuda.CUDAGraph(), self._arguments(num_slots, is_greedy)
+        graph, arguments = torch.cuda.CUDAGraph(), fixed_arguments(num_slots, is_greedy, self._device)
         torch.cuda.synchronize()
         with self._recorder.capture() as marks, torch.cuda.graph(
                 graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             outputs = self._decode(*arguments)
         return _Captured(graph, arguments, outputs, marks)
-
-    def _arguments(self, num_slots: int, is_greedy: bool) -> tuple[slice, SamplingTensors]:
-        """All sampling parameters count in a graph that samples, since later replays may use any."""
-        device = self._stream.device
-        sampling = SamplingTensors.neutral(1, device)
-        if is_greedy:
-            sampling = SamplingTensors(seed=sampling.seed)
-        return slice(0, num_slots), sampling

@@ -33,6 +33,11 @@ def num_graph_slots(batch: Batch, max_batch_size: int) -> int:
     return min(1 << max(batch.slots).bit_length(), max_batch_size)
 
 
+def graph_sizes(max_batch_size: int) -> list[int]:
+    """All that `num_graph_slots` can be, largest first, so that smaller graphs find its memory in their pool."""
+    return [max_batch_size, *(1 << power for power in reversed(range((max_batch_size - 1).bit_length())))]
+
+
 def guide_snapshot(batch: Batch) -> GuideSnapshot:
     """A prefill starts its slots' walks, unless it is run again because their first rows were late."""
     def starts(request: Request) -> bool:

@@ -7,6 +7,8 @@ the drafter to choose node j + 1 and by the target to verify it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -14,25 +16,31 @@ from specguide.batch import Batch
 from specguide.guided.decoder import GuidedDecoder
 from specguide.sampling import SamplingTensors
 from specguide.spec.chain_sampler import ChainSampler
-from specguide.spec.graphs import DecodeGraphs
+from specguide.spec.graphs import DecodeGraphs, EagerDecode
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing
 from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
+from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
 
 
 class OneModelStep:
     """Target, drafter, grammar and sampling as one iteration. Without a drafter it is the plain step (K = 0).
 
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes.
+
+    enforce_eager: never capture any
     """
 
-    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int
-                 ) -> None:
+    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int,
+                 *, enforce_eager: bool = False) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         stream, self._recorder = guide.forward_stream, guide.recorder
-        self._graphs = DecodeGraphs(self._decode, stream, guide.recorder) if stream else None
+        self._graphs: EagerDecode | None = None
+        if stream is not None:
+            self._graphs = EagerDecode(self._decode, stream.device) if enforce_eager else DecodeGraphs(
+                self._decode, stream, guide.recorder)
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
@@ -51,13 +59,23 @@ class OneModelStep:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
             if self._graphs is None:
                 return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
-            return self._results.put(*self._graphs.run(num_graph_slots(batch, self._max_batch_size), sampling),
-                                     batch.slots)
+            num_slots = num_graph_slots(batch, self._max_batch_size)
+            return self._results.put(*self._graphs.run(num_slots, sampling.temperature is None), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
         with self._guide.on_forward_stream():
             self._state.leave(slot)
+
+    def graph_kinds(self) -> list[GraphKind]:
+        """Graphs that may be captured; none on a CPU."""
+        return graph_kinds(self._max_batch_size) if isinstance(self._graphs, DecodeGraphs) else []
+
+    @torch.inference_mode()
+    def warm_up(self, kind: GraphKind) -> None:
+        """Capture one of `graph_kinds()`. No slot may have a request."""
+        assert self._graphs is not None
+        run_idle(self._guide, partial(self._graphs.run, *kind))
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         self._state.enter(batch, slots)

@@ -16,11 +16,13 @@ from specguide.batch import Batch
 from specguide.guided.decoder import GuidedDecoder
 from specguide.sampling import SamplingTensors
 from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.graphs import fixed_arguments
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing
 from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
+from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
 
@@ -31,20 +33,23 @@ class TwoModelStep:
     On a GPU the target's verification, the drafter's refresh and its draft step are a CUDA graph each; sampling and
     acceptance run between them. The host waits for each pass, has the rows computed, and reads the tokens back before
     the drafter takes them.
+
+    enforce_eager: never capture any
     """
 
-    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int
-                 ) -> None:
+    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int,
+                 *, enforce_eager: bool = False) -> None:
         assert passes.has_drafter
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
         self._stream, self._recorder = guide.forward_stream, guide.recorder
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
         self._selection, self._num_slots = Selection(state.lengths.device), 0
-        pool = torch.cuda.graph_pool_handle() if self._stream else None
-        self._target_chain = PassGraphs(self._target, self._stream, pool)
-        self._refresh_chain = PassGraphs(self._refresh, self._stream, pool)
-        self._draft_next = PassGraphs(passes.draft, self._stream, pool)
+        self._graph_stream = None if enforce_eager else self._stream
+        pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
+        self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
+        self._refresh_chain = PassGraphs(self._refresh, self._graph_stream, pool)
+        self._draft_next = PassGraphs(passes.draft, self._graph_stream, pool)
 
     @torch.inference_mode()
     def launch(self, batch: Batch) -> PendingOutput:
@@ -59,13 +64,23 @@ class TwoModelStep:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
             if self._stream is None:
                 return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
-            slots = torch.arange(self._num_slots, device=slots.device)
-            return self._results.put(*self._decode(slots, sampling), batch.slots)
+            return self._results.put(*self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
         with self._guide.on_forward_stream():
             self._state.leave(slot)
+
+    def graph_kinds(self) -> list[GraphKind]:
+        """Iterations whose passes may be captured; none on a CPU."""
+        return graph_kinds(self._max_batch_size) if self._graph_stream else []
+
+    @torch.inference_mode()
+    def warm_up(self, kind: GraphKind) -> None:
+        """Capture the passes of one of `graph_kinds()`. No slot may have a request."""
+        self._num_slots, is_greedy = kind
+        slots, sampling = fixed_arguments(self._num_slots, is_greedy, self._state.lengths.device)
+        run_idle(self._guide, partial(self._decode, self._state.ids[slots], sampling))
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
         self._state.enter(batch, slots)

@@ -40,7 +40,7 @@ class CudaRecorder(HostRecorder):
 
     def __init__(self, device: torch.device, num_turns: int) -> None:
         super().__init__()
-        self._num_turns = num_turns
+        self.num_turns = num_turns
         self._under_way: deque[_Iteration] = deque()
         self._marks: list[Any] = []
         with torch.cuda.device(device):
@@ -52,8 +52,8 @@ class CudaRecorder(HostRecorder):
         iteration.start.record()
         self._under_way.append(iteration)
         self._marks = iteration.marks
-        self.turn = self._num_iterations % self._num_turns
-        if len(self._under_way) > self._num_turns:
+        self.turn = self._num_iterations % self.num_turns
+        if len(self._under_way) > self.num_turns:
             oldest = self._under_way.popleft()
             self._under_way[0].start.synchronize()
             self._read(oldest)

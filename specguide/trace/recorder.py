@@ -20,14 +20,18 @@ class Recorder:
     A mark names what a stream has done since its mark before, or since the iteration began.
 
     max_spans: spans kept of each track, the last ones
-    turn:      which of several sets of marks the iteration records; a captured graph belongs to one
+    turn:      which of `num_turns` sets of marks the iteration records; a captured graph belongs to one
     """
 
     max_spans = 0
     turn = 0
+    num_turns = 1
 
     def begin_iteration(self, phase: str) -> None:
-        """What follows belongs to the next iteration, a "prefill" or "decode". Called on the forward stream."""
+        """What follows belongs to the next iteration, a "prefill", "decode" or "warm-up".
+
+        Called on the forward stream.
+        """
 
     def forward(self, name: str) -> None:
         """Mark the forward stream, which is the current one."""

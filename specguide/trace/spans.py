@@ -14,8 +14,8 @@ class Span:
 
     track:            one of TRACKS; the spans of one track do not overlap
     begin_ns, end_ns: nanoseconds of time.perf_counter_ns
-    args:             "iteration", from 1, and on the streams its "phase", "prefill" or "decode"; none on the host,
-                      which may work for several iterations at once
+    args:             "iteration", from 1, and on the streams its "phase", "prefill", "decode" or "warm-up"; none on
+                      the host, which may work for several iterations at once
     """
 
     track: str

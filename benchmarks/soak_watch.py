@@ -1,0 +1,225 @@
+"""Owns what a soak sees of an engine: its iterations, its memory, and whether every request came back right."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.soak_load import Job
+from specguide import Guide
+from specguide.batch import Batch
+from specguide.config import EngineConfig
+from specguide.engine import Engine
+from specguide.guided.backends import CompiledGrammar
+from specguide.request import Request
+from specguide.spec import PendingOutput
+from specguide.tokenizer import Tokenizer
+
+MB = 1 << 20
+MEMORY_TOLERANCE = {"allocated": 8 * MB, "reserved": 64 * MB, "device": 128 * MB, "rss": 64 * MB}
+"""What may be added between the first and the last reading, bytes. The launcher's tensors come and go within the
+first; blocks that the allocator keeps, kernels that are compiled late, and what the grammar libraries remember of
+their lexers, within the others."""
+
+
+class Iteration(NamedTuple):
+    """One as the host saw it.
+
+    ms:       since the one before was committed
+    prefills: requests whose prefill was committed or launched in that time, which is eager
+    held:     slots that accepted nothing
+    """
+
+    ms: float
+    prefills: int
+    held: int
+
+
+class WatchedEngine(Engine):
+    """An engine that notes its iterations.
+
+    wrap:        what becomes of the grammar of the request `wrapped`
+    num_decodes: decode iterations whose results have come
+    """
+
+    def __init__(self, config: EngineConfig, wrap: Callable[[CompiledGrammar], Any] | None = None) -> None:
+        super().__init__(config)
+        self.iterations: list[Iteration] = []
+        self.wrapped: Request | None = None
+        self.num_decodes = 0
+        self._wrap, self._last_s = wrap, 0.0
+
+    def compile(self, schemas: Iterable[str]) -> None:
+        """Have their grammars in the cache."""
+        for schema in schemas:
+            self._compiler.compile(Guide(json_schema=schema))
+
+    def pause(self) -> None:
+        """The time from here to the next commit is no iteration's."""
+        self._last_s = 0.0
+
+    def _admit(self, request: Request) -> None:
+        if request is self.wrapped and self._wrap is not None:
+            request.grammar = self._wrap(request.grammar)
+        super()._admit(request)
+
+    def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
+        held_before = sum(request.metrics.num_held for request in batch.requests)
+        finished = super()._commit(batch, pending)
+        self.num_decodes += not batch.is_prefill
+        now_s, near = perf_counter(), [batch, *(other for other, _ in list(self._in_flight)[-1:])]
+        if self._last_s:
+            self.iterations.append(Iteration(
+                ms=1e3 * (now_s - self._last_s), prefills=sum(len(b.requests) for b in near if b.is_prefill),
+                held=sum(request.metrics.num_held for request in batch.requests) - held_before))
+        self._last_s = now_s
+        return finished
+
+
+class Ledger:
+    """Which requests are under way, and whether those that ended were right.
+
+    outputs: tokens of the last greedy output of each job, by its number
+    faults:  what was wrong, one line each
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._under_way: dict[Request, Job] = {}
+        self._unchecked: list[tuple[Request, Job]] = []
+        self.outputs: dict[int, tuple[int, ...]] = {}
+        self.faults: list[str] = []
+        self.totals: Counter[str] = Counter()
+
+    def add(self, request: Request, job: Job) -> None:
+        """It was given to the engine."""
+        self._under_way[request] = job
+        self.totals["requests"] += 1
+        self.totals["sampled"] += request.params.temperature > 0
+
+    def take(self, request: Request) -> None:
+        """The engine has returned it."""
+        job = self._under_way.pop(request, None)
+        if job is None:
+            self.faults.append(f"request {request.request_id} was returned twice")
+        else:
+            self._unchecked.append((request, job))
+
+    def is_under_way(self, request: Request | None) -> bool:
+        """Added and not yet taken."""
+        return request in self._under_way
+
+    def check(self) -> None:
+        """Walk each output through a fresh matcher, and validate those that their grammar ended."""
+        for request, job in self._unchecked:
+            fault = self._fault(request, job)
+            if fault is not None:
+                self.faults.append(f"request {request.request_id}, job {job.number}: {fault}")
+            metrics = request.metrics
+            self.totals.update({str(request.finish_reason): 1, "output_tokens": len(request.output_ids),
+                                "iterations": metrics.num_iterations, "held": metrics.num_held})
+        self._unchecked.clear()
+
+    def close(self) -> None:
+        """All must have come back."""
+        self.check()
+        self.faults += [f"request {request.request_id} was lost" for request in self._under_way]
+
+    def _fault(self, request: Request, job: Job) -> str | None:
+        if request.finish_reason not in ("stop", "length"):
+            return f"ended by {request.finish_reason}: {request.error}"
+        tokens = tuple(request.output_ids)
+        if tokens == self.outputs.get(job.number):
+            return None
+        matcher = request.grammar.matcher()
+        refused = next((at for at, token in enumerate(tokens) if not matcher.accept(token)), None)
+        if refused is not None:
+            return f"its grammar refuses token {refused}, {tokens[refused]}"
+        if request.finish_reason == "stop":
+            if not matcher.is_terminated:
+                return "it stopped where its grammar goes on"
+            text = self._tokenizer.decode(tokens)
+            if not job.validator.is_valid(json.loads(text)):
+                return f"{text} does not match {job.schema}"
+        if request.params.temperature == 0:
+            self.outputs[job.number] = tokens
+        return None
+
+
+def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
+    """What the executor counted, held against what the requests say; all of them have ended.
+
+    A request runs along for up to `lag` iterations after its end, which its own figures leave out.
+    """
+    stats, runner = engine.stats(), engine._runner
+    counted, num_nodes = stats.grammar, runner.num_draft_tokens + 1
+    slack = runner.lag * totals["requests"]
+    walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
+    rules = {
+        "tokens given out are those that requests have": stats.output_tokens == totals["output_tokens"],
+        "guided iterations are those of the requests": walked <= counted["iterations"] <= walked + slack,
+        "held slots are those of the requests": totals["held"] <= counted["held"] <= totals["held"] + slack,
+        "no iteration has more than K + 1 fills": counted["max_fills"] <= num_nodes,
+        "no iteration has more than K + 1 accepts": counted["max_accepts"] <= num_nodes,
+        "no iteration has more than one rollback": counted["max_rollbacks"] <= 1,
+        "fills add up": totals["requests"] <= counted["fills"] <= num_nodes * counted["iterations"],
+        "all pages are free": runner.pages.num_free == runner.pages.num_pages}
+    figures = f"counted {dict(counted)}, requests {dict(totals)}"
+    return [f"not so: {rule} ({figures})" for rule, holds in rules.items() if not holds]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: of torch's allocator in use and kept, in use on the whole device, and resident in the process."""
+
+    allocated: int
+    reserved: int
+    device: int
+    rss: int
+
+    @classmethod
+    def now(cls) -> Memory:
+        """0 of the GPU's where there is none."""
+        gc.collect()
+        rss = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        if not torch.cuda.is_available():
+            return cls(0, 0, 0, rss)
+        free, total = torch.cuda.mem_get_info()
+        return cls(torch.cuda.memory_allocated(), torch.cuda.memory_reserved(), total - free, rss)
+
+
+def memory_faults(first: Memory, last: Memory) -> list[str]:
+    """What grew by more than MEMORY_TOLERANCE."""
+    return [f"{name} memory grew by {(getattr(last, name) - getattr(first, name)) / MB:.1f} MB"
+            for name, tolerance in MEMORY_TOLERANCE.items() if getattr(last, name) - getattr(first, name) > tolerance]
+
+
+def in_mb(memory: Memory) -> dict[str, float]:
+    return {name: round(value / MB, 1) for name, value in asdict(memory).items()}
+
+
+def distribution(iterations: Sequence[Iteration]) -> dict[str, float]:
+    """Of milliseconds."""
+    if not iterations:
+        return {"num": 0}
+    times = np.array([iteration.ms for iteration in iterations])
+    median, p99, p999 = np.percentile(times, (50, 99, 99.9))
+    return {"num": len(times), "median": round(float(median), 3), "p99": round(float(p99), 3),
+            "p99.9": round(float(p999), 3), "max": round(float(times.max()), 3)}
+
+
+def slowest(iterations: Sequence[Iteration], most: int = 40) -> list[dict[str, float]]:
+    """The slowest 0.1 %, `most` at most: which, how long, and what happened."""
+    order = sorted(range(len(iterations)), key=lambda index: -iterations[index].ms)
+    return [{"index": index, **iterations[index]._asdict(), "ms": round(iterations[index].ms, 2)}
+            for index in order[:min(most, -(-len(iterations) // 1000))]]
