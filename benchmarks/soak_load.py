@@ -26,7 +26,7 @@ from training.evaluate_fields import SAMPLERS, samples_of
 
 SAMPLED_EVERY = 3
 SWITCH_INTERVAL_S = 2e-4
-"""After which Python takes the GIL from a spinner; at its usual 5 ms hardly an iteration a second would be run."""
+"""After which Python takes the GIL from a spinner; at its usual 5 ms each turn of the host would wait for up to 20."""
 MAX_TOKENS = 700
 
 
