@@ -73,6 +73,13 @@ void bind_stream(py::module_& m) {
           py::arg("function"), unlocked())
       .def("record", &Stream::record, py::arg("event"), unlocked())
       .def("wait", &Stream::wait, py::arg("event"), unlocked())
+      .def(
+          "write_value",
+          [](Stream& stream, uintptr_t address, int32_t value) {
+            if (!address) throw std::invalid_argument("write_value needs the address of an int32");
+            stream.write_value(unowned(reinterpret_cast<int32_t*>(address)), value);
+          },
+          py::arg("address"), py::arg("value"), unlocked())
       .def("synchronize", &synchronize, py::arg("timeout") = py::none())
       .def("check", &Stream::check);
 }

@@ -40,6 +40,7 @@ class CudaStream final : public Stream {
   void launch(HostFunctionRef function) override;
   void record(Event& event) override;
   void wait(Event& event) override;
+  void write_value(WordRef word, int32_t value) override;
   void synchronize(Timeout timeout) override;
   void check() override { latch_->raise_if_set(); }
 

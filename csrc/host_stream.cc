@@ -77,6 +77,11 @@ void CapturableStream::wait(Event& event) {
   }
 }
 
+void CapturableStream::write_value(WordRef word, int32_t value) {
+  auto call = [word = std::move(word), value] { store_word(word.get(), value); };
+  launch(std::make_shared<HostFunction>(HostFunction{"write of a word", std::move(call)}));
+}
+
 void CapturableStream::begin_capture() {
   check_not_capturing("begin another capture");
   capture_ = std::make_shared<HostCapture>();

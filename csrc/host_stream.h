@@ -19,6 +19,7 @@ class CapturableStream : public Stream {
   void launch(HostFunctionRef function) override;
   void record(Event& event) override;
   void wait(Event& event) override;
+  void write_value(WordRef word, int32_t value) override;
 
   bool is_capturing() const { return capture_ && capture_->active(); }
   void begin_capture();

@@ -1,4 +1,5 @@
-// Owns the stream interface that host and CUDA streams share: a FIFO of host functions, event records and event waits.
+// Owns the stream interface that host and CUDA streams share: a FIFO of host functions, event records and waits, and
+// writes of words.
 #pragma once
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "errors.h"
+#include "word.h"
 
 namespace specguide {
 
@@ -73,6 +75,9 @@ class Stream {
   virtual void record(Event& event) = 0;
   // What follows on this stream waits for the last record of `event` made before this call.
   virtual void wait(Event& event) = 0;
+  // Writes the word when the stream comes here, at each replay in a capture. A graph keeps the word; outside a capture
+  // the caller does. On a CUDA stream it lies in pinned memory.
+  virtual void write_value(WordRef word, int32_t value) = 0;
   // Waits until all is done, then throws the latched error, if there is one, as EngineError.
   virtual void synchronize(Timeout timeout) = 0;
   virtual void check() = 0;

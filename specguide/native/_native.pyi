@@ -57,6 +57,7 @@ class Stream:
     def launch(self, function: HostFunction) -> None: ...
     def record(self, event: Event) -> None: ...
     def wait(self, event: Event) -> None: ...
+    def write_value(self, address: int, value: int) -> None: ...  # int32; on a CUDA stream in pinned memory
     def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
     def check(self) -> None: ...  # EngineError if a function raised; does not wait
 
@@ -122,8 +123,11 @@ class GrammarExecutor:
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
+    needed        int32 [1]                              read: the callback whose rows the forward stream stands waiting
+                                                         for; callback 0 resets it
 
-    Callback 0 waits deadline_us at most, the others, whose rows the drafter reads, draft_deadline_us (None: as long).
+    Callbacks wait deadline_us at most; callbacks 1 … K, whose rows the drafter reads, no longer than draft_wait_us from
+    when `needed` comes up to them (None: deadline_us).
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -140,8 +144,9 @@ class GrammarExecutor:
         held: int,
         tokens: int,
         num_accepted: int,
+        needed: int,
         owner: Any = None,
-        draft_deadline_us: int | None = None,
+        draft_wait_us: int | None = None,
     ) -> None: ...
     def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
     def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs
