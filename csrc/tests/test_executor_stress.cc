@@ -235,7 +235,8 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline, std::chrono::microseconds draft_wait) {
+void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline,
+              std::chrono::microseconds draft_wait) {
   const int alive = FakeMatcher::num_alive;
   {
     Simulation simulation(seed, num_threads, deadline, draft_wait);
