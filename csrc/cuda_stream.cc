@@ -12,6 +12,8 @@ namespace {
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kUserObjectNoDestructorSync = 1;
 constexpr unsigned kGraphUserObjectMove = 1;
+constexpr unsigned kWriteValueDefault = 0;
+constexpr unsigned kWaitValueGreaterOrEqual = 0;
 
 // What CUDA carries for a launched function.
 struct Launch {
@@ -151,13 +153,25 @@ void CudaStream::wait(Event& event) {
                 "making CUDA stream '" + name() + "' wait for event '" + event.name() + "'");
 }
 
-void CudaStream::write_value(WordRef word, int32_t value) {
-  const std::string what = "writing a word on CUDA stream '" + name() + "'";
-  const ScopedContext scope(driver_, context_);
+CudaAddress CudaStream::address_of(WordRef word, const std::string& what) const {
   const auto address = reinterpret_cast<CudaAddress>(word.get());
   const CudaHandle graph = driver_.capturing_graph(handle_);
   if (graph && word.use_count() > 0) keep(driver_, graph, std::make_unique<WordRef>(std::move(word)), what);
-  driver_.check(driver_.stream_write_value(handle_, address, static_cast<uint32_t>(value), 0), what);
+  return address;
+}
+
+void CudaStream::write_value(WordRef word, int32_t value) {
+  const std::string what = "writing a word on CUDA stream '" + name() + "'";
+  const ScopedContext scope(driver_, context_);
+  const CudaAddress address = address_of(std::move(word), what);
+  driver_.check(driver_.stream_write_value(handle_, address, static_cast<uint32_t>(value), kWriteValueDefault), what);
+}
+
+void CudaStream::wait_value(WordRef word, int32_t value) {
+  const std::string what = "making CUDA stream '" + name() + "' wait for a word";
+  const ScopedContext scope(driver_, context_);
+  const CudaAddress address = address_of(std::move(word), what);
+  driver_.check(driver_.stream_wait_value(handle_, address, static_cast<uint32_t>(value), kWaitValueGreaterOrEqual), what);
 }
 
 void CudaStream::synchronize(Timeout timeout) {

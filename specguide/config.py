@@ -10,7 +10,7 @@ from specguide.errors import InvalidParams
 SPEC_METHODS = ("eagle3",)
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
-GUIDE_CALLBACKS = ("native", "python")
+GUIDE_CALLBACKS = ("native", "polling", "python")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class GuideConfig:
                            microseconds; without a row it guesses. 0 never waits; None: 50 on a GPU, on a CPU
                            deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens
-    callbacks:             "native", or for comparison "python": through the GIL, slot after slot, without a deadline
+    callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
+                           iterations run; for comparison "python": through the GIL, slot after slot, without a deadline
     """
 
     backend: str = "auto"

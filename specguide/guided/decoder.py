@@ -20,6 +20,7 @@ from specguide.trace import Recorder
 _ABANDON_TIMEOUT_S = 10.0
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft.
 _GPU_DRAFT_WAIT_US = 50
+_MOST_POLLED = 2048  # callbacks in all graphs
 
 
 class GuidedDecoder:
@@ -50,6 +51,9 @@ class GuidedDecoder:
             self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
         else:
             self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
+        if config.callbacks == "polling":
+            words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda")
+            self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
         self._vocab_size, self._launched = vocab_size, 0

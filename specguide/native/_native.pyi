@@ -60,14 +60,14 @@ class Stream:
     def write_value(self, address: int, value: int) -> None: ...  # int32; on a CUDA stream in pinned memory
     def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
     def check(self) -> None: ...  # EngineError if a function raised; does not wait
+    @property
+    def is_capturing(self) -> bool: ...
 
 class CapturableStream(Stream):
     """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's stream capture."""
 
     def begin_capture(self) -> None: ...
     def end_capture(self) -> HostGraph: ...
-    @property
-    def is_capturing(self) -> bool: ...
 
 class HostStream(CapturableStream):
     """Runs its operations in order on a worker thread. A wait that takes longer than `timeout` fails it for good."""
@@ -88,8 +88,18 @@ class CudaStream(Stream):
     def __init__(self, handle: int, name: str = "cuda", timeout: float = 60.0) -> None: ...
     @property
     def handle(self) -> int: ...
-    @property
-    def is_capturing(self) -> bool: ...
+
+class PollingStream(Stream):
+    """A stream whose functions run on a polling thread, told by writes of words; all else is done by `stream`.
+
+    words: address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream, kept by `owner`; `capacity` bounds
+    the launches that are captured or under way at once. When the thread ends another takes over; when none lasts, or a
+    function takes longer than the stream's timeout, streams go on without functions and `check` raises EngineError.
+    """
+
+    def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
+    def end_thread(self, times: int = 1, after_running: bool = False) -> None: ...
+    # for tests: the thread ends the next `times` that it comes across a function, before or after running it
 
 class HostGraph:
     """Captured operations of one or more host streams; keeps their payloads alive."""
