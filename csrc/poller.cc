@@ -42,6 +42,29 @@ struct Slot {
 
 struct EndOfThread {};
 
+// Pollers at work, so that the process can end them, and words that streams may still touch.
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Poller>> pollers;
+  std::vector<std::shared_ptr<const void>> left_behind;
+
+  void add(const std::shared_ptr<Poller>& poller) {
+    std::lock_guard lock(mutex);
+    const auto is_gone = [](const std::weak_ptr<Poller>& one) { return one.expired(); };
+    pollers.erase(std::remove_if(pollers.begin(), pollers.end(), is_gone), pollers.end());
+    pollers.push_back(poller);
+  }
+  void leave_behind(std::shared_ptr<const void> words) {
+    std::lock_guard lock(mutex);
+    left_behind.push_back(std::move(words));
+  }
+};
+
+Registry& registry() {
+  static auto* registry = new Registry;  // never destroyed: threads may outlive static objects
+  return *registry;
+}
+
 bool take_one(std::atomic<int>& count) { return count > 0 && count-- > 0; }
 
 }  // namespace
@@ -93,7 +116,7 @@ struct Poller : std::enable_shared_from_this<Poller> {
       while (condition() && Clock::now() < end) changed.wait_for(lock, kReleaseInterval);
       return !condition();
     };
-    if (!wait_while([this] { return is_under_way(); }) || has_failed) new auto(words.owner);  // streams may touch them
+    if (!wait_while([this] { return is_under_way(); }) || has_failed) registry().leave_behind(words.owner);
     stopping = true;
     changed.notify_all();
     const auto is_own = [](const std::thread& thread) { return thread.get_id() == std::this_thread::get_id(); };
@@ -284,23 +307,11 @@ struct Poller : std::enable_shared_from_this<Poller> {
 
 namespace {
 
-// Pollers at work, so that the process can end them.
-struct Registry {
-  std::mutex mutex;
-  std::vector<std::weak_ptr<Poller>> pollers;
-};
-
-Registry& registry() {
-  static auto* registry = new Registry;  // never destroyed: threads may outlive static objects
-  return *registry;
-}
-
 std::shared_ptr<Poller> start_poller(PollingWords words, Timeout timeout) {
   if (!words.words || words.capacity < 1) throw std::invalid_argument("a polling stream needs at least two words");
   auto poller = std::make_shared<Poller>(std::move(words), timeout);
   poller->start();
-  std::lock_guard lock(registry().mutex);
-  registry().pollers.push_back(poller);
+  registry().add(poller);
   return {poller.get(), [poller](Poller*) { poller->stop(); }};  // for those who launch; the threads share `poller`
 }
 
