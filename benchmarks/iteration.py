@@ -283,7 +283,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--threads", type=int, help="of the grammar executor; by default from the machine")
-    parser.add_argument("--draft-deadline-us", type=int, help="as in GuideConfig")
+    parser.add_argument("--draft-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
     parser.add_argument("--no-save", action="store_true")
@@ -291,7 +291,7 @@ def main() -> None:
     has_gpu = torch.cuda.is_available()
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
     models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
-    guide = GuideConfig(num_threads=args.threads, draft_deadline_us=args.draft_deadline_us)
+    guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us)
     known, workload = modes(), real_workload(args.acceptance, args.iterations, guide)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     bandwidth = float("inf")

@@ -27,8 +27,7 @@ void bind_cuda(py::module_& m) {
              return std::make_shared<CudaStream>(handle, std::move(name), Timeout(timeout));
            }),
            py::arg("handle"), py::arg("name") = "cuda", py::arg("timeout") = kDefaultTimeout.count())
-      .def_property_readonly("handle", &CudaStream::handle)
-      .def_property_readonly("is_capturing", &CudaStream::is_capturing);
+      .def_property_readonly("handle", &CudaStream::handle);
 }
 
 }  // namespace specguide

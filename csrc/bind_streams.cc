@@ -7,6 +7,7 @@
 #include "bind_python.h"
 #include "bindings.h"
 #include "host_stream.h"
+#include "poller.h"
 #include "reclaimer.h"
 
 namespace py = pybind11;
@@ -73,8 +74,16 @@ void bind_stream(py::module_& m) {
           py::arg("function"), unlocked())
       .def("record", &Stream::record, py::arg("event"), unlocked())
       .def("wait", &Stream::wait, py::arg("event"), unlocked())
+      .def(
+          "write_value",
+          [](Stream& stream, uintptr_t address, int32_t value) {
+            if (!address) throw std::invalid_argument("write_value needs the address of an int32");
+            stream.write_value(unowned(reinterpret_cast<int32_t*>(address)), value);
+          },
+          py::arg("address"), py::arg("value"), unlocked())
       .def("synchronize", &synchronize, py::arg("timeout") = py::none())
-      .def("check", &Stream::check);
+      .def("check", &Stream::check)
+      .def_property_readonly("is_capturing", &Stream::is_capturing);
 }
 
 template <typename T>
@@ -84,6 +93,16 @@ void bind_host_stream(py::module_& m, const char* name, const char* default_name
         return destroyed_without_gil(new T(std::move(stream_name), Timeout(timeout)));
       }),
       py::arg("name") = default_name, py::arg("timeout") = kDefaultTimeout.count());
+}
+
+void bind_polling_stream(py::module_& m) {
+  const auto make = [](std::shared_ptr<Stream> stream, uintptr_t words, int capacity, py::object owner) {
+    PollingWords polled{reinterpret_cast<int32_t*>(words), capacity, share(std::move(owner))};
+    return destroyed_without_gil(new PollingStream(std::move(stream), std::move(polled)));
+  };
+  py::class_<PollingStream, Stream, std::shared_ptr<PollingStream>>(m, "PollingStream")
+      .def(py::init(make), py::arg("stream"), py::arg("words"), py::arg("capacity"), py::arg("owner"))
+      .def("end_thread", &PollingStream::end_thread, py::arg("times") = 1, py::arg("after_running") = false);
 }
 
 void replay(const HostGraph& graph, const py::args& streams) {
@@ -106,10 +125,10 @@ void bind_streams(py::module_& m) {
   bind_stream(m);
   py::class_<CapturableStream, Stream, std::shared_ptr<CapturableStream>>(m, "CapturableStream")
       .def("begin_capture", &CapturableStream::begin_capture)
-      .def("end_capture", &CapturableStream::end_capture)
-      .def_property_readonly("is_capturing", &CapturableStream::is_capturing);
+      .def("end_capture", &CapturableStream::end_capture);
   bind_host_stream<HostStream>(m, "HostStream", "host");
   bind_host_stream<CallerStream>(m, "CallerStream", "caller");
+  bind_polling_stream(m);
   py::class_<HostGraph, std::shared_ptr<HostGraph>>(m, "HostGraph")
       .def_property_readonly("num_nodes", &HostGraph::num_nodes)
       .def_property_readonly("num_streams", &HostGraph::num_streams)

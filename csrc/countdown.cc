@@ -13,10 +13,22 @@ void Countdown::arrive() {
 }
 
 bool Countdown::wait_until(Clock::time_point time) {
-  const auto is_done = [this] { return left_.load(std::memory_order_acquire) <= 0; };
-  if (spin_until(is_done, std::min<std::chrono::nanoseconds>(spin_time(), time - Clock::now()))) return true;
+  const auto done = [this] { return is_done(); };
+  if (spin_until(done, std::min<std::chrono::nanoseconds>(spin_time(), time - Clock::now()))) return true;
   std::unique_lock lock(mutex_);
-  return done_.wait_until(lock, time, is_done);
+  return done_.wait_until(lock, time, done);
+}
+
+bool Countdown::wait_until(Clock::time_point time, const std::function<bool()>& stop) {
+  constexpr int kDraftStep = 4;  // times spin_time(): 1 ms where there are cores enough
+  const auto over = [&] { return is_done() || stop(); };
+  if (!spin_until(over, std::min<std::chrono::nanoseconds>(kDraftStep * spin_time(), time - Clock::now()))) {
+    std::unique_lock lock(mutex_);
+    for (auto now = Clock::now(); now < time && !over(); now = Clock::now()) {
+      done_.wait_until(lock, std::min(time, now + kNap), [this] { return is_done(); });
+    }
+  }
+  return is_done();
 }
 
 }  // namespace specguide

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 
 #include "stream.h"
@@ -16,9 +17,20 @@ class Countdown {
   void arrive();
   // False when the time is up first.
   bool wait_until(Clock::time_point time);
+  // False also when `stop` says so. It is asked all the time for as long as a draft step takes, then every kNap.
+  bool wait_until(Clock::time_point time, const std::function<bool()>& stop);
+
+  // Nobody waits any more.
+  void give_up() { waited_for_.store(false, std::memory_order_relaxed); }
+  bool is_waited_for() const { return waited_for_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::chrono::microseconds kNap{50};
+
+  bool is_done() const { return left_.load(std::memory_order_acquire) <= 0; }
+
   std::atomic<int> left_{0};
+  std::atomic<bool> waited_for_{true};
   std::mutex mutex_;
   std::condition_variable done_;
 };

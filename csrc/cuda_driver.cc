@@ -34,6 +34,8 @@ void CudaDriver::load() {
   require("cuStreamGetCtx", stream_get_ctx);
   require("cuStreamQuery", stream_query);
   require("cuStreamWaitEvent", stream_wait_event);
+  require("cuStreamWaitValue32_v2", stream_wait_value);
+  require("cuStreamWriteValue32_v2", stream_write_value);
   require("cuLaunchHostFunc", launch_host_func);
   require("cuEventCreate", event_create);
   require("cuEventRecord", event_record);

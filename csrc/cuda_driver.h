@@ -11,6 +11,7 @@ namespace specguide {
 
 using CudaResult = int;
 using CudaHandle = void*;  // CUstream, CUevent, CUgraph, CUuserObject, CUcontext
+using CudaAddress = unsigned long long;  // CUdeviceptr; of pinned memory the host's own
 using CudaHostFunction = void (*)(void*);
 
 inline constexpr CudaResult kCudaSuccess = 0;
@@ -35,6 +36,8 @@ class CudaDriver {
   CudaResult (*stream_get_ctx)(CudaHandle stream, CudaHandle* context);
   CudaResult (*stream_query)(CudaHandle stream);
   CudaResult (*stream_wait_event)(CudaHandle stream, CudaHandle event, unsigned flags);
+  CudaResult (*stream_wait_value)(CudaHandle stream, CudaAddress address, uint32_t value, unsigned flags);
+  CudaResult (*stream_write_value)(CudaHandle stream, CudaAddress address, uint32_t value, unsigned flags);
   CudaResult (*launch_host_func)(CudaHandle stream, CudaHostFunction function, void* data);
   CudaResult (*event_create)(CudaHandle* event, unsigned flags);
   CudaResult (*event_record)(CudaHandle event, CudaHandle stream);

@@ -12,6 +12,8 @@ namespace {
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kUserObjectNoDestructorSync = 1;
 constexpr unsigned kGraphUserObjectMove = 1;
+constexpr unsigned kWriteValueDefault = 0;
+constexpr unsigned kWaitValueGreaterOrEqual = 0;
 
 // What CUDA carries for a launched function.
 struct Launch {
@@ -24,11 +26,27 @@ void run(void* data) {
   launch->latch->run(*launch->function);
 }
 
-void let_go(void* data) { Reclaimer::instance().give(std::shared_ptr<Launch>(static_cast<Launch*>(data))); }
+template <typename Payload>
+void let_go(void* data) {
+  Reclaimer::instance().give(std::shared_ptr<Payload>(static_cast<Payload*>(data)));
+}
 
 void run_once(void* data) {
   run(data);
-  let_go(data);
+  let_go<Launch>(data);
+}
+
+// The graph keeps the payload, and so does what is instantiated from it.
+template <typename Payload>
+Payload* keep(const CudaDriver& driver, CudaHandle graph, std::unique_ptr<Payload> payload, const std::string& what) {
+  CudaHandle object = nullptr;
+  driver.check(driver.user_object_create(&object, payload.get(), let_go<Payload>, 1, kUserObjectNoDestructorSync),
+               what);
+  Payload* const kept = payload.release();  // from here on by the user object
+  const CudaResult retained = driver.graph_retain_user_object(graph, object, 1, kGraphUserObjectMove);
+  if (retained != kCudaSuccess) driver.user_object_release(object, 1);
+  driver.check(retained, what);
+  return kept;
 }
 
 // Makes a context current for a scope; a thread that never called CUDA has none.
@@ -119,12 +137,7 @@ void CudaStream::launch(HostFunctionRef function) {
     launch.release();  // let go by run_once
     return;
   }
-  CudaHandle object = nullptr;
-  driver_.check(driver_.user_object_create(&object, launch.get(), let_go, 1, kUserObjectNoDestructorSync), what);
-  Launch* const kept = launch.release();  // from here on by the user object
-  const CudaResult retained = driver_.graph_retain_user_object(graph, object, 1, kGraphUserObjectMove);
-  if (retained != kCudaSuccess) driver_.user_object_release(object, 1);
-  driver_.check(retained, what);
+  Launch* const kept = keep(driver_, graph, std::move(launch), what);
   driver_.check(driver_.launch_host_func(handle_, run, kept), what);
 }
 
@@ -138,6 +151,27 @@ void CudaStream::wait(Event& event) {
   const ScopedContext scope(driver_, context_);
   driver_.check(driver_.stream_wait_event(handle_, as_cuda_event(event, *this).handle(), 0),
                 "making CUDA stream '" + name() + "' wait for event '" + event.name() + "'");
+}
+
+CudaAddress CudaStream::address_of(WordRef word, const std::string& what) const {
+  const auto address = reinterpret_cast<CudaAddress>(word.get());
+  const CudaHandle graph = driver_.capturing_graph(handle_);
+  if (graph && word.use_count() > 0) keep(driver_, graph, std::make_unique<WordRef>(std::move(word)), what);
+  return address;
+}
+
+void CudaStream::write_value(WordRef word, int32_t value) {
+  const std::string what = "writing a word on CUDA stream '" + name() + "'";
+  const ScopedContext scope(driver_, context_);
+  const CudaAddress address = address_of(std::move(word), what);
+  driver_.check(driver_.stream_write_value(handle_, address, static_cast<uint32_t>(value), kWriteValueDefault), what);
+}
+
+void CudaStream::wait_value(WordRef word, int32_t value) {
+  const std::string what = "making CUDA stream '" + name() + "' wait for a word";
+  const ScopedContext scope(driver_, context_);
+  const CudaAddress address = address_of(std::move(word), what);
+  driver_.check(driver_.stream_wait_value(handle_, address, static_cast<uint32_t>(value), kWaitValueGreaterOrEqual), what);
 }
 
 void CudaStream::synchronize(Timeout timeout) {

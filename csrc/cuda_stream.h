@@ -34,16 +34,21 @@ class CudaStream final : public Stream {
   explicit CudaStream(uintptr_t handle, std::string name = "cuda", Timeout timeout = kDefaultTimeout);
 
   uintptr_t handle() const { return reinterpret_cast<uintptr_t>(handle_); }
-  bool is_capturing() const;
 
   std::shared_ptr<Event> make_event(const std::string& name) override;
   void launch(HostFunctionRef function) override;
   void record(Event& event) override;
   void wait(Event& event) override;
+  void write_value(WordRef word, int32_t value) override;
+  void wait_value(WordRef word, int32_t value) override;
+  bool is_capturing() const override;
   void synchronize(Timeout timeout) override;
   void check() override { latch_->raise_if_set(); }
 
  private:
+  // Of a word that a graph keeps where this stream captures.
+  CudaAddress address_of(WordRef word, const std::string& what) const;
+
   const CudaDriver& driver_;
   CudaHandle handle_;
   CudaHandle context_ = nullptr;

@@ -14,13 +14,14 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration shortest_deadline) {
+GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_wait) {
   require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
   require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
   require(num_threads >= 1, "num_threads must be at least 1");
-  require(shortest_deadline > Clock::duration::zero(), "deadline_us and draft_deadline_us must be at least 1");
-  require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted,
+  require(deadline > Clock::duration::zero(), "deadline_us must be at least 1");
+  require(draft_wait >= Clock::duration::zero(), "draft_wait_us must not be negative");
+  require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
   return buffers;
 }
@@ -28,11 +29,10 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration shor
 }  // namespace
 
 GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline,
-                                 Clock::duration draft_deadline)
-    : buffers_(std::make_shared<GuideBuffers>(
-          checked(std::move(buffers), num_threads, std::min(deadline, draft_deadline)))),
+                                 Clock::duration draft_wait)
+    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, deadline, draft_wait))),
       deadline_(deadline),
-      draft_deadline_(draft_deadline),
+      draft_wait_(draft_wait),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
@@ -165,10 +165,11 @@ void GrammarExecutor::run_callback(int index) noexcept {
 
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
 void GrammarExecutor::begin_iteration() {
+  store_word(buffers_->needed, 0);
   current_ = std::make_shared<Snapshot>();
   current_ = pop_snapshot();
   ++iteration_;
-  Batch batch;
+  Batch batch(0);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
     if (progress.next_node == buffers_->num_draft_tokens) push_node(batch, progress, progress.next_node);
@@ -181,8 +182,7 @@ void GrammarExecutor::begin_iteration() {
 
 // Callback 1 … K, behind the verification or a draft step: takes the token of `node` and fills its row.
 void GrammarExecutor::advance(int node) {
-  Batch batch;
-  batch.is_for_drafts = true;
+  Batch batch(node + 1);
   std::vector<Progress*> advancing;
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
@@ -242,22 +242,33 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
   if (progress.in_time()) progress.late = progress.late_for_drafts = false;
   ++progress.num_pushed;
   ThreadPool::Operation operation{std::move(function), nullptr};
-  if (!progress.late && !(batch.is_for_drafts && progress.late_for_drafts)) {
+  if (!progress.late && !(batch.is_for_drafts() && progress.late_for_drafts)) {
     batch.countdown->expect();
     operation.countdown = batch.countdown;
   }
   batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
 }
 
-// Waits for the batch until the deadline; nobody's operations wait for a worker that another's are stuck in.
+// Waits for the batch until the deadline, or until the drafter has waited long enough.
 void GrammarExecutor::run(Batch batch) {
   if (batch.operations.empty()) return;
-  const auto end = Clock::now() + (batch.is_for_drafts ? draft_deadline_ : deadline_);
-  const auto look = deadline_ / kLooksPerDeadline;
+  auto end = Clock::now() + deadline_;
   pool_.push(std::move(batch.operations));
-  pool_.compensate(look);
-  while (!batch.countdown->wait_until(std::min(Clock::now() + look, end)) && Clock::now() < end) {
+  if (batch.is_for_drafts() && draft_wait_ < deadline_) {
+    wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) >= batch.callback; });
+    end = std::min(end, Clock::now() + draft_wait_);
+  }
+  if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
+}
+
+// True when all operations are done. Nobody's wait for a worker that another's are stuck in.
+bool GrammarExecutor::wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop) {
+  const auto look = deadline_ / kLooksPerDeadline;
+  while (true) {
     pool_.compensate(look);
+    const auto until = std::min(Clock::now() + look, end);
+    if (stop ? countdown.wait_until(until, stop) : countdown.wait_until(until)) return true;
+    if (Clock::now() >= end || (stop && stop())) return false;
   }
 }
 

@@ -2,7 +2,11 @@
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
-// callback waits until its deadline at most and never throws. Rows are written by workers, flags by callbacks only.
+// callback waits until its deadline at most, for draft rows until the drafter has stood waiting for them long enough, and
+// never throws. Rows are written by workers, flags by callbacks only.
+//
+// The word `needed` is reset by callback 0, and cannot be written at that time: the forward stream first waits for
+// callback 0's rows and then for others, and its next callback 0 comes behind all it has written.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +36,10 @@ struct ExecutorCounters {
 
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
-  // The deadlines are of callback 0, which completes target rows, and of the others, which fill draft rows.
-  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_deadline);
+  // A callback waits until `deadline` at most, which counts from its beginning; callbacks 1 … K, which fill draft rows,
+  // no longer than `draft_wait` beyond the moment when `needed` comes up to them. Where draft_wait is no shorter than
+  // the deadline, `needed` is not looked at.
+  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_wait);
   ~GrammarExecutor();
 
   using Start = std::pair<int, std::shared_ptr<Matcher>>;  // slot; null: a free request
@@ -83,17 +89,19 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::shared_ptr<Walk> walk;
     int next_node = 0;       // the node whose token comes next; num_nodes: the path is complete
     int64_t num_pushed = 0;  // operations
-    // It missed a deadline, of the target's rows or of the drafter's, and no callback with such a deadline waits for it
-    // until it has caught up.
+    // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
+    // has caught up.
     bool late = false, late_for_drafts = false;
     bool in_time() const { return walk->num_done() == num_pushed; }
   };
 
   // Operations of one callback, and those of them that it waits for.
   struct Batch {
+    explicit Batch(int index) : callback(index) {}
     std::vector<std::pair<ThreadPool::LaneRef, ThreadPool::Operation>> operations;
     std::shared_ptr<Countdown> countdown = std::make_shared<Countdown>();
-    bool is_for_drafts = false;
+    int callback;
+    bool is_for_drafts() const { return callback > 0; }
   };
 
   void run_callback(int index) noexcept;
@@ -105,6 +113,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
+  bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 
   void check_slot(int slot) const;
@@ -112,7 +121,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued);
 
   const std::shared_ptr<const GuideBuffers> buffers_;
-  const Clock::duration deadline_, draft_deadline_;
+  const Clock::duration deadline_, draft_wait_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;

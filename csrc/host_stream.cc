@@ -13,6 +13,7 @@ namespace {
 
 // How long a dropped stream waits for a function that does not return.
 constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::microseconds kWordNap{50};
 
 HostEvent& as_host_event(Event& event, const Stream& stream) {
   auto* host_event = dynamic_cast<HostEvent*>(&event);
@@ -75,6 +76,22 @@ void CapturableStream::wait(Event& event) {
   } else {
     throw std::invalid_argument("event '" + event.name() + "' belongs to another capture than stream '" + name() + "'");
   }
+}
+
+void CapturableStream::write_value(WordRef word, int32_t value) {
+  auto call = [word = std::move(word), value] { store_word(word.get(), value); };
+  launch(std::make_shared<HostFunction>(HostFunction{"write of a word", std::move(call)}));
+}
+
+void CapturableStream::wait_value(WordRef word, int32_t value) {
+  auto call = [word = std::move(word), value, limit = timeout()] {
+    const auto is_reached = [&] { return load_word(word.get()) >= value; };
+    const auto end = Clock::now() + limit;
+    bool reached = spin_until(is_reached, spin_time());
+    for (; !reached && Clock::now() < end; reached = is_reached()) std::this_thread::sleep_for(kWordNap);
+    if (!reached) throw EngineError("the word did not come to " + std::to_string(value) + " within " + format_seconds(limit));
+  };
+  launch(std::make_shared<HostFunction>(HostFunction{"wait for a word", std::move(call)}));
 }
 
 void CapturableStream::begin_capture() {

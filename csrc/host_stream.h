@@ -19,8 +19,10 @@ class CapturableStream : public Stream {
   void launch(HostFunctionRef function) override;
   void record(Event& event) override;
   void wait(Event& event) override;
+  void write_value(WordRef word, int32_t value) override;
+  void wait_value(WordRef word, int32_t value) override;
 
-  bool is_capturing() const { return capture_ && capture_->active(); }
+  bool is_capturing() const override { return capture_ && capture_->active(); }
   void begin_capture();
   std::shared_ptr<HostGraph> end_capture();
 

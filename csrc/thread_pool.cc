@@ -74,9 +74,21 @@ struct ThreadPool::State {
 
   static bool is_cheaper(const Ready& a, const Ready& b) { return a.first < b.first; }
 
+  // Last come lanes that nobody waits for: none of their operations, or none so long.
+  Clock::duration rank_of(const Lane& lane) const {
+    const Countdown* last = lane.pending.empty() ? nullptr : lane.pending.back().countdown.get();
+    return last && last->is_waited_for() && lane.cost <= patience ? lane.cost : Clock::duration(-1);
+  }
+
+  // What is waited for changes with every push.
+  void rank_again() {
+    for (auto& [rank, lane] : ready) rank = rank_of(*lane);
+    std::make_heap(ready.begin(), ready.end(), is_cheaper);
+  }
+
   void schedule(LaneRef lane) {
     lane->scheduled = true;
-    const Clock::duration rank = lane->cost <= patience ? lane->cost : Clock::duration(-1);
+    const Clock::duration rank = rank_of(*lane);
     ready.emplace_back(rank, std::move(lane));
     std::push_heap(ready.begin(), ready.end(), is_cheaper);
     if (ready.size() == 1) has_ready.store(true, std::memory_order_relaxed);
@@ -220,6 +232,7 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
   std::vector<Operation> dropped;
   State::Lock lock(state_->spin_lock);
+  const bool has_old = !state_->ready.empty();
   for (auto& [lane, operation] : operations) {
     if (lane->closed) {
       dropped.push_back(std::move(operation));
@@ -228,6 +241,7 @@ void ThreadPool::push(std::vector<std::pair<LaneRef, Operation>> operations) {
     lane->pending.push_back(std::move(operation));
     if (!lane->scheduled) state_->schedule(lane);
   }
+  if (has_old) state_->rank_again();
   const WakeList beds = state_->sleepers_to_wake();
   lock.unlock();
   wake_all(beds);

@@ -14,7 +14,8 @@ namespace specguide {
 
 // Runs operations of many lanes on a few threads. Operations of a lane run one at a time, in order. Which lane comes
 // next is decided by what its last operations took: the dearest starts first, because it ends last; but lanes
-// that take longer than `patience` start after all others, because nobody waits that long for them.
+// that nobody waits for start after all others: those whose last operation has no countdown or one given up, and those
+// that take longer than `patience`.
 class ThreadPool {
  public:
   struct Operation {

@@ -28,6 +28,7 @@ struct GuideBuffers {
   uint8_t* held;                // [max_batch_size]
   const int32_t* tokens;        // [max_batch_size, K + 1]
   const int32_t* num_accepted;  // [max_batch_size]
+  int32_t* needed;              // the last callback whose rows the forward stream stands waiting for
   std::shared_ptr<void> owner;
 
   int num_nodes() const { return num_draft_tokens + 1; }

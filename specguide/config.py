@@ -10,7 +10,7 @@ from specguide.errors import InvalidParams
 SPEC_METHODS = ("eagle3",)
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
-GUIDE_CALLBACKS = ("native", "python")
+GUIDE_CALLBACKS = ("native", "polling", "python")
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,12 @@ class GuideConfig:
     num_threads:           worker threads of the grammar executor; None: from the machine
     deadline_us:           longest wait of a callback for rows of the target, microseconds; a slot later than that is
                            held
-    draft_deadline_us:     longest wait for rows that only the drafter reads; without one it guesses. None: 500 on a
-                           GPU, deadline_us on a CPU, where drafting takes longer than any row
+    draft_wait_us:         longest time that the drafter waits for its rows beyond the moment when it needs them,
+                           microseconds; without a row it guesses. 0 never waits; None: 50 on a GPU, on a CPU
+                           deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens
-    callbacks:             "native", or for comparison "python": through the GIL, slot after slot, without a deadline
+    callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
+                           iterations run; for comparison "python": through the GIL, slot after slot, without a deadline
     """
 
     backend: str = "auto"
@@ -71,7 +73,7 @@ class GuideConfig:
     num_compile_threads: int = 2
     num_threads: int | None = None
     deadline_us: int = 20_000
-    draft_deadline_us: int | None = None
+    draft_wait_us: int | None = None
     max_whitespace: int = 8
     callbacks: str = "native"
 
@@ -79,10 +81,10 @@ class GuideConfig:
         if self.backend not in GUIDE_BACKENDS:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
-        for name in ("deadline_us", "draft_deadline_us", "num_threads"):
+        for name, least in (("deadline_us", 1), ("draft_wait_us", 0), ("num_threads", 1)):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidParams(f"{name} must be at least 1, found {value}", param=name)
+            if value is not None and value < least:
+                raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
         if self.callbacks not in GUIDE_CALLBACKS:
             raise InvalidParams(f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
                                 param="callbacks")

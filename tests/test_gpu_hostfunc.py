@@ -142,6 +142,63 @@ def test_streams_order_each_other_by_events_and_waits_are_bounded() -> None:
     assert log == ["first", "second"] and ready.query() and not first.is_capturing
 
 
+def test_a_captured_write_of_a_word_happens_in_its_turn_at_each_replay() -> None:
+    word, seen = torch.zeros(1, dtype=torch.int32, pin_memory=True), []
+    look = hostfunc(lambda: seen.append(int(word)))
+
+    def work() -> None:
+        stream = native.CudaStream(torch.cuda.current_stream().cuda_stream)
+        look()
+        stream.write_value(word.data_ptr(), 7)
+        look()
+        stream.write_value(word.data_ptr(), -1)
+
+    graph = captured(work)
+    assert int(word) == 0
+    for _ in range(3):
+        graph.replay()
+    work()
+    torch.cuda.synchronize()
+    check()
+    assert seen == [0, 7, -1, 7, -1, 7, -1, 7] and int(word) == -1
+
+
+def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> None:
+    executor, (_, guided, _, tokens, _, needed) = make_executor(draft_wait_us=0)
+    callbacks, go = executor.callbacks(), threading.Event()
+    side = torch.cuda.Stream()
+
+    class SlowMatcher(ChainMatcher):
+        def fill(self, row: torch.Tensor) -> None:
+            if len(self.tokens) > 1:
+                go.wait(60)
+            super().fill(row)
+
+    def work() -> None:
+        forward = torch.cuda.current_stream()
+        for index in range(2):
+            side.wait_stream(forward)
+            native.CudaStream(side.cuda_stream, "grammar").launch(callbacks[index])
+            if index > 0:
+                native.CudaStream(forward.cuda_stream).write_value(needed.data_ptr(), index)
+            forward.wait_stream(side)
+
+    graph = captured(work)
+    executor.submit([(0, native.PythonMatcher(SlowMatcher(), 32))], [])
+    start = time.perf_counter()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert time.perf_counter() - start < 4
+    assert int(guided[0, 0]) == 0 and executor.counters().late_draft_rows == 1 and int(needed[0, 0]) == 1
+    go.set()
+    executor.submit([], [0])
+    tokens[0] = torch.tensor([1, -1])
+    graph.replay()
+    torch.cuda.synchronize()
+    executor.check()
+    assert executor.error(0) is None and executor.counters().held == 0
+
+
 def test_events_of_another_kind_are_refused() -> None:
     stream = native.CudaStream(torch.cuda.current_stream().cuda_stream)
     with pytest.raises(ValueError, match="is no CUDA event"):
@@ -173,20 +230,21 @@ class ChainMatcher:
         return []
 
 
-def make_executor() -> tuple[native.GrammarExecutor, tuple[torch.Tensor, ...]]:
+def make_executor(draft_wait_us: int | None = None) -> tuple[native.GrammarExecutor, tuple[torch.Tensor, ...]]:
     """One slot, one draft token, 32 token ids; the buffers in the order of the constructor."""
     buffers = tuple(torch.zeros(1, 2, dtype=dtype, pin_memory=True)
-                    for dtype in (torch.int32, torch.uint8, torch.uint8, torch.int32, torch.int32))
-    rows, guided, held, tokens, num_accepted = (buffer.data_ptr() for buffer in buffers)
+                    for dtype in (torch.int32, torch.uint8, torch.uint8, torch.int32, torch.int32, torch.int32))
+    rows, guided, held, tokens, num_accepted, needed = (buffer.data_ptr() for buffer in buffers)
     executor = native.GrammarExecutor(
         max_batch_size=1, num_draft_tokens=1, vocab_size=32, num_threads=2, deadline_us=5_000_000, rows=rows,
-        guided=guided, held=held, tokens=tokens, num_accepted=num_accepted, owner=buffers)
+        guided=guided, held=held, tokens=tokens, num_accepted=num_accepted, needed=needed, draft_wait_us=draft_wait_us,
+        owner=buffers)
     return executor, buffers
 
 
 def test_captured_executor_callbacks_walk_with_the_graph(busy_python: None) -> None:
     """K = 1: both callbacks forked onto a second stream inside the capture, tokens and rows copied around them."""
-    executor, (rows, _, _, tokens, num_accepted) = make_executor()
+    executor, (rows, _, _, tokens, num_accepted, _) = make_executor()
     callbacks = executor.callbacks()
     device_rows = torch.zeros(2, dtype=torch.int32, device="cuda")
     device_tokens = torch.zeros(2, dtype=torch.int32, device="cuda")

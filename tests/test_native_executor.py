@@ -60,19 +60,20 @@ class Rig:
     """An executor with its buffers and the two streams of an iteration."""
 
     def __init__(self, max_batch_size: int = 2, num_draft_tokens: int = 2, deadline_us: int = 10_000_000,
-                 num_threads: int = 2) -> None:
+                 num_threads: int = 2, draft_wait_us: int | None = None) -> None:
         nodes = num_draft_tokens + 1
         self.rows = torch.zeros(nodes, max_batch_size, WORDS, dtype=torch.int32)
         self.guided = torch.full((nodes, max_batch_size), 9, dtype=torch.uint8)
         self.held = torch.full((max_batch_size,), 9, dtype=torch.uint8)
         self.tokens = torch.full((max_batch_size, nodes), -1, dtype=torch.int32)
         self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
+        self.needed = torch.zeros(1, dtype=torch.int32)
         self.executor = native.GrammarExecutor(
             max_batch_size=max_batch_size, num_draft_tokens=num_draft_tokens, vocab_size=VOCAB,
             num_threads=num_threads, deadline_us=deadline_us, rows=self.rows.data_ptr(),
             guided=self.guided.data_ptr(), held=self.held.data_ptr(), tokens=self.tokens.data_ptr(),
-            num_accepted=self.num_accepted.data_ptr(),
-            owner=(self.rows, self.guided, self.held, self.tokens, self.num_accepted))
+            num_accepted=self.num_accepted.data_ptr(), needed=self.needed.data_ptr(), draft_wait_us=draft_wait_us,
+            owner=(self.rows, self.guided, self.held, self.tokens, self.num_accepted, self.needed))
         self.callbacks = self.executor.callbacks()
         self.forward, self.grammar = native.CallerStream("forward"), native.HostStream("grammar")
         self.tokens_ready, self.rows_ready = native.HostEvent("tokens"), native.HostEvent("rows")
@@ -305,14 +306,14 @@ def test_a_callback_without_a_snapshot_is_the_executors_error() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [
     ("max_batch_size", 0), ("num_draft_tokens", -1), ("vocab_size", 0), ("num_threads", 0), ("deadline_us", 0),
-    ("rows", 0),
+    ("draft_wait_us", -1), ("rows", 0), ("needed", 0),
 ])
 def test_what_the_constructor_refuses(field: str, value: int) -> None:
     buffer = torch.zeros(8, dtype=torch.int32)
-    given = dict.fromkeys(("rows", "guided", "held", "tokens", "num_accepted"), buffer.data_ptr())
-    given |= {"max_batch_size": 1, "num_draft_tokens": 1, "vocab_size": 32, "num_threads": 1, "deadline_us": 1000}
-    with pytest.raises(ValueError, match=field if field != "rows" else "address"):
-        native.GrammarExecutor(**(given | {field: value}))
+    given = dict.fromkeys(("rows", "guided", "held", "tokens", "num_accepted", "needed"), buffer.data_ptr())
+    sizes = {"max_batch_size": 1, "num_draft_tokens": 1, "vocab_size": 32, "num_threads": 1, "deadline_us": 1000}
+    with pytest.raises(ValueError, match="address" if field in given else field):
+        native.GrammarExecutor(**(given | sizes | {field: value}))
 
 
 def test_captured_callbacks_keep_the_executor_and_its_buffers() -> None:

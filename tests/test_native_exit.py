@@ -43,7 +43,7 @@ buffer = torch.zeros(64, dtype=torch.int32)
 address = buffer.data_ptr()
 executor = native.GrammarExecutor(max_batch_size=2, num_draft_tokens=1, vocab_size=32, num_threads=1, deadline_us=1000,
     rows=address, guided=address + 64, held=address + 128, tokens=address + 160, num_accepted=address + 192,
-    owner=buffer)
+    needed=address + 240, owner=buffer)
 executor.submit([(0, native.PythonMatcher(Sleeper(), 32)), (1, native.PythonMatcher(Sleeper(), 32))], [])
 stream = native.HostStream()
 stream.launch(executor.callbacks()[0])

@@ -128,7 +128,7 @@ def test_unknown_backend_is_refused() -> None:
         (lambda: GuideConfig(backend="outlines"), "guide_backend"),
         (lambda: GuideConfig(callbacks="lua"), "callbacks"),
         (lambda: GuideConfig(deadline_us=0), "deadline_us"),
-        (lambda: GuideConfig(draft_deadline_us=0), "draft_deadline_us"),
+        (lambda: GuideConfig(draft_wait_us=-1), "draft_wait_us"),
         (lambda: GuideConfig(num_threads=0), "num_threads"),
         (lambda: EngineConfig(max_batch_size=0), "max_batch_size"),
     ],

@@ -39,9 +39,10 @@ double median_callback_us(int batch_size, int num_threads, std::chrono::microsec
   std::vector<int32_t> rows(static_cast<size_t>(batch_size) * kNodes * ((kVocab + 31) / 32));
   std::vector<uint8_t> guided(batch_size * kNodes), held(batch_size);
   std::vector<int32_t> tokens(batch_size * kNodes, 1), num_accepted(batch_size);
+  int32_t needed = 0;
   auto executor = std::make_shared<GrammarExecutor>(
       GuideBuffers{batch_size, kDrafts, kVocab, rows.data(), guided.data(), held.data(), tokens.data(),
-                   num_accepted.data(), nullptr},
+                   num_accepted.data(), &needed, nullptr},
       num_threads, 1s, 1s);
   const auto callbacks = executor->callbacks();
   std::vector<GrammarExecutor::Start> started;

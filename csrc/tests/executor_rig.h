@@ -13,7 +13,7 @@ struct ExecutorRig {
       : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, deadline, deadline) {}
 
   ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline,
-              std::chrono::microseconds draft_deadline)
+              std::chrono::microseconds draft_wait)
       : num_nodes(num_draft_tokens + 1),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
         guided(max_batch_size * num_nodes, 9),
@@ -21,8 +21,9 @@ struct ExecutorRig {
         tokens(max_batch_size * num_nodes, -1),
         num_accepted(max_batch_size, 0) {
     specguide::GuideBuffers buffers{max_batch_size, num_draft_tokens, fake::kVocab,        rows.data(), guided.data(),
-                                    held.data(),    tokens.data(),    num_accepted.data(), nullptr};
-    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, deadline, draft_deadline);
+                                    held.data(),    tokens.data(),    num_accepted.data(), &needed,
+                                    nullptr};
+    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, deadline, draft_wait);
     callbacks = executor->callbacks();
   }
 
@@ -45,6 +46,7 @@ struct ExecutorRig {
   std::vector<int32_t> rows;
   std::vector<uint8_t> guided, held;
   std::vector<int32_t> tokens, num_accepted;
+  int32_t needed = 99;
   std::shared_ptr<specguide::GrammarExecutor> executor;
   std::vector<specguide::HostFunctionRef> callbacks;
 };

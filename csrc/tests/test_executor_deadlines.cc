@@ -118,15 +118,23 @@ TEST(a_late_draft_row_leaves_the_drafter_free_and_comes_for_the_target) {
   }
 }
 
-TEST(a_draft_row_is_waited_for_no_longer_than_its_own_deadline) {
+TEST(a_draft_row_is_waited_for_until_the_drafter_has_needed_it_for_long_enough) {
   ExecutorRig rig(1, 1, 1, 60s, 5ms);
   const Grammar grammar{10};
   const Path path(grammar, 2);
   Gate gate;
   rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
   rig.call(0);
+  CHECK(rig.needed == 0);
   rig.token(0, 0) = path.tokens[0];
+  const auto begin = Clock::now();
+  std::thread forward([&] {
+    std::this_thread::sleep_for(30ms);
+    store_word(&rig.needed, 1);
+  });
   rig.call(1);
+  forward.join();
+  CHECK(Clock::now() - begin >= 35ms && Clock::now() - begin < 10s);
   CHECK(!rig.is_guided(0, 0) && rig.executor->counters().late_draft_rows == 1);
   rig.token(0, 1) = path.tokens[1];
   rig.executor->submit({}, {0});
@@ -137,6 +145,67 @@ TEST(a_draft_row_is_waited_for_no_longer_than_its_own_deadline) {
   rig.call(0);
   opener.join();
   CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
+}
+
+TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) {
+  for (const bool is_needed : {false, true}) {
+    ExecutorRig rig(1, 1, 1, 60s, 30s);
+    const Grammar grammar{10};
+    const Path path(grammar, 2);
+    Gate gate;
+    rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
+    rig.call(0);
+    rig.token(0, 0) = path.tokens[0];
+    std::thread worker([&] {
+      std::this_thread::sleep_for(5ms);
+      gate.open();
+    });
+    if (is_needed) store_word(&rig.needed, 1);
+    rig.call(1);
+    worker.join();
+    CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
+    CHECK(rig.executor->counters().late_draft_rows == 0);
+  }
+}
+
+TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
+  ExecutorRig rig(1, 2, 1, 60s, 0us);
+  const Grammar grammar{10};
+  const Path path(grammar, 3);
+  Gate gate;
+  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 3)}}, {});
+  rig.call(0);
+  rig.token(0, 0) = path.tokens[0];
+  rig.call(1);  // nobody needs it before it is there
+  CHECK(rig.is_guided(0, 0));
+  rig.token(0, 1) = path.tokens[1];
+  store_word(&rig.needed, 2);
+  rig.call(2);
+  CHECK(!rig.is_guided(0, 1) && rig.executor->counters().late_draft_rows == 1);
+  gate.open();
+  rig.token(0, 2) = path.tokens[2];
+  rig.executor->submit({}, {0});
+  rig.call(0);
+  CHECK(rig.needed == 0 && rig.held[0] == 0);
+  rig.token(0, 0) = path.tokens[1];
+  rig.call(1);  // the need of one iteration is none of the next
+  CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[2]));
+}
+
+TEST(nobody_needing_it_a_draft_row_is_waited_for_until_the_deadline) {
+  ExecutorRig rig(1, 1, 1, 30ms, 5ms);
+  const Grammar grammar{10};
+  Gate gate;
+  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
+  for (int i = 0; i < 1000 && rig.held[0] != 0; ++i) {  // a busy machine may miss the first deadline
+    rig.call(0);
+    rig.executor->submit({}, {0});
+  }
+  rig.token(0, 0) = Path(grammar, 1).tokens[0];
+  const auto begin = Clock::now();
+  rig.call(1);
+  CHECK(Clock::now() - begin >= 30ms && !rig.is_guided(0, 0));
+  gate.open();
 }
 
 TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {

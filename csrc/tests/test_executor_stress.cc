@@ -47,8 +47,8 @@ std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, int num_threads, std::chrono::microseconds deadline)
-      : random_(seed), rig_(kSlots, kDrafts, num_threads, deadline), slots_(kSlots) {}
+  Simulation(uint64_t seed, int num_threads, std::chrono::microseconds deadline, std::chrono::microseconds draft_wait)
+      : random_(seed), rig_(kSlots, kDrafts, num_threads, deadline, draft_wait), slots_(kSlots) {}
 
   void run(int num_iterations) {
     HostStream grammar_stream("grammar");
@@ -60,6 +60,7 @@ class Simulation {
       grammar_stream.launch(rig_.callbacks[index]);
       grammar_stream.record(rows_ready);
       if (index == 0) leave_some();  // while the callback runs
+      if (index > 0) forward_stream.write_value(unowned(&rig_.needed), index);
       forward_stream.wait(rows_ready);
     };
     for (int i = 0; i < num_iterations; ++i) {
@@ -234,10 +235,11 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline) {
+void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline,
+              std::chrono::microseconds draft_wait) {
   const int alive = FakeMatcher::num_alive;
   {
-    Simulation simulation(seed, num_threads, deadline);
+    Simulation simulation(seed, num_threads, deadline, draft_wait);
     simulation.run(num_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
     std::printf("        %d finished, %d failed\n", simulation.num_finished, simulation.num_failed);
@@ -247,7 +249,8 @@ void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline
 
 }  // namespace
 
-TEST(one_thread_and_a_short_deadline) { simulate(1, 1, 700us); }
-TEST(three_threads_and_a_short_deadline) { simulate(2, 3, 700us); }
-TEST(two_threads_and_a_long_deadline) { simulate(3, 2, 1s); }
-TEST(a_deadline_that_everything_misses) { simulate(4, 2, 1us); }
+TEST(one_thread_and_a_short_deadline) { simulate(1, 1, 700us, 700us); }
+TEST(three_threads_and_a_short_deadline) { simulate(2, 3, 700us, 30us); }
+TEST(two_threads_and_a_long_deadline) { simulate(3, 2, 1s, 1s); }
+TEST(a_deadline_that_everything_misses) { simulate(4, 2, 1us, 1us); }
+TEST(drafts_that_wait_for_no_row) { simulate(5, 2, 1s, 0us); }

@@ -32,6 +32,32 @@ TEST(functions_run_in_order_on_another_thread) {
   CHECK(id != std::this_thread::get_id());
 }
 
+TEST(a_word_is_written_in_its_turn_and_at_each_replay) {
+  HostStream stream("s");
+  int32_t word = 0;
+  std::vector<int32_t> seen;
+  const auto look = function("look", [&] { seen.push_back(load_word(&word)); });
+  stream.write_value(unowned(&word), 3);
+  stream.launch(look);
+  stream.begin_capture();
+  auto owned = std::make_shared<int32_t>(0);
+  const std::weak_ptr<int32_t> alive = owned;
+  stream.write_value(unowned(&word), 4);
+  stream.launch(look);
+  stream.write_value(std::move(owned), 5);
+  auto graph = stream.end_capture();
+  stream.synchronize(10s);
+  for (int i = 0; i < 2; ++i) {
+    stream.write_value(unowned(&word), 0);
+    graph->replay({&stream});
+    stream.synchronize(10s);
+  }
+  CHECK((seen == std::vector<int32_t>{3, 4, 4}));
+  CHECK(alive.lock() && *alive.lock() == 5);
+  graph = nullptr;
+  CHECK(!alive.lock());
+}
+
 TEST(an_event_orders_two_streams) {
   HostStream a("a"), b("b");
   HostEvent ready("ready");

@@ -106,6 +106,29 @@ TEST(stuck_workers_are_stood_in_for_and_stand_ins_retire) {
   CHECK(pool.num_workers() == 1);
 }
 
+TEST(lanes_that_nobody_waits_for_come_last) {
+  ThreadPool pool(1, 1, 1s);
+  std::atomic<bool> go{false};
+  std::vector<int> order;
+  Waiter dear, gate, given_up, waited_for;
+  std::vector<ThreadPool::LaneRef> lanes;
+  for (int i = 0; i < 4; ++i) lanes.push_back(std::make_shared<ThreadPool::Lane>());
+  for (int i : {0, 1}) push(pool, lanes[i], dear.operation([] { std::this_thread::sleep_for(20ms); }));
+  CHECK(dear.wait(10s));
+  push(pool, lanes[3], gate.operation([&] {
+    while (!go) std::this_thread::sleep_for(1ms);
+  }));
+  std::this_thread::sleep_for(20ms);
+  push(pool, lanes[0], given_up.operation([&] { order.push_back(0); }));
+  push(pool, lanes[1], given_up.operation([&] { order.push_back(1); }));
+  given_up.countdown->give_up();
+  push(pool, lanes[2], waited_for.operation([&] { order.push_back(2); }));
+  push(pool, lanes[1], waited_for.operation([&] { order.push_back(3); }));  // so what is before it is waited for too
+  go = true;
+  CHECK(waited_for.wait(10s) && given_up.wait(10s));
+  CHECK((order == std::vector<int>{1, 3, 2, 0}));
+}
+
 TEST(a_pool_may_be_dropped_while_it_works) {
   std::atomic<int> ran{0};
   {

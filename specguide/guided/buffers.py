@@ -17,8 +17,9 @@ class GuideBuffers:
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing for the slot
     tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
+    needed:       int32 [1], the callback 1 … K whose rows the forward stream has come to wait for; counts on the host
 
-    The callbacks write the first three, the step the other two.
+    The callbacks write the first three, the step the next two. Callback 0 takes `needed` back to 0.
     """
 
     bitmask: Tensor
@@ -26,6 +27,7 @@ class GuideBuffers:
     held: Tensor
     tokens: Tensor
     num_accepted: Tensor
+    needed: Tensor
 
     @classmethod
     def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, device: torch.device, *,
@@ -38,7 +40,8 @@ class GuideBuffers:
                    guided=zeros(num_nodes, max_batch_size, dtype=torch.uint8),
                    held=zeros(max_batch_size, dtype=torch.uint8),
                    tokens=zeros(max_batch_size, num_nodes, dtype=torch.int32),
-                   num_accepted=zeros(max_batch_size, dtype=torch.int32))
+                   num_accepted=zeros(max_batch_size, dtype=torch.int32),
+                   needed=zeros(1, dtype=torch.int32))
 
     def addresses(self) -> dict[str, int]:
         """As the executor takes them."""

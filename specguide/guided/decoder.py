@@ -18,9 +18,9 @@ from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
-# On a GPU a draft step is done in some hundred microseconds, and a row that takes longer delays the whole batch for the
-# sake of one draft.
-_GPU_DRAFT_DEADLINE_US = 500
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft.
+_GPU_DRAFT_WAIT_US = 50
+_MOST_POLLED = 2048  # callbacks in all graphs
 
 
 class GuidedDecoder:
@@ -51,9 +51,12 @@ class GuidedDecoder:
             self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
         else:
             self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
+        if config.callbacks == "polling":
+            words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda")
+            self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
-        self._vocab_size = vocab_size
+        self._vocab_size, self._launched = vocab_size, 0
         self.exposed_s = None if self.forward_stream else 0.0
         self._executor = _executor(self._host, vocab_size, config)
         self._callbacks = self._executor.callbacks()
@@ -78,6 +81,7 @@ class GuidedDecoder:
         if self.forward_stream is not None:
             self._host.tokens.copy_(self.buffers.tokens, non_blocking=True)
             self._host.num_accepted.copy_(self.buffers.num_accepted, non_blocking=True)
+        self._launched = callback
         self._forward.record(self._tokens_ready)
         self._grammar.wait(self._tokens_ready)
         with self._on_grammar_stream():
@@ -90,8 +94,11 @@ class GuidedDecoder:
         self._grammar.record(self._rows_ready)
 
     def wait_rows(self) -> None:
-        """Let the forward stream wait for the callback launched last."""
+        """Let the forward stream wait for the callback launched last, which from then on waits for draft rows no longer
+        than draft_wait_us."""
         start = time.perf_counter()
+        if self._launched > 0:
+            self._forward.write_value(self._host.needed.data_ptr(), self._launched)
         self._forward.wait(self._rows_ready)
         if self.exposed_s is not None:
             self.exposed_s += time.perf_counter() - start
@@ -151,8 +158,10 @@ def _executor(host: GuideBuffers, vocab_size: int, config: GuideConfig
     if config.callbacks == "python":
         return PythonGrammarExecutor(host, vocab_size)
     max_batch_size, num_nodes = host.tokens.shape
+    draft_wait_us = config.draft_wait_us
+    if draft_wait_us is None and host.tokens.is_pinned():
+        draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
         max_batch_size=max_batch_size, num_draft_tokens=num_nodes - 1, vocab_size=vocab_size,
         num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
-        draft_deadline_us=config.draft_deadline_us or (_GPU_DRAFT_DEADLINE_US if host.bitmask.is_pinned() else None),
-        owner=host, **host.addresses())
+        draft_wait_us=draft_wait_us, owner=host, **host.addresses())

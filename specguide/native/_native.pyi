@@ -57,16 +57,17 @@ class Stream:
     def launch(self, function: HostFunction) -> None: ...
     def record(self, event: Event) -> None: ...
     def wait(self, event: Event) -> None: ...
+    def write_value(self, address: int, value: int) -> None: ...  # int32; on a CUDA stream in pinned memory
     def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
     def check(self) -> None: ...  # EngineError if a function raised; does not wait
+    @property
+    def is_capturing(self) -> bool: ...
 
 class CapturableStream(Stream):
     """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's stream capture."""
 
     def begin_capture(self) -> None: ...
     def end_capture(self) -> HostGraph: ...
-    @property
-    def is_capturing(self) -> bool: ...
 
 class HostStream(CapturableStream):
     """Runs its operations in order on a worker thread. A wait that takes longer than `timeout` fails it for good."""
@@ -87,8 +88,18 @@ class CudaStream(Stream):
     def __init__(self, handle: int, name: str = "cuda", timeout: float = 60.0) -> None: ...
     @property
     def handle(self) -> int: ...
-    @property
-    def is_capturing(self) -> bool: ...
+
+class PollingStream(Stream):
+    """A stream whose functions run on a polling thread, told by writes of words; all else is done by `stream`.
+
+    words: address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream, kept by `owner`; `capacity` bounds
+    the launches that are captured or under way at once. When the thread ends another takes over; when none lasts, or a
+    function takes longer than the stream's timeout, streams go on without functions and `check` raises EngineError.
+    """
+
+    def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
+    def end_thread(self, times: int = 1, after_running: bool = False) -> None: ...
+    # for tests: the thread ends the next `times` that it comes across a function, before or after running it
 
 class HostGraph:
     """Captured operations of one or more host streams; keeps their payloads alive."""
@@ -122,8 +133,11 @@ class GrammarExecutor:
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
+    needed        int32 [1]                              read: the callback whose rows the forward stream stands waiting
+                                                         for; callback 0 resets it
 
-    Callback 0 waits deadline_us at most, the others, whose rows the drafter reads, draft_deadline_us (None: as long).
+    Callbacks wait deadline_us at most; callbacks 1 … K, whose rows the drafter reads, no longer than draft_wait_us from
+    when `needed` comes up to them (None: deadline_us).
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -140,8 +154,9 @@ class GrammarExecutor:
         held: int,
         tokens: int,
         num_accepted: int,
+        needed: int,
         owner: Any = None,
-        draft_deadline_us: int | None = None,
+        draft_wait_us: int | None = None,
     ) -> None: ...
     def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
     def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs
