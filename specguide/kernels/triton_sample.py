@@ -228,7 +228,7 @@ def masked_sample(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     block = triton.next_power_of_2(launch.num_splits)
     _race_kernel[(num_rows, launch.num_splits)](
         *rows, params.min_p, params.seed, positions, clocks, winners, masses, *sizes, launch.share,
-        WORDS=launch.words, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=launch.num_warps)
+        WORDS=launch.tile // 32, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=launch.num_warps)
     _settle_kernel[(num_rows,)](
         *rows, params.top_k, params.top_p, params.min_p, params.seed, positions, clocks, winners, masses, output,
         *sizes, WORDS=128, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=16)

@@ -55,7 +55,7 @@ class ChainSampler:
 
         logits:     [B, draft_vocab_size]
         held:       bool [B]
-        target_ids: int64 [draft_vocab_size]
+        target_ids: int32 [draft_vocab_size]
         """
         rows, tokens = self._row_ids(slots, node - 1), self._buffers.tokens
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, rows, target_ids)
