@@ -42,7 +42,7 @@ def _load_choosable(
     logits, bitmask, row, words_offset, is_guided, exists, start, vocab_size, logits_stride, WORDS: tl.constexpr,
 ):
     """Logits [1, words, 32] with -inf where a token cannot be chosen, and their columns [1, words, 32]."""
-    values, allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride, words_offset, is_guided,
+    values, allowed = load_tile(logits, bitmask, start, vocab_size, row * logits_stride, words_offset, is_guided,
                                 exists, WORDS)
     column = start + tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
     return tl.where((allowed != 0) & (values == values), values, float("-inf")), column
