@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import platform
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,12 +37,19 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def commit() -> str:
-    """Commit of the checkout, "+" after it when files differ from it; "unknown" outside one."""
+    """Commit of the checkout, "+" after it when files differ from it; in a copy without git, `SPECGUIDE_COMMIT`."""
     def git(*args: str) -> str:
         return subprocess.run(("git", *args), cwd=RESULTS_DIR.parent, capture_output=True, text=True).stdout.strip()
 
-    dirty = git("status", "--porcelain", "--untracked-files=no")
-    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if dirty else "")
+    if shutil.which("git") is None or not git("rev-parse", "HEAD"):
+        return os.environ.get("SPECGUIDE_COMMIT", "unknown")
+    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def command() -> str:
+    """What this process was called with, as one would type it."""
+    spec = sys.modules["__main__"].__spec__
+    return shlex.join(["python", *(["-m", spec.name] if spec else sys.argv[:1]), *sys.argv[1:]])
 
 
 def hardware() -> dict[str, Any]:
@@ -63,8 +72,9 @@ def emit(name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *,
 
     ceiling: the physical limit that the result is held against, where there is one.
     """
-    record = {"benchmark": name, "commit": commit(), "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
-              "hardware": hardware(), "config": config, "result": result, "ceiling": ceiling}
+    record = {"benchmark": name, "command": command(), "commit": commit(),
+              "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "hardware": hardware(),
+              "config": config, "result": result, "ceiling": ceiling}
     if save:
         RESULTS_DIR.mkdir(exist_ok=True)
         (RESULTS_DIR / f"{name}.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n")

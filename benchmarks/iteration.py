@@ -85,7 +85,7 @@ def random_models(config: dict[str, Any], device: torch.device, dtype: torch.dty
     for destination in (*target.destinations().values(), *head.destinations().values()):
         tensor = destination.tensor
         tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
-    head.target_ids = torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(device)
+    head.target_ids = torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(device, torch.int32)
     return target, head
 
 

@@ -1,22 +1,25 @@
 """Times each GPU kernel on Llama-3.1-8B shapes, after comparing what it gives with its plain-torch twin.
 
-    python -m benchmarks.kernels [--only NAME] [--no-save]
+    python -m benchmarks.kernels [--only NAME,…] [--save-as NAME] [--no-save]
 
 Times are per call, of graphs in which the call is captured over as many sets of inputs as overflow the cache; bytes
 are those that no kernel could spare (each input read once, each output written once), held against the bandwidth of
-a large copy on the same device.
+a large copy on the same device. Where there is another way to the same result, its time is taken on the same inputs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import torch
+import xgrammar
 from torch import Tensor
 
 from benchmarks import common
@@ -32,23 +35,29 @@ CACHE_BYTES, MOST_SETS = 256 << 20, 24
 DEVICE = torch.device("cuda")
 
 Call = Callable[[], Any]
+Make = Callable[[], tuple[Call, int]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. `make` gives a call on inputs of its own, and the bytes that it must move."""
+    """One row of the table. `make` gives a call on inputs of its own, and the bytes that it must move.
+
+    rivals: other ways to the same result, by name, each as `make`
+    """
 
     kernel: str
     shape: str
-    make: Callable[[], tuple[Call, int]]
+    make: Make
+    rivals: Mapping[str, Make] = field(default_factory=dict)
 
 
-def measure(case: Case) -> tuple[float, int]:
+def measure(make: Make) -> tuple[float, int]:
     """Seconds a call and its bytes."""
-    call, num_bytes = case.make()
-    calls = [call, *(case.make()[0] for _ in range(min(MOST_SETS, max(1, CACHE_BYTES // num_bytes)) - 1))]
+    torch.manual_seed(0)
+    call, num_bytes = make()
+    calls = [call, *(make()[0] for _ in range(min(MOST_SETS, max(1, CACHE_BYTES // num_bytes)) - 1))]
     if len(calls) == 1 and num_bytes < 1 << 30:
-        calls.append(case.make()[0])
+        calls.append(make()[0])
     for one in calls[:2]:
         one()
     graph = torch.cuda.CUDAGraph()
@@ -120,7 +129,7 @@ def rows_bytes(rows: list[Tensor]) -> int:
 
 
 def draft_ids() -> Tensor:
-    return torch.randperm(VOCAB_SIZE, device=DEVICE)[:DRAFT_VOCAB_SIZE].sort().values
+    return torch.randperm(VOCAB_SIZE, device=DEVICE)[:DRAFT_VOCAB_SIZE].sort().values.int()
 
 
 def argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned: bool) -> tuple[Call, int]:
@@ -143,6 +152,14 @@ def apply_then_argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned:
 def apply_bitmask(num_rows: int, dtype: torch.dtype, allowed: float) -> tuple[Call, int]:
     rows = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
     return partial(kernels.apply_bitmask, *rows), int(rows[0].nbytes * (1 - allowed)) + rows[1].nbytes
+
+
+def xgrammar_apply(num_rows: int, dtype: torch.dtype, allowed: float, backend: str) -> tuple[Call, int]:
+    """The library's own kernel, which takes rows in order."""
+    logits, bitmask, _guided, row_ids = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
+    call = partial(xgrammar.apply_token_bitmask_inplace, logits, bitmask[row_ids], vocab_size=VOCAB_SIZE,
+                   backend=backend)
+    return call, int(logits.nbytes * (1 - allowed)) + bitmask.nbytes
 
 
 def sample(num_rows: int, params: SamplingParams, allowed: float) -> tuple[Call, int]:
@@ -182,23 +199,40 @@ def rope(num_tokens: int) -> tuple[Call, int]:
         2 * heads.nbytes + rotary.nbytes)
 
 
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@cache
+def xgrammar_backends() -> dict[str, str]:
+    """Those that run here, by the name in the table: its default on a GPU, and the one that nvcc must compile."""
+    try:
+        import_module("xgrammar.kernels.apply_token_bitmask_inplace_cuda")
+    except (ImportError, OSError, RuntimeError):
+        return {"xgrammar": "auto"}
+    return {"xgrammar": "auto", "xgrammar CUDA": "cuda"}
+
+
 def cases() -> Iterator[Case]:
     for context_len in CONTEXTS:
         for batch in BATCHES:
             for query_len in (1, NUM_NODES):
                 yield Case("paged_attention", f"batch {batch} × {query_len}, context {context_len}",
                            partial(attention, batch, context_len, query_len))
-    for name, make in (("masked_argmax", argmax), ("apply + argmax", apply_then_argmax)):
-        for num_rows in (4, 64, 512):
-            for allowed in (0.001, 0.9):
-                for dtype, pruned in ((torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)):
-                    width = "32k of 128k" if pruned else "128k"
-                    yield Case(name, f"{num_rows} × {width}, {dtype}, {allowed:.1%} allowed".replace("torch.", ""),
-                               partial(make, num_rows, dtype, allowed, pruned))
-    for num_rows in (4, 512):
+    for num_rows in (1, 4, 64, 256, 512):
         for allowed in (0.001, 0.9):
-            yield Case("apply_bitmask", f"{num_rows} × 128k, float32, {allowed:.1%} allowed",
-                       partial(apply_bitmask, num_rows, torch.float32, allowed))
+            for dtype, pruned in ((torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)):
+                width = "32k of 128k" if pruned else "128k"
+                yield Case("masked_argmax", f"{num_rows} × {width}, {name_of(dtype)}, {allowed:.1%} allowed",
+                           partial(argmax, num_rows, dtype, allowed, pruned),
+                           {"apply + argmax": partial(apply_then_argmax, num_rows, dtype, allowed, pruned)})
+    for num_rows in (4, 64, 512):
+        for allowed in (0.01, 0.9):
+            for dtype in (torch.float32, torch.bfloat16):
+                rivals = {name: partial(xgrammar_apply, num_rows, dtype, allowed, backend)
+                          for name, backend in xgrammar_backends().items()}
+                yield Case("apply_bitmask", f"{num_rows} × 128k, {name_of(dtype)}, {allowed:.1%} allowed",
+                           partial(apply_bitmask, num_rows, dtype, allowed), rivals)
     filters = {"": {}, ", top-p 0.95": {"top_p": 0.95}, ", top-k 20": {"top_k": 20},
                ", top-k 20, top-p 0.8": {"top_k": 20, "top_p": 0.8}}
     for num_rows in (4, 64, 512):
@@ -231,17 +265,35 @@ def check() -> None:
         drawn, expected = (kernels.masked_sample(*r, SamplingTensors.from_params(params, range(40), r[0].device),
                                                  torch.arange(40, device=r[0].device)) for r in (rows, cpu))
         assert int((drawn.cpu() != expected).sum()) <= 1
-        kernels.apply_bitmask(*rows)
+        masked = [rows[0].clone() for _ in range(1 + len(xgrammar_backends()))]
+        kernels.apply_bitmask(masked[0], *rows[1:])
+        for logits, backend in zip(masked[1:], xgrammar_backends().values(), strict=True):
+            xgrammar.apply_token_bitmask_inplace(logits, rows[1][rows[3]], vocab_size=VOCAB_SIZE, backend=backend)
         reference.apply_bitmask(*cpu)
-        assert torch.equal(rows[0].cpu(), cpu[0])
+        assert all(torch.equal(logits.cpu(), cpu[0]) for logits in masked)
     x, weight, gate_up = tokens_of(5, HIDDEN), tokens_of(1, HIDDEN)[0], tokens_of(5, 2 * INTERMEDIATE)
     torch.testing.assert_close(kernels.rms_norm(x, weight, 1e-5).cpu(), pointwise.rms_norm(x.cpu(), weight.cpu(), 1e-5))
     torch.testing.assert_close(kernels.silu_mul(gate_up).cpu(), pointwise.silu_mul(gate_up.cpu()), rtol=2e-2, atol=2e-2)
 
 
+def row_of(case: Case, bandwidth: float) -> dict[str, Any]:
+    """Measures a case and prints its line."""
+    seconds, num_bytes = measure(case.make)
+    rate = num_bytes / seconds
+    against = {}
+    for name, make in case.rivals.items():
+        other = measure(make)[0]
+        against[name] = {"us": round(other * 1e6, 2), "ratio": round(seconds / other, 3)}
+    print(f"{case.kernel:<16} {case.shape:<44} {seconds * 1e6:>9.1f} {rate / 1e9:>7.0f} {rate / bandwidth:>7.2f}  "
+          + ", ".join(f"{found['ratio']:.2f} × {name}" for name, found in against.items()), flush=True)
+    return {"kernel": case.kernel, "shape": case.shape, "us": round(seconds * 1e6, 2), "gb_per_s": round(rate / 1e9, 1),
+            "of_copy": round(rate / bandwidth, 3), "against": against}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="kernels whose name contains this")
+    parser.add_argument("--only", default="", help="kernels whose names contain one of these, comma-separated")
+    parser.add_argument("--save-as", help="keep the result as kernels_<this>.json; with --only needed to keep it")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -251,18 +303,14 @@ def main() -> None:
     print(f"copy: {bandwidth / 1e9:.0f} GB/s\n{'kernel':<16} {'shape':<44} {'µs':>9} {'GB/s':>7} {'of copy':>7}")
     results = []
     for case in cases():
-        if options.only in case.kernel:
-            torch.manual_seed(0)
-            seconds, num_bytes = measure(case)
-            rate = num_bytes / seconds
-            print(f"{case.kernel:<16} {case.shape:<44} {seconds * 1e6:>9.1f} {rate / 1e9:>7.0f} "
-                  f"{rate / bandwidth:>7.2f}", flush=True)
-            results.append({"kernel": case.kernel, "shape": case.shape, "us": round(seconds * 1e6, 2),
-                            "gb_per_s": round(rate / 1e9, 1), "of_copy": round(rate / bandwidth, 3)})
+        if any(name in case.kernel for name in options.only.split(",")):
+            results.append(row_of(case, bandwidth))
     config = {"num_heads": NUM_HEADS, "num_kv_heads": NUM_KV_HEADS, "head_dim": HEAD_DIM, "page_size": PAGE_SIZE,
-              "vocab_size": VOCAB_SIZE, "draft_vocab_size": DRAFT_VOCAB_SIZE, "torch": torch.__version__}
-    common.emit("kernels", config, results, {"copy_gb_per_s": round(bandwidth / 1e9, 1)},
-                save=not options.no_save and not options.only)
+              "vocab_size": VOCAB_SIZE, "draft_vocab_size": DRAFT_VOCAB_SIZE, "torch": torch.__version__,
+              "xgrammar": version("xgrammar")}
+    name = f"kernels_{options.save_as}" if options.save_as else "kernels"
+    common.emit(name, config, results, {"copy_gb_per_s": round(bandwidth / 1e9, 1)},
+                save=not options.no_save and bool(options.save_as or not options.only))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -19,7 +20,8 @@ class GuideBuffers:
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
     needed:       int32 [1], the callback 1 … K whose rows the forward stream has come to wait for; counts on the host
 
-    The callbacks write the first three, the step the next two. Callback 0 takes `needed` back to 0.
+    The callbacks write the first three, the step the next two. Callback 0 takes `needed` back to 0. On a GPU the step
+    has a copy of the first three, and tokens and accept counts are the callbacks' own memory.
     """
 
     bitmask: Tensor
@@ -43,7 +45,19 @@ class GuideBuffers:
                    num_accepted=zeros(max_batch_size, dtype=torch.int32),
                    needed=zeros(1, dtype=torch.int32))
 
+    def on_device(self, device: torch.device) -> GuideBuffers:
+        """What the step on a GPU has for these pinned buffers."""
+        copies = {name: torch.zeros_like(getattr(self, name), device=device) for name in ("bitmask", "guided", "held")}
+        shared = {name: _mapped(getattr(self, name), device) for name in ("tokens", "num_accepted")}
+        return replace(self, **copies, **shared)
+
     def addresses(self) -> dict[str, int]:
         """As the executor takes them."""
         addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
         return {"rows" if name == "bitmask" else name: address for name, address in addresses.items()}
+
+
+def _mapped(pinned: Tensor, device: torch.device) -> Tensor:
+    """The same int32 memory as a tensor of the device, which reads and writes it over the bus."""
+    interface = {"shape": tuple(pinned.shape), "typestr": "<i4", "data": (pinned.data_ptr(), False), "version": 3}
+    return torch.as_tensor(SimpleNamespace(__cuda_array_interface__=interface, keep=pinned), device=device)

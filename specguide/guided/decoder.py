@@ -31,8 +31,8 @@ class GuidedDecoder:
     forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
     exposed_s:      seconds that the forward stream has waited for rows; None on a GPU, where only a timeline tells
 
-    On a GPU the callbacks have pinned twins of the buffers, and `launch` copies between them on the two streams. All
-    that `launch` and `wait_rows` do can be captured in a CUDA graph.
+    On a GPU the callbacks fill pinned rows, and `launch` copies them on the grammar stream. All that `launch` and
+    `wait_rows` do can be captured in a CUDA graph.
     """
 
     def __init__(self, max_batch_size: int, num_draft_tokens: int, vocab_size: int, config: GuideConfig,
@@ -45,7 +45,7 @@ class GuidedDecoder:
         self._forward: native.Stream
         self._grammar: native.Stream
         if device.type == "cuda":
-            self.buffers = GuideBuffers.allocate(*shape, device)
+            self.buffers = self._host.on_device(device)
             self.forward_stream, self._grammar_torch_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
             self._forward = native.CudaStream(self.forward_stream.cuda_stream, "forward")
             self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
@@ -78,9 +78,6 @@ class GuidedDecoder:
         Callback 0 makes the target rows complete; callback j > 0 follows node j - 1 and fills its row.
         num_slots: bound of the slots in this iteration; on a GPU only their rows are copied
         """
-        if self.forward_stream is not None:
-            self._host.tokens.copy_(self.buffers.tokens, non_blocking=True)
-            self._host.num_accepted.copy_(self.buffers.num_accepted, non_blocking=True)
         self._launched = callback
         self._forward.record(self._tokens_ready)
         self._grammar.wait(self._tokens_ready)
@@ -145,7 +142,8 @@ class GuidedDecoder:
         for node in nodes:
             self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
         self.buffers.guided.copy_(self._host.guided, non_blocking=True)
-        self.buffers.held.copy_(self._host.held, non_blocking=True)
+        if callback == 0:
+            self.buffers.held.copy_(self._host.held, non_blocking=True)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):

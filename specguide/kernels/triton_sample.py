@@ -42,7 +42,7 @@ def _load_choosable(
     logits, bitmask, row, words_offset, is_guided, exists, start, vocab_size, logits_stride, WORDS: tl.constexpr,
 ):
     """Logits [1, words, 32] with -inf where a token cannot be chosen, and their columns [1, words, 32]."""
-    values, allowed = load_tile(logits, bitmask, None, start, vocab_size, row * logits_stride, words_offset, is_guided,
+    values, allowed = load_tile(logits, bitmask, start, vocab_size, row * logits_stride, words_offset, is_guided,
                                 exists, WORDS)
     column = start + tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
     return tl.where((allowed != 0) & (values == values), values, float("-inf")), column
@@ -228,7 +228,7 @@ def masked_sample(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     block = triton.next_power_of_2(launch.num_splits)
     _race_kernel[(num_rows, launch.num_splits)](
         *rows, params.min_p, params.seed, positions, clocks, winners, masses, *sizes, launch.share,
-        WORDS=launch.words, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=launch.num_warps)
+        WORDS=launch.tile // 32, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=launch.num_warps)
     _settle_kernel[(num_rows,)](
         *rows, params.top_k, params.top_p, params.min_p, params.seed, positions, clocks, winners, masses, output,
         *sizes, WORDS=128, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=16)

@@ -50,7 +50,7 @@ class Eagle3Head:
 
     config:        the layer's shape; num_layers is 1
     tapped_layers: what the target's `forward` is to be asked for
-    target_ids:    int64 [draft_vocab_size], the target id of each draft id
+    target_ids:    int32 [draft_vocab_size], the target id of each draft id
     """
 
     def __init__(self, config: Eagle3Config, target: Decoder, present: OptionalParts) -> None:
@@ -75,7 +75,7 @@ class Eagle3Head:
         self.lm_head = target.lm_head
         if present.lm_head:
             self.lm_head = empty_weight(config.draft_vocab_size, hidden_size, device=device, dtype=dtype)
-        self.target_ids = torch.arange(config.draft_vocab_size, device=device)
+        self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32, device=device)
         self.rope_table = _rope_table(layer, target)
 
     @classmethod
@@ -110,7 +110,8 @@ class Eagle3Head:
         load_weights(files, head.destinations() | vocabulary, rename=_canonical,
                      ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
         if present.d2t:
-            head.target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size).to(device)
+            target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size)
+            head.target_ids = target_ids.to(device, torch.int32)
         return head
 
     def fuse(self, taps: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ class ChainSampler:
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `accept` gives it
-        target_ids:   int64 [draft_vocab_size]
+        target_ids:   int32 [draft_vocab_size]
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:
