@@ -12,6 +12,7 @@ token. Times are between the ends of successive iterations on the forward stream
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import sys
 import time
@@ -69,6 +70,7 @@ def modes() -> dict[str, Mode]:
     every = [
         Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
         Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
+        Mode("polling", spec, 1, callbacks="polling"),
         Mode("Python callbacks", spec, 1, callbacks="python"),
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
         Mode("two models", replace(spec, arrangement="two_model"), 1),
@@ -173,6 +175,8 @@ class Run:
     def close(self) -> None:
         for request in self.requests:
             self.runner.guide.detach(request.slot)
+        del self.runner
+        gc.collect()  # the caches of two cases are more than the device has
 
     def acceptance_length(self, since: int, num_iterations: int) -> float:
         gained = sum(len(request.output_ids) for request in self.requests) - since
@@ -251,10 +255,10 @@ def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, mean_context_l
     return 1e3 * total / bandwidth
 
 
-def real_workload(acceptance: float, num_iterations: int, guide: GuideConfig) -> Workload:
+def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int, guide: GuideConfig) -> Workload:
     """Enough text for so many iterations, with room for the pattern's ups and downs."""
     vocabulary, tokenizer = load_vocabulary()
-    cases = load_cases(tokenizer, SCHEMAS)
+    cases = load_cases(tokenizer, schemas)
     compiler = GrammarCompiler(vocabulary, guide)
     grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
@@ -282,6 +286,7 @@ def main() -> None:
     parser.add_argument("--modes", default="unguided,guided,20 % guided", help="comma-separated, or all")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
+    parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
     parser.add_argument("--threads", type=int, help="of the grammar executor; by default from the machine")
     parser.add_argument("--draft-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
@@ -292,7 +297,7 @@ def main() -> None:
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
     models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
     guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us)
-    known, workload = modes(), real_workload(args.acceptance, args.iterations, guide)
+    known, workload = modes(), real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     bandwidth = float("inf")
     if has_gpu:

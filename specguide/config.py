@@ -57,9 +57,9 @@ class GuideConfig:
     num_threads:           worker threads of the grammar executor; None: from the machine
     deadline_us:           longest wait of a callback for rows of the target, microseconds; a slot later than that is
                            held
-    draft_wait_us:         longest time that the drafter waits for its rows beyond the moment when it needs them,
-                           microseconds; without a row it guesses. 0 never waits; None: 50 on a GPU, on a CPU
-                           deadline_us
+    draft_wait_us:         how long the drafter's rows are still waited for when its step has come to the last product,
+                           which makes its logits, microseconds; without a row it guesses. None: 20 on a GPU, on a
+                           CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens
     callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
                            iterations run; for comparison "python": through the GIL, slot after slot, without a deadline

@@ -18,8 +18,9 @@ from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft.
-_GPU_DRAFT_WAIT_US = 50
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the last product of a
+# draft step hides it, and the copy of the rows, at the shapes of an 8B model.
+_GPU_DRAFT_WAIT_US = 20
 _MOST_POLLED = 2048  # callbacks in all graphs
 
 
@@ -44,19 +45,25 @@ class GuidedDecoder:
         self._grammar_torch_stream: torch.cuda.Stream | None = None
         self._forward: native.Stream
         self._grammar: native.Stream
+        self._herald: native.Stream  # so that the forward stream's kernels go on one after another
         if device.type == "cuda":
             self.buffers = self._host.on_device(device)
             self.forward_stream, self._grammar_torch_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
+            self._herald_torch_stream = torch.cuda.Stream(device)
             self._forward = native.CudaStream(self.forward_stream.cuda_stream, "forward")
             self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
+            self._herald = native.CudaStream(self._herald_torch_stream.cuda_stream, "herald")
         else:
             self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
+            self._herald = self._forward
         if config.callbacks == "polling":
             words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda")
             self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
-        self._vocab_size, self._launched = vocab_size, 0
+        self._wait_announced = self._forward.make_event("wait announced")
+        self._wait_known = self._herald.make_event("wait known")
+        self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
         self.exposed_s = None if self.forward_stream else 0.0
         self._executor = _executor(self._host, vocab_size, config)
         self._callbacks = self._executor.callbacks()
@@ -90,12 +97,21 @@ class GuidedDecoder:
             self.recorder.grammar("copy rows")
         self._grammar.record(self._rows_ready)
 
+    def announce_wait(self) -> None:
+        """The forward stream will soon wait for the callback launched last, not callback 0: from here on callbacks wait
+        for draft rows no longer than draft_wait_us. A `wait_rows` must follow."""
+        self._forward.record(self._wait_announced)
+        self._herald.wait(self._wait_announced)
+        self._herald.write_value(self._host.needed.data_ptr(), self._launched)
+        self._herald.record(self._wait_known)
+        self._is_announced = True
+
     def wait_rows(self) -> None:
-        """Let the forward stream wait for the callback launched last, which from then on waits for draft rows no longer
-        than draft_wait_us."""
+        """Let the forward stream wait for the callback launched last."""
         start = time.perf_counter()
-        if self._launched > 0:
-            self._forward.write_value(self._host.needed.data_ptr(), self._launched)
+        if self._is_announced:
+            self._forward.wait(self._wait_known)
+            self._is_announced = False
         self._forward.wait(self._rows_ready)
         if self.exposed_s is not None:
             self.exposed_s += time.perf_counter() - start

@@ -134,7 +134,7 @@ class GrammarExecutor:
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
     needed        int32 [1]                              read: the callback whose rows the forward stream stands waiting
-                                                         for; callback 0 resets it
+                                                         for, or soon will; callback 0 resets it
 
     Callbacks wait deadline_us at most; callbacks 1 … K, whose rows the drafter reads, no longer than draft_wait_us from
     when `needed` comes up to them (None: deadline_us).

@@ -46,13 +46,13 @@ class ForwardPasses:
 
         target_tokens: int32 [B, N]
         num_accepted:  int32 [B], -1 where held
-        Returns draft logits [B, draft_vocab_size] of the first draft, and the features [B, hidden] to go on from.
+        Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
         drafter = self._drafting
         hidden, normed = drafter.head.forward(query.next_ids(target_tokens), drafter.head.fuse(taps), query.context,
                                               drafter.cache)
         last = query.first_node + num_accepted.clamp(min=0)
-        return drafter.head.draft_logits(normed[last]), hidden[last]
+        return normed[last], hidden[last]
 
     def draft(self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
               ) -> tuple[Tensor, Tensor]:
@@ -60,7 +60,11 @@ class ForwardPasses:
         drafter = self._drafting
         query = self._state.chain(drafts[:, None], start, slots, offset)
         hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
-        return drafter.head.draft_logits(normed), hidden
+        return normed, hidden
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        """The drafter's logits for the next draft, [B, draft_vocab_size]."""
+        return self._drafting.head.draft_logits(normed)
 
     @property
     def _drafting(self) -> Drafter:

@@ -113,9 +113,12 @@ class OneModelStep:
         """
         guide, sampler, slots = self._guide, self._sampler, query.slots
         guide.launch(1, num_slots)
-        logits, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
+        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
         lengths = self._state.lengths[slots]
         for node in range(1, self._num_nodes):
+            if sampler.guided_drafts:
+                guide.announce_wait()
+            logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {node}")
             if sampler.guided_drafts:
                 guide.wait_rows()
@@ -123,6 +126,7 @@ class OneModelStep:
             self._recorder.forward(f"choose {node}")
             if node + 1 < self._num_nodes:
                 guide.launch(node + 1, num_slots)
-                logits, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
+                normed, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
         if not sampler.guided_drafts:
+            guide.announce_wait()
             guide.wait_rows()

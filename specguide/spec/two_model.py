@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ class TwoModelStep:
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
         self._refresh_chain = PassGraphs(self._refresh, self._graph_stream, pool)
-        self._draft_next = PassGraphs(passes.draft, self._graph_stream, pool)
+        self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
 
     @torch.inference_mode()
     def launch(self, batch: Batch) -> PendingOutput:
@@ -89,7 +90,7 @@ class TwoModelStep:
         logits, taps = self._passes.target(query)
         assert taps is not None
         tokens, num_accepted = self._verify(logits, query, sampling)
-        self._draft(slots, tokens, num_accepted, partial(self._passes.refresh, query, taps), self._passes.draft)
+        self._draft(slots, tokens, num_accepted, partial(self._first_draft, query, taps), self._draft_on)
         self._state.active[slots] = self._state.active[slots] & (num_accepted >= 0)  # else it starts again
         return tokens, num_accepted
 
@@ -135,7 +136,16 @@ class TwoModelStep:
 
     def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,
                  num_accepted: Tensor) -> tuple[Tensor, Tensor]:
-        return self._passes.refresh(self._state.chain(tokens, start, slots), taps, target_tokens, num_accepted)
+        return self._first_draft(self._state.chain(tokens, start, slots), taps, target_tokens, num_accepted)
+
+    def _first_draft(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        """Draft logits, and the features to go on from."""
+        normed, hidden = self._passes.refresh(*arguments)
+        return self._passes.draft_logits(normed), hidden
+
+    def _draft_on(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        normed, hidden = self._passes.draft(*arguments)
+        return self._passes.draft_logits(normed), hidden
 
     def _compute_rows(self, callback: int) -> None:
         """Run a grammar callback and wait for it; no forward pass is under way."""
