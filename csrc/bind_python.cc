@@ -50,7 +50,7 @@ void release(PyObject* object) {
 void close() {
   closing = true;
   py::gil_scoped_release unlocked;
-  PollingStream::stop_all();
+  Poller::stop_all();
   for (int ms = 0; ms < 2000 && num_inside > 0; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -7,7 +7,7 @@
 #include "bind_python.h"
 #include "bindings.h"
 #include "host_stream.h"
-#include "poller.h"
+#include "polling_stream.h"
 #include "reclaimer.h"
 
 namespace py = pybind11;

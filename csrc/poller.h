@@ -1,4 +1,4 @@
-// Owns callbacks without host functions: a thread that polls words which a stream writes, and the one that watches it.
+// Owns callbacks without host functions: a thread that polls words which streams write, and the one that watches it.
 //
 // A launch is three operations of the stream on two words: due := 1; wait until done ≥ 1; done := 0. The polling thread
 // finds `due`, takes it back, runs the function and writes `done`. Values in captured graphs are constants, so the words
@@ -10,14 +10,17 @@
 // and check() says why.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "stream.h"
 
 namespace specguide {
-
-struct Poller;
 
 // Two words for each launch that is captured or under way: 2 · capacity zeros, in pinned memory for a CUDA stream.
 struct PollingWords {
@@ -26,34 +29,87 @@ struct PollingWords {
   std::shared_ptr<const void> owner;
 };
 
-// A stream whose functions run on a polling thread; all else is done by `stream`. The lifetime of functions is that of
-// Stream::launch. The thread looks all the time while launches come, and after some milliseconds without one more and
-// more seldom, at last once in a millisecond: that much later the next one may begin.
-class PollingStream final : public Stream {
+class Poller : public std::enable_shared_from_this<Poller> {
  public:
-  PollingStream(std::shared_ptr<Stream> stream, PollingWords words);
-
-  std::shared_ptr<Event> make_event(const std::string& name) override { return stream_->make_event(name); }
-  // Throws EngineError when there are no words left.
-  void launch(HostFunctionRef function) override;
-  void record(Event& event) override { stream_->record(event); }
-  void wait(Event& event) override { stream_->wait(event); }
-  void write_value(WordRef word, int32_t value) override { stream_->write_value(std::move(word), value); }
-  void wait_value(WordRef word, int32_t value) override { stream_->wait_value(std::move(word), value); }
-  bool is_capturing() const override { return stream_->is_capturing(); }
-  void synchronize(Timeout timeout) override;
-  // Also throws EngineError, each time, when the poller has failed for good.
-  void check() override;
-
-  // For tests: the polling thread ends the next `times` that it comes across a function, before or after running it.
-  void end_thread(int times, bool after_running);
-
-  // Ends all threads, at the end of the process.
+  // The threads end when the last owner that `start` made lets go.
+  static std::shared_ptr<Poller> start(PollingWords words, Timeout timeout);
+  // Ends the threads of all pollers, at the end of the process.
   static void stop_all();
 
+  Poller(PollingWords words, Timeout timeout);
+
+  // Takes two words for a launch of `function`; those of a captured one until `free`, any other's until its stream has
+  // gone on. Throws EngineError when there are none left.
+  int reserve(HostFunctionRef function, bool is_captured);
+  void free(int launch);
+  int32_t* due(int launch) const { return words_.words + launch; }
+  int32_t* done(int launch) const { return words_.words + words_.capacity + launch; }
+
+  // Throws what a function threw, once, and each time why the poller failed for good.
+  void check();
+
+  // For tests; see PollingStream.
+  void end_thread(int times, bool after_running) { (after_running ? end_after_ : end_before_) = times; }
+
  private:
-  const std::shared_ptr<Stream> stream_;
-  const std::shared_ptr<Poller> poller_;
+  enum class State {
+    kFree,
+    kReady,      // the stream may come here
+    kTaken,      // it has; the function has not begun
+    kRunning,
+    kRan,
+    kFinishing,  // the stream is being let go on
+    kSpent,      // launched outside a capture: free once the stream has gone on
+  };
+
+  struct Slot {
+    std::atomic<State> state{State::kFree};
+    HostFunctionRef function;
+    bool is_captured = false;
+
+    bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
+    bool is_in_progress() const;
+  };
+
+  void stop();
+  bool is_consumed(int i) const;
+  bool is_under_way() const;
+
+  // The polling thread.
+  void poll(int generation);
+  bool run_due();
+  void run(int i);
+  void finish(int i);
+
+  // The watching thread, which holds the mutex.
+  void watch();
+  bool is_busy() const;
+  void take_over(int num_takeovers);
+  void fail(const std::string& reason);
+  void let_go();
+  template <typename Function>
+  void start_thread(Function function);
+  void start_polling();
+
+  const PollingWords words_;
+  const Timeout timeout_;
+  ErrorLatch latch_;
+  std::vector<Slot> slots_;
+  std::atomic<int> num_slots_{0};  // ever in use
+  std::atomic<int64_t> num_run_{0};
+  std::atomic<Clock::time_point> seen_{Clock::time_point{}};  // when the polling thread last looked
+  std::atomic<bool> is_inside_{false};                        // a function
+  std::atomic<int> generation_{0};                            // of the polling thread
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> end_before_{0}, end_after_{0};  // functions before and after which the thread is to end
+
+  std::mutex mutex_;  // what follows, and who takes a slot
+  std::condition_variable changed_;
+  std::vector<std::thread> threads_;
+  int num_threads_ = 0;     // not ended
+  bool has_ended_ = false;  // the polling thread, and it should not have
+  bool has_failed_ = false;
+  std::string failure_;
 };
 
 }  // namespace specguide

@@ -1,5 +1,5 @@
 // Polled launches over host memory: order, replays, lifetimes, and threads that end or hang.
-#include "poller.h"
+#include "polling_stream.h"
 
 #include <atomic>
 #include <thread>
@@ -185,6 +185,6 @@ TEST(an_idle_poller_is_found_awake_enough) {
 TEST(all_threads_can_be_ended) {
   Rig rig;
   rig.stream->launch(function("f", [&] { rig.seen.push_back(1); }));
-  PollingStream::stop_all();
+  Poller::stop_all();
   CHECK(rig.seen == std::vector<int>{1});
 }
