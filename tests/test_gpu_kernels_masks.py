@@ -124,12 +124,14 @@ def test_columns_of_row_ids_and_bits_past_the_vocabulary() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("vocab_size", [1, 33, 100, 5000])
-def test_apply_bitmask(dtype: torch.dtype, vocab_size: int) -> None:
-    rows = make_rows(23, vocab_size, dtype=dtype)
+@pytest.mark.parametrize("num_rows", [23, 90, 260])
+def test_apply_bitmask(num_rows: int, vocab_size: int, dtype: torch.dtype) -> None:
+    rows = make_rows(num_rows, vocab_size, dtype=dtype)
+    rows.logits[:, ::7] = math.nan
     live = to_device(rows)
     call(apply_bitmask, live)
     call(reference.apply_bitmask, rows)
-    assert torch.equal(live.logits.cpu(), rows.logits)
+    torch.testing.assert_close(live.logits.cpu(), rows.logits, rtol=0, atol=0, equal_nan=True)
 
 
 GREEDY, PLAIN = SamplingParams(), SamplingParams(temperature=1.0)

@@ -64,7 +64,7 @@ def _apply_kernel(
     end = tl.minimum(begin + share, vocab_size)
     group, lane = tl.arange(0, GROUPS)[None, :] * LANES, tl.arange(0, LANES)[:, None]
     step, full = GROUPS * LANES, (1 << LANES) - 1
-    nothing = tl.full((LANES, GROUPS), float("-inf"), logits.dtype.element_ty)
+    nothing = tl.full((LANES, GROUPS), float("-inf"), tl.float32).to(logits.dtype.element_ty)
     allowed = _load_allowed(words, begin + group, end, LANES)  # on its way before it is known whether it counts
     if tl.load(guided + mask_row) != 0:
         for start in range(begin, end, step):
