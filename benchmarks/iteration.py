@@ -140,8 +140,7 @@ class Run:
         self.runner = Runner.of(config, target, head if mode.spec else None, num_drafts, forced)
         self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
         for first in range(0, batch_size, 16):
-            slots = range(first, min(first + 16, batch_size))
-            self._take(self._batch(slots, is_prefill=True), self.launch(slots, is_prefill=True))
+            self._prefill(range(first, min(first + 16, batch_size)))
 
     def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
         return self.runner.step.launch(self._batch(slots, is_prefill=is_prefill))
@@ -189,6 +188,14 @@ class Run:
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
         requests, tables = zip(*((self.requests[slot], self.tables[slot]) for slot in slots), strict=True)
         return Batch(requests, is_prefill, tables)
+
+    def _prefill(self, slots: Sequence[int]) -> None:
+        """Until each slot has its first token: one whose first row is late starts again."""
+        while slots:
+            self._take(self._batch(slots, is_prefill=True), self.launch(slots, is_prefill=True))
+            slots = [slot for slot in slots if not self.requests[slot].output_ids]
+            for slot in slots:
+                self.requests[slot].metrics.num_held += 1
 
     def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()

@@ -137,7 +137,7 @@ def iteration_lines(record: Record) -> Iterator[Line]:
                           tokens_per_s)
     yield from ratio_line(record, "tokens/s, speculative ÷ plain, guided", "guided", "plain guided", tokens_per_s)
     yield from ratio_line(record, "tokens/s, speculative ÷ plain, unguided", "unguided", "plain unguided", tokens_per_s)
-    yield from ratio_line(record, "iteration, native ÷ Python callbacks", "guided", "Python callbacks", median_ms)
+    yield from ratio_line(record, "iteration, Python ÷ native callbacks", "Python callbacks", "guided", median_ms)
 
 
 def kernel_lines(record: Record) -> Iterator[Line]:

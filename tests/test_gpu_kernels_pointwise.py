@@ -8,7 +8,7 @@ import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
 
-from specguide.kernels import add_rms_norm, pointwise, rms_norm, silu_mul
+from specguide.kernels import add_rms_norm, norm_into, pointwise, rms_norm, silu_mul
 
 pytestmark = pytest.mark.gpu
 
@@ -28,6 +28,18 @@ def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
         found = add_rms_norm(to_device(residual), to_device(parts), to_device(weight), 1e-5)
         for one, other in zip(found, pointwise.add_rms_norm(residual, parts, weight, 1e-5), strict=True):
             torch.testing.assert_close(one.cpu(), other, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_norms_of_rows_into_a_part_of_what_there_is(dtype: torch.dtype) -> None:
+    random = torch.Generator().manual_seed(5)
+    table, weight = torch.randn(9, 96, generator=random).to(dtype), (torch.rand(96, generator=random) + 0.5).to(dtype)
+    for row_ids in (torch.tensor([8, 0, 0, 3]), torch.tensor([2, 7]).int(), None):
+        output = torch.full((9 if row_ids is None else len(row_ids), 200), math.nan, dtype=dtype)
+        live = to_device(output)
+        pointwise.norm_into(output[:, 96:192], table, weight, 1e-5, row_ids)
+        norm_into(live[:, 96:192], to_device(table), to_device(weight), 1e-5, to_device(row_ids))
+        torch.testing.assert_close(live.cpu(), output, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
