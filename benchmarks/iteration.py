@@ -26,7 +26,7 @@ import torch
 
 from benchmarks.common import emit
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
-from specguide.batch import Batch
+from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
@@ -187,7 +187,8 @@ class Run:
 
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
         requests, tables = zip(*((self.requests[slot], self.tables[slot]) for slot in slots), strict=True)
-        return Batch(requests, is_prefill, tables)
+        chunks = tuple(Chunk(request.prompt_ids, 0, starts_walk=request.metrics.num_held == 0) for request in requests)
+        return Batch(requests, tuple(slots), tables, chunks if is_prefill else ())
 
     def _prefill(self, slots: Sequence[int]) -> None:
         """Until each slot has its first token: one whose first row is late starts again."""

@@ -1,7 +1,8 @@
-"""Owns the plain types that carry one iteration: Batch, GuideSnapshot, ForwardContext, StepOutput."""
+"""Owns the plain types that carry one iteration: Batch with its Chunks, GuideSnapshot, ForwardContext, StepOutput."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +25,48 @@ class GuideSnapshot:
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """What a prefill computes of a request: the keys of some of its tokens.
+
+    token_ids:   tokens
+    start:       position of the first
+    next_id:     the token after the last; None where there is none yet: the pass says it
+    starts_walk: the request's grammar starts with this iteration
+    """
+
+    token_ids: Sequence[int]
+    start: int
+    next_id: int | None = None
+    starts_walk: bool = True
+
+    @property
+    def end(self) -> int:
+        """Position after the last."""
+        return self.start + len(self.token_ids)
+
+
+@dataclass(frozen=True)
 class Batch:
     """The host's frozen plan of one iteration: all requests prefill, or all decode.
 
-    requests:       in batch order; each has its slot and pages
-    is_prefill:     True: the query is each request's prompt; False: golden token and drafts
-    block_tables:   page ids of each request
+    requests:     in batch order
+    slots:        of each request
+    block_tables: page ids of each request
+    chunks:       of each request in a prefill; empty when decoding: the query is golden token and drafts
+    has_grown:    of each request when decoding: its block table has changed
+    turns:        of each request
     """
 
     requests: tuple[Request, ...]
-    is_prefill: bool
+    slots: tuple[int, ...]
     block_tables: tuple[tuple[int, ...], ...]
+    chunks: tuple[Chunk, ...] = ()
+    has_grown: tuple[bool, ...] = ()
+    turns: tuple[int, ...] = ()
 
     @property
-    def slots(self) -> tuple[int, ...]:
-        """Slot of each request."""
-        return tuple(request.slot for request in self.requests)
+    def is_prefill(self) -> bool:
+        return bool(self.chunks)
 
 
 @dataclass(frozen=True, eq=False)

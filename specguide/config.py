@@ -112,6 +112,8 @@ class EngineConfig:
     device, dtype:  torch names; None: CUDA and bfloat16 where there is a GPU, else CPU and float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; None: the model's own
+    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a longer prompt is
+                    computed in chunks
     lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; None: 1 on a
                     GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs; for comparison
@@ -124,6 +126,7 @@ class EngineConfig:
     cache: CacheConfig = field(default_factory=CacheConfig)
     max_batch_size: int = 16
     max_model_len: int | None = None
+    max_prefill_tokens: int = 2048
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None
@@ -133,5 +136,6 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.lag is not None and not 0 <= self.lag <= 2:
             raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
-        if self.max_batch_size < 1:
-            raise InvalidParams(f"max_batch_size must be ≥ 1, found {self.max_batch_size}", param="max_batch_size")
+        for name in ("max_batch_size", "max_prefill_tokens"):
+            if getattr(self, name) < 1:
+                raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)

@@ -29,16 +29,16 @@ class LLM:
 
     def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "auto",
                  guide_backend: str = "auto", guide: GuideConfig | None = None, cache: CacheConfig | None = None,
-                 max_batch_size: int = 16, max_model_len: int | None = None, device: str | None = None,
-                 dtype: str | None = None, lag: int | None = None, enforce_eager: bool = False,
-                 trace: bool = False) -> None:
+                 max_batch_size: int = 16, max_model_len: int | None = None, max_prefill_tokens: int = 2048,
+                 device: str | None = None, dtype: str | None = None, lag: int | None = None,
+                 enforce_eager: bool = False, trace: bool = False) -> None:
         if spec == "auto":
             spec = SpecConfig() if model is None else None
         self._engine = Engine(EngineConfig(
             model=model, spec=SpecConfig(spec) if isinstance(spec, str) else spec,
             guide=guide or GuideConfig(backend=guide_backend), cache=cache or CacheConfig(),
-            max_batch_size=max_batch_size, max_model_len=max_model_len, device=device, dtype=dtype,
-            lag=lag, enforce_eager=enforce_eager, trace=trace))
+            max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
+            device=device, dtype=dtype, lag=lag, enforce_eager=enforce_eager, trace=trace))
         self.tokenizer = self._engine.tokenizer
 
     def generate(self, prompts: str | Sequence[str | Sequence[int]],

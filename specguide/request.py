@@ -18,6 +18,8 @@ class RequestMetrics:
 
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late
+    num_cached:         prompt tokens whose keys were there already
+    num_preemptions:    times that it lost its pages to another request and had to start its keys anew
     accepted_histogram: entry a counts the iterations that accepted a drafts
     """
 
@@ -25,6 +27,8 @@ class RequestMetrics:
     output_tokens: int = 0
     num_iterations: int = 0
     num_held: int = 0
+    num_cached: int = 0
+    num_preemptions: int = 0
     accepted_histogram: list[int] = field(default_factory=list)
     compile_s: float = 0.0
     time_to_first_token_s: float = 0.0
@@ -41,21 +45,31 @@ class RequestMetrics:
 class Request:
     """One request from admission to release. Mutated by the scheduler alone.
 
-    slot:     its place in every fixed-address buffer; -1 before admission
-    grammar:  compiled grammar of its guide, None for a free request
-    seed:     of its random numbers
-    max_len:  tokens, prompt and output, at which it ends
-    end_ids:  tokens that end it
+    priority:      requests of higher priority run first, see scheduler.waiting
+    slot:          its place in every fixed-address buffer; -1 while it waits
+    grammar:       compiled grammar of its guide, None for a free request
+    seed:          of its random numbers
+    max_len:       tokens, prompt and output, at which it ends
+    end_ids:       tokens that end it
+    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes when these are all
+    num_in_flight: iterations that it is in and that are not committed
+    has_walk:      its grammar has started in its slot
+    turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     """
 
     request_id: int
     prompt_ids: Sequence[int]
     params: SamplingParams
     seed: int
+    priority: int = 0
     grammar: Any = None
     max_len: int = 0
     end_ids: frozenset[int] = frozenset()
     slot: int = -1
+    num_computed: int = 0
+    num_in_flight: int = 0
+    has_walk: bool = False
+    turn: int = 0
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     error: SpecguideError | None = None
@@ -66,6 +80,11 @@ class Request:
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
         return len(self.prompt_ids) + len(self.output_ids)
+
+    def tokens(self, start: int, end: int) -> list[int]:
+        """Of prompt and output, those from position `start` to before `end`."""
+        num_prompt = len(self.prompt_ids)
+        return [*self.prompt_ids[start:end], *self.output_ids[max(0, start - num_prompt):max(0, end - num_prompt)]]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +15,7 @@ from specguide.errors import EngineError
 
 
 class Pages(RuleBasedStateMachine):
-    """The allocator against a plain set of owned pages."""
+    """The allocator against plain counts of holders; a page that is published keeps its key until it is evicted."""
 
     NUM_PAGES = 12
     taken = Bundle("taken")
@@ -21,29 +23,54 @@ class Pages(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.pages = PageAllocator(self.NUM_PAGES)
-        self.owned: set[int] = set()
+        self.num_holders: Counter[int] = Counter()
+        self.keys: dict[bytes, int] = {}
+
+    def num_held(self) -> int:
+        return sum(1 for count in self.num_holders.values() if count)
 
     @rule(target=taken, count=st.integers(0, NUM_PAGES + 3))
     def allocate(self, count: int) -> object:
-        if count > self.NUM_PAGES - len(self.owned):
+        if count > self.NUM_PAGES - self.num_held():
             with pytest.raises(EngineError, match="out of KV pages"):
                 self.pages.allocate(count)
             return multiple()
         pages = self.pages.allocate(count)
-        assert len(set(pages)) == len(pages) == count
-        assert self.owned.isdisjoint(pages) and set(pages) <= set(range(self.NUM_PAGES))
-        self.owned.update(pages)
+        assert len(set(pages)) == len(pages) == count and not any(self.num_holders[page] for page in pages)
+        self.num_holders.update(pages)
+        self.keys = {key: page for key, page in self.keys.items() if page not in pages}
         return pages
+
+    @rule(pages=taken, key=st.binary(min_size=1, max_size=1))
+    def publish(self, pages: tuple[int, ...], key: bytes) -> None:
+        for page in pages:
+            if not self.num_holders[page]:
+                with pytest.raises(EngineError, match="not taken"):
+                    self.pages.publish(page, key)
+            else:
+                self.pages.publish(page, key)
+                if key not in self.keys and page not in self.keys.values():
+                    self.keys[key] = page
+
+    @rule(target=taken, key=st.binary(min_size=1, max_size=1))
+    def share(self, key: bytes) -> object:
+        page = self.pages.share(key)
+        assert page == self.keys.get(key)
+        if page is None:
+            return multiple()
+        self.num_holders[page] += 1
+        return (page,)
 
     @rule(pages=consumes(taken))
     def free(self, pages: tuple[int, ...]) -> None:
         self.pages.free(pages)
-        self.owned.difference_update(pages)
+        self.num_holders.subtract(pages)
 
-    @precondition(lambda self: len(self.owned) < self.NUM_PAGES)
+    @precondition(lambda self: self.num_held() < self.NUM_PAGES)
     @rule(data=st.data(), pages=taken)
     def free_what_is_not_taken(self, data: st.DataObject, pages: tuple[int, ...]) -> None:
-        stranger = data.draw(st.sampled_from(sorted(set(range(-1, self.NUM_PAGES + 1)) - self.owned)))
+        held = {page for page, count in self.num_holders.items() if count}
+        stranger = data.draw(st.sampled_from(sorted(set(range(-1, self.NUM_PAGES + 1)) - held)))
         with pytest.raises(EngineError, match="not taken"):
             self.pages.free([*pages, stranger])
 
@@ -53,10 +80,16 @@ class Pages(RuleBasedStateMachine):
             with pytest.raises(EngineError, match="twice"):
                 self.pages.free([*pages, pages[0]])
 
+    @rule()
+    def forget(self) -> None:
+        self.pages.forget()
+        self.keys.clear()
+
     @invariant()
     def nothing_is_lost(self) -> None:
         self.pages.check_integrity()
-        assert self.pages.num_free == self.NUM_PAGES - len(self.owned)
+        assert self.pages.num_free == self.NUM_PAGES - self.num_held()
+        assert self.pages.num_remembered == sum(not self.num_holders[page] for page in self.keys.values())
 
 
 TestPages = Pages.TestCase
@@ -76,6 +109,19 @@ def test_cache_without_pages_is_refused(num_pages: int) -> None:
         PageAllocator(num_pages)
 
 
+def test_what_was_not_used_for_longest_is_forgotten_first() -> None:
+    pages = PageAllocator(4)
+    for key in (b"a", b"b", b"c"):
+        page, = pages.allocate(1)
+        pages.publish(page, key)
+        pages.free([page])
+    shared = pages.share(b"a")
+    assert shared is not None
+    pages.free([shared])
+    pages.allocate(2)  # one of them was never used
+    assert pages.share(b"b") is None and pages.share(b"c") is not None and pages.share(b"a") == shared
+
+
 def test_negative_count_is_refused() -> None:
     with pytest.raises(ValueError, match="-1 pages"):
         PageAllocator(2).allocate(-1)
@@ -85,7 +131,8 @@ def test_negative_count_is_refused() -> None:
     ("spoil", "words"),
     [
         (lambda pages: pages._free.append(pages._free[0]), "free twice"),
-        (lambda pages: pages._taken.add(pages._free[0]), "both free and taken"),
+        (lambda pages: pages._num_holders.update({pages._free[0]: 1}), "in two states"),
+        (lambda pages: pages._keys.update({pages._free[0]: b"key"}), "keys and pages differ"),
         (lambda pages: pages._free.pop(), "do not make 4"),
     ],
 )

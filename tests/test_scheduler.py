@@ -8,25 +8,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.errors import InvalidParams, PromptTooLong, RequestError
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.scheduler import Scheduler
+from specguide.scheduler.waiting import HEAD_START_S
 
 EOS, K, PAGE = 0, 3, 4
 
 
-def make(num_pages: int = 64, max_batch_size: int = 4, max_model_len: int = 40, is_idle=lambda slot: True) -> Scheduler:
-    return Scheduler(max_batch_size=max_batch_size, max_model_len=max_model_len, num_draft_tokens=K, page_size=PAGE,
+def make(num_pages: int = 64, max_batch_size: int = 4, max_model_len: int = 40, max_prefill_tokens: int = 2048,
+         is_idle=lambda slot: True) -> Scheduler:
+    return Scheduler(max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
+                     num_draft_tokens=K, page_size=PAGE,
                      pages=PageAllocator(num_pages), eos_token_ids=[EOS], slot_is_idle=is_idle)
 
 
-def request(number: int = 0, prompt_len: int = 5, **params) -> Request:
-    return Request(number, [1] * prompt_len, SamplingParams(**params), seed=0)
+def request(number: int = 0, prompt_len: int = 5, priority: int = 0, arrival_s: float = 0, token: int | None = None,
+            **params) -> Request:
+    """Each of its own tokens, so that none finds another's pages, unless `token` says otherwise."""
+    prompt = [100 + number if token is None else token] * prompt_len
+    return Request(number, prompt, SamplingParams(**params), seed=0, priority=priority, arrival_s=arrival_s)
 
 
-def test_prefill_comes_before_decode_and_slots_are_distinct():
+def test_prefill_and_decode_take_turns_and_slots_are_distinct():
     scheduler = make()
     first, second = request(0), request(1)
     scheduler.add(first)
@@ -35,7 +42,10 @@ def test_prefill_comes_before_decode_and_slots_are_distinct():
     scheduler.commit(batch, [[7]], {})
     scheduler.add(second)
     batch = scheduler.schedule()
-    assert batch.requests == (second,) and second.slot != first.slot
+    assert not batch.is_prefill and batch.requests == (first,)  # it is not stalled by who came now
+    scheduler.commit(batch, [[8]], {})
+    batch = scheduler.schedule()
+    assert batch.is_prefill and batch.requests == (second,) and second.slot != first.slot
     scheduler.commit(batch, [[8]], {})
     batch = scheduler.schedule()
     assert not batch.is_prefill and batch.requests == (first, second)
@@ -102,18 +112,27 @@ def test_a_slot_is_used_again_only_when_idle():
     assert scheduler.schedule().slots == (0,)
 
 
+def said(batch: Batch, random: Random) -> list[list[int]]:
+    """What an iteration may give: nothing for a chunk that is not the last."""
+    def num_most(index: int) -> int:
+        return K + 1 if not batch.is_prefill else batch.chunks[index].next_id is None
+
+    return [[random.randint(0, 9) for _ in range(random.randint(0, num_most(index)))]
+            for index in range(len(batch.requests))]
+
+
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 20)), min_size=1, max_size=30), st.integers(0, 2**32))
 def test_every_request_finishes_and_nothing_leaks(sizes, seed):
     random = Random(seed)
-    scheduler = make(num_pages=20, max_batch_size=3)
-    requests = [request(i, prompt_len=n, max_tokens=m) for i, (n, m) in enumerate(sizes)]
+    scheduler = make(num_pages=18, max_batch_size=3, max_prefill_tokens=random.choice([5, 40, 2048]))
+    requests = [request(i, prompt_len=n, max_tokens=m, token=random.choice([None, 1, 2]))
+                for i, (n, m) in enumerate(sizes)]
     for one in requests:
         scheduler.add(one)
     finished: list[Request] = []
     while (batch := scheduler.schedule()) is not None:
-        width = 1 if batch.is_prefill else K + 1
-        tokens = [[random.randint(0, 9) for _ in range(random.randint(0, width))] for _ in batch.requests]
-        finished += scheduler.commit(batch, tokens, {})
+        scheduler.check_integrity()
+        finished += scheduler.commit(batch, said(batch, random), {})
         scheduler.check_integrity()
     assert sorted(one.request_id for one in finished) == list(range(len(requests)))
     assert all(1 <= len(one.output_ids) <= one.params.max_tokens for one in requests)
@@ -126,4 +145,109 @@ def test_abort_ends_all_and_frees_all():
     scheduler.schedule()
     assert set(scheduler.abort()) == set(requests)
     assert {one.finish_reason for one in requests} == {"abort"} and scheduler.num_unfinished == 0
+    scheduler.check_integrity()
+
+
+def run_alone(scheduler: Scheduler, one: Request) -> None:
+    """To the end of its prompt and its first token."""
+    while not one.output_ids:
+        batch = scheduler.schedule()
+        scheduler.commit(batch, [[5] if chunk.next_id is None else [] for chunk in batch.chunks], {})
+
+
+def test_a_long_prompt_is_computed_in_chunks_and_others_decode_between_them():
+    scheduler, first, long = make(max_prefill_tokens=8), request(0, max_tokens=30), request(1, prompt_len=21)
+    scheduler.add(first)
+    run_alone(scheduler, first)
+    scheduler.add(long)
+    plans = []
+    for _ in range(6):
+        batch = scheduler.schedule()
+        plans.append([(chunk.start, chunk.end, chunk.next_id) for chunk in batch.chunks])
+        scheduler.commit(batch, [[] if chunk.next_id is not None else [5] for chunk in batch.chunks] or [[6]], {})
+        scheduler.check_integrity()
+    assert plans == [[], [(0, 8, 101)], [], [(8, 16, 101)], [], [(16, 21, None)]]
+    assert long.output_ids == [5] and len(first.output_ids) == 4
+
+
+def test_prompts_share_a_budget():
+    scheduler = make(max_prefill_tokens=12)
+    for number in range(3):
+        scheduler.add(request(number, prompt_len=9))
+    batch = scheduler.schedule()
+    assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 9), (0, 3)]
+
+
+def test_priority_is_a_head_start_that_nobody_keeps_for_ever():
+    scheduler = make(max_batch_size=1)
+    low, high = request(0, arrival_s=0), request(1, arrival_s=5, priority=1)
+    late = request(2, arrival_s=HEAD_START_S + 1, priority=1)
+    for one in (late, low, high):
+        scheduler.add(one)
+    order = []
+    while (batch := scheduler.schedule()) is not None:
+        order += [one for one in batch.requests if batch.is_prefill]
+        scheduler.commit(batch, [[EOS]], {})
+    assert order == [high, low, late]
+
+
+def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
+    scheduler = make(num_pages=13, max_batch_size=2)
+    first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
+    scheduler.add(first)
+    scheduler.add(second)
+    num_turns = 0
+    while (batch := scheduler.schedule()) is not None:
+        num_turns += 1
+        assert num_turns < 100
+        if batch.is_prefill and second in batch.requests and second.output_ids:
+            chunk = batch.chunks[batch.requests.index(second)]
+            assert chunk.starts_walk and [*second.prompt_ids, *second.output_ids][chunk.start:] == chunk.token_ids
+        scheduler.commit(batch, [[5 + one.request_id] for one in batch.requests], {})
+        scheduler.check_integrity()
+    assert first.metrics.num_preemptions == 0 < second.metrics.num_preemptions
+    assert first.output_ids == [5] * 24 and second.output_ids == [6] * 24
+
+
+def test_what_an_iteration_says_of_an_earlier_turn_is_void():
+    scheduler = make(num_pages=13, max_batch_size=2)
+    first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
+    scheduler.add(first)
+    scheduler.add(second)
+    scheduler.commit(scheduler.schedule(), [[5], [6]], {})
+    while not second.metrics.num_preemptions:
+        batch = scheduler.schedule()
+        if second in batch.requests:
+            stale = batch  # not committed: it is under way when its slot is lost
+            first_tokens = [[5] if one is first else [] for one in batch.requests]
+            scheduler.commit(batch, first_tokens, {})
+    num_before = len(second.output_ids)
+    scheduler.commit(stale, [[9] for _ in stale.requests], {})
+    assert len(second.output_ids) == num_before and sorted(scheduler.take_left()) == [1]
+
+
+def test_pages_of_the_same_prompt_are_shared_also_within_one_iteration():
+    scheduler = make(num_pages=64)
+    for number in range(3):
+        scheduler.add(request(number, prompt_len=22, token=7))
+    batch = scheduler.schedule()
+    # Five full pages match; the drafter's keys at the end of the last depend on a token that may differ.
+    assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 22), (16, 22), (16, 22)]
+    assert {table[:4] for table in batch.block_tables} == {batch.block_tables[0][:4]}
+    assert len({table[4] for table in batch.block_tables}) == 3
+    assert [one.metrics.num_cached for one in batch.requests] == [0, 16, 16]
+    scheduler.check_integrity()
+
+
+def test_pages_are_found_again_when_their_request_has_ended():
+    scheduler = make(num_pages=16)
+    for number in range(2):
+        one = request(number, prompt_len=13, max_tokens=1, token=3)
+        scheduler.add(one)
+        run_alone(scheduler, one)
+        assert one.metrics.num_cached == (8 if number else 0)
+    scheduler.abort()
+    scheduler.add(one := request(2, prompt_len=13, token=3))
+    run_alone(scheduler, one)
+    assert one.metrics.num_cached == 0  # what is in the pages is in doubt
     scheduler.check_integrity()

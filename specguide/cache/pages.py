@@ -1,16 +1,24 @@
-"""Owns which KV pages are free and which are taken. PageAllocator is their only mutator."""
+"""Owns which KV pages are free, held and remembered. PageAllocator is their only mutator.
+
+A page whose positions are all of verified tokens never changes again, so requests with the same tokens up to its end
+may share it. Such a page is published under a key that stands for those tokens, its own and all before them. When
+nobody holds it any more it is remembered, and is found again until its place is needed for something else.
+"""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from specguide.errors import EngineError
 
+PageKey = bytes
+
 
 class PageAllocator:
-    """Hands out the page ids 0 … num_pages - 1; the page that was freed last goes out first.
+    """Hands out the page ids 0 … num_pages - 1; the page that was freed last goes out first, remembered pages go last.
 
-    One page id stands for the same page in every layer of a KVCache.
+    One page id stands for the same page in every layer of a KVCache, the drafter's included.
     """
 
     def __init__(self, num_pages: int) -> None:
@@ -18,7 +26,10 @@ class PageAllocator:
             raise ValueError(f"a KV cache needs at least one page, found {num_pages}")
         self._num_pages = num_pages
         self._free = list(range(num_pages - 1, -1, -1))
-        self._taken: set[int] = set()
+        self._num_holders: dict[int, int] = {}
+        self._pages: dict[PageKey, int] = {}  # published
+        self._keys: dict[int, PageKey] = {}  # the other way round
+        self._remembered: OrderedDict[int, None] = OrderedDict()  # published and not held, longest unused first
 
     @property
     def num_pages(self) -> int:
@@ -27,41 +38,81 @@ class PageAllocator:
 
     @property
     def num_free(self) -> int:
-        """Pages that `allocate` can still hand out."""
-        return len(self._free)
+        """Pages that `allocate` can still hand out, remembered ones included."""
+        return len(self._free) + len(self._remembered)
+
+    @property
+    def num_remembered(self) -> int:
+        """Pages that nobody holds and that `share` may still find."""
+        return len(self._remembered)
 
     def allocate(self, num_pages: int) -> tuple[int, ...]:
         """Takes `num_pages` pages. Raises EngineError, and takes none, when fewer are free."""
         if num_pages < 0:
             raise ValueError(f"cannot allocate {num_pages} pages")
-        if num_pages > len(self._free):
+        if num_pages > self.num_free:
             raise EngineError(
-                f"out of KV pages: {num_pages} asked for, {len(self._free)} of {self._num_pages} free; "
+                f"out of KV pages: {num_pages} asked for, {self.num_free} of {self._num_pages} free; "
                 "give the cache more pages (num_pages or max_bytes) or run fewer requests at once (max_batch_size)"
             )
+        for _ in range(num_pages - len(self._free)):
+            page, _none = self._remembered.popitem(last=False)
+            del self._pages[self._keys.pop(page)]
+            self._free.append(page)
         start = len(self._free) - num_pages
         pages = tuple(reversed(self._free[start:]))
         del self._free[start:]
-        self._taken.update(pages)
+        self._num_holders.update(dict.fromkeys(pages, 1))
         return pages
+
+    def share(self, key: PageKey) -> int | None:
+        """Takes the page that is published under the key, beside its other holders; None where there is none."""
+        page = self._pages.get(key)
+        if page is not None:
+            self._remembered.pop(page, None)
+            self._num_holders[page] = self._num_holders.get(page, 0) + 1
+        return page
+
+    def publish(self, page: int, key: PageKey) -> None:
+        """From now on the page, which is held, is found under the key; nothing changes where another one is."""
+        if self._num_holders.get(page, 0) < 1:
+            raise EngineError(f"cannot publish KV page {page}: it is not taken")
+        if key not in self._pages and page not in self._keys:
+            self._pages[key], self._keys[page] = page, key
 
     def free(self, pages: Iterable[int]) -> None:
         """Gives `pages` back. Raises EngineError, and frees none, when one of them is not taken or comes twice."""
         pages = tuple(pages)
-        strangers = sorted(set(pages) - self._taken)
+        strangers = sorted(set(pages) - self._num_holders.keys())
         if strangers or len(set(pages)) != len(pages):
             which = f"{strangers} are not taken" if strangers else f"a page comes twice in {pages}"
             raise EngineError(f"cannot free KV pages: {which}")
-        self._taken.difference_update(pages)
-        self._free.extend(reversed(pages))
+        for page in reversed(pages):  # so that of a sequence's pages the last is forgotten first
+            self._num_holders[page] -= 1
+            if self._num_holders[page] == 0:
+                del self._num_holders[page]
+                if page in self._keys:
+                    self._remembered[page] = None
+                else:
+                    self._free.append(page)
+
+    def forget(self) -> None:
+        """Nothing that is published now will be found again, say because what the pages hold is in doubt."""
+        self._free += self._remembered
+        self._remembered.clear()
+        self._pages.clear()
+        self._keys.clear()
 
     def check_integrity(self) -> None:
-        """Raises EngineError unless every page is either free or taken, exactly once."""
-        free = set(self._free)
+        """Raises EngineError unless every page is free, remembered or held, exactly once, and keys and pages agree."""
+        free, held, remembered = set(self._free), set(self._num_holders), set(self._remembered)
         if len(free) != len(self._free):
             raise EngineError("KV pages are corrupt: a page is free twice")
-        if free & self._taken:
-            raise EngineError(f"KV pages are corrupt: {sorted(free & self._taken)} are both free and taken")
-        if free | self._taken != set(range(self._num_pages)):
-            raise EngineError(f"KV pages are corrupt: {len(free)} free and {len(self._taken)} taken pages "
-                              f"do not make {self._num_pages}")
+        if free & held or free & remembered or held & remembered:
+            raise EngineError(f"KV pages are corrupt: {sorted(free & held | free & remembered | held & remembered)} "
+                              "are in two states")
+        if free | held | remembered != set(range(self._num_pages)):
+            raise EngineError(f"KV pages are corrupt: {len(free)} free, {len(remembered)} remembered and {len(held)} "
+                              f"held pages do not make {self._num_pages}")
+        if {page: key for key, page in self._pages.items()} != self._keys or not remembered <= self._keys.keys():
+            raise EngineError("KV pages are corrupt: keys and pages differ")

@@ -45,6 +45,7 @@ class Engine:
         self._compiler = GrammarCompiler(self.tokenizer.vocabulary(self.vocab_size), config.guide)
         self._scheduler = Scheduler(
             max_batch_size=config.max_batch_size, max_model_len=self._runner.max_model_len,
+            max_prefill_tokens=config.max_prefill_tokens,
             num_draft_tokens=self._runner.num_draft_tokens, page_size=config.cache.page_size,
             pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
             slot_is_idle=self._runner.guide.is_idle)
@@ -60,10 +61,14 @@ class Engine:
         """Requests that have been added and not yet returned by `step`."""
         return len(self._compiling) + len(self._failed) + self._scheduler.num_unfinished
 
-    def add(self, prompt_ids: Sequence[int], params: SamplingParams) -> Request:
-        """Take a request. What is wrong with it ends it with its error, at the next `step`."""
+    def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0) -> Request:
+        """Take a request. What is wrong with it ends it with its error, at the next `step`.
+
+        priority: each step is worth a head start, see scheduler.waiting
+        """
         seed = secrets.randbits(62) if params.seed is None else params.seed
-        request = Request(next(self._request_ids), list(prompt_ids), params, seed, arrival_s=time.perf_counter())
+        request = Request(next(self._request_ids), list(prompt_ids), params, seed, priority=priority,
+                          arrival_s=time.perf_counter())
         request.metrics.prompt_tokens = len(request.prompt_ids)
         if params.guide is None:
             self._admit(request)
@@ -85,6 +90,7 @@ class Engine:
         try:
             with self._recorder.host("schedule"):
                 batch = self._scheduler.schedule()
+                self._leave_slots()
             if batch is not None:
                 self._in_flight.append((batch, self._runner.step.launch(batch)))
             while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
@@ -120,7 +126,8 @@ class Engine:
 
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
-        self._release(self._scheduler.abort())
+        self._scheduler.abort()
+        self._leave_slots()
         while self._in_flight:
             self._in_flight.popleft()[1].result()
         self._compiler.close()
@@ -149,7 +156,8 @@ class Engine:
         self._in_flight.clear()
         error = EngineError(f"the iteration failed: {cause}")
         error.__cause__ = cause
-        finished = self._release(self._scheduler.abort(error))
+        finished = self._scheduler.abort(error)
+        self._leave_slots()
         self._runner.guide.abandon()
         return finished
 
@@ -158,23 +166,23 @@ class Engine:
             output, num_before = pending.result(), _num_output_tokens(batch)
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
-            finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
+            finished = self._scheduler.commit(batch, tokens, self._errors(batch, output))
+            self._leave_slots()
         self._iterations += 1
         self._output_tokens += _num_output_tokens(batch) - num_before
         return finished
 
-    def _release(self, finished: list[Request]) -> list[Request]:
-        for request in finished:
-            if request.slot >= 0:
-                self._runner.guide.detach(request.slot)
-                self._runner.step.leave(request.slot)
-        return finished
+    def _leave_slots(self) -> None:
+        for slot in self._scheduler.take_left():
+            self._runner.guide.detach(slot)
+            self._runner.step.leave(slot)
 
     def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:
         errors: dict[int, SpecguideError] = {}
-        for request, row, n in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+        for request, slot, row, n in zip(batch.requests, batch.slots, output.tokens.tolist(),
+                                         output.num_tokens.tolist(), strict=True):
             if n and row[n - 1] < 0:
-                errors[request.slot] = RequestError(
+                errors[slot] = RequestError(
                     f"no token can follow after {len(request.output_ids) + n - 1}: the model's logits are not numbers"
                     + (", or the grammar allows none" if request.grammar else ""))
         errors.update(self._runner.guide.errors(batch.slots))

@@ -1,16 +1,17 @@
-"""Owns requests: the only code that changes a Request. First come, first served; prefill before decode."""
+"""Owns requests: the only code that changes a Request. What runs next, where, and what has become of it."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specguide.batch import Batch
+from specguide.batch import Batch, Chunk
 from specguide.errors import EngineError, InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
+from specguide.scheduler.block_tables import BlockTables
 from specguide.scheduler.slots import SlotPool
+from specguide.scheduler.waiting import WaitingQueue, entitlement
 
 if TYPE_CHECKING:
     from specguide.cache import PageAllocator
@@ -19,29 +20,33 @@ if TYPE_CHECKING:
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
+    Requests run in the order of their entitlement (see `waiting`). Prompts are computed in chunks, of
+    `max_prefill_tokens` an iteration in all, and between two such iterations the others decode, so nobody's prompt
+    stalls them for longer. Pages are handed out as the sequences grow; when they run out, the request that is entitled
+    last waits again. It finds those of its pages that nobody took, and its grammar goes on where it was.
+
     `schedule` may be called again before the last plan's results are committed: a request that had ended by then runs
     along for nothing, and `commit` passes over it.
 
-    A request is given all pages it can ever need when it is admitted, so a running request never runs out.
-
     max_model_len:    longest prompt plus output, tokens
-    num_draft_tokens: K; every request needs room for K tokens beyond its last
+    num_draft_tokens: K; every request needs room for drafts beyond its last token
     eos_token_ids:    the model's end tokens
-    slot_is_idle:     says when a released slot may be used again
+    slot_is_idle:     says when a slot that was left may be used again
     """
 
-    def __init__(self, *, max_batch_size: int, max_model_len: int, num_draft_tokens: int, page_size: int,
-                 pages: PageAllocator, eos_token_ids: Sequence[int], slot_is_idle: Callable[[int], bool]) -> None:
-        self._max_model_len = max_model_len
+    def __init__(self, *, max_batch_size: int, max_model_len: int, max_prefill_tokens: int, num_draft_tokens: int,
+                 page_size: int, pages: PageAllocator, eos_token_ids: Sequence[int],
+                 slot_is_idle: Callable[[int], bool]) -> None:
+        self._max_model_len, self._max_prefill_tokens = max_model_len, max_prefill_tokens
         self._num_draft_tokens = num_draft_tokens
-        self._page_size = page_size
-        self._pages = pages
+        self._pages, self._tables = pages, BlockTables(pages, page_size, has_drafter=num_draft_tokens > 0)
         self._eos_token_ids = frozenset(eos_token_ids)
         self._slots = SlotPool(max_batch_size, slot_is_idle)
-        self._waiting: deque[Request] = deque()
+        self._waiting = WaitingQueue()
         self._prefilling: list[Request] = []
         self._decoding: list[Request] = []
-        self._block_tables: dict[Request, tuple[int, ...]] = {}
+        self._left: list[int] = []
+        self._prefilled_last = False
 
     @property
     def num_unfinished(self) -> int:
@@ -59,50 +64,53 @@ class Scheduler:
             raise PromptTooLong(
                 f"the prompt has {len(request.prompt_ids)} tokens and the context holds {self._max_model_len}, "
                 "output included; shorten the prompt or raise max_model_len", param="prompt")
-        if self._num_pages(request) > self._pages.num_pages:
-            raise InvalidParams(
-                f"prompt and max_tokens need {self._num_pages(request)} cache pages and there are "
-                f"{self._pages.num_pages}; lower max_tokens or give the cache more pages", param="max_tokens")
         request.max_len = min(len(request.prompt_ids) + request.params.max_tokens, self._max_model_len)
+        num_pages = self._tables.num_pages(self._most_positions(request))
+        if num_pages > self._pages.num_pages:
+            raise InvalidParams(
+                f"prompt and max_tokens need {num_pages} cache pages and there are {self._pages.num_pages}; lower "
+                "max_tokens or give the cache more pages", param="max_tokens")
         request.end_ids = frozenset(request.params.stop_token_ids)
         if not request.params.ignore_eos:
             request.end_ids |= self._eos_token_ids
-        self._waiting.append(request)
+        self._waiting.push(request)
 
     def schedule(self) -> Batch | None:
-        """Plan the next iteration: prefill what can be admitted, else decode; None where nothing can run."""
+        """Plan the next iteration; None where nothing can run."""
         self._admit()
-        requests = tuple(self._prefilling or self._decoding)
-        if not requests:
-            return None
-        is_prefill = bool(self._prefilling)
-        self._decoding += self._prefilling
-        self._prefilling.clear()
-        return Batch(requests=requests, is_prefill=is_prefill,
-                     block_tables=tuple(self._block_tables[request] for request in requests))
+        plans = (self._plan_prefill, self._plan_decode)
+        for plan in reversed(plans) if self._prefilled_last else plans:
+            batch = plan()
+            if batch is not None:
+                self._prefilled_last = batch.is_prefill
+                return batch
+        return None
 
     def commit(self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
                ) -> list[Request]:
         """Take an iteration's tokens, per request of the batch (none: it was held), and errors by slot.
 
-        Returns the requests that finished; their slots and pages are released.
+        Returns the requests that finished; their pages are free, and their slots have been left.
         """
         finished: list[Request] = []
-        for request, new_tokens in zip(batch.requests, tokens, strict=True):
-            if request.finish_reason is not None:
+        for index, (request, slot, new_tokens) in enumerate(zip(batch.requests, batch.slots, tokens, strict=True)):
+            if request.finish_reason is not None or request.turn != batch.turns[index]:
                 continue
-            if request.slot in errors:
-                self._finish(request, "error", errors[request.slot])
+            request.num_in_flight -= 1
+            if slot in errors:
+                self._finish(request, "error", errors[slot])
             elif new_tokens:
                 self._take_tokens(request, new_tokens, batch.is_prefill)
-            else:
-                request.metrics.num_held += 1
-                if batch.is_prefill:  # it starts again
-                    self._decoding.remove(request)
-                    self._prefilling.append(request)
+            elif not batch.is_prefill or batch.chunks[index].next_id is None:
+                self._hold(request, batch.is_prefill)
             if request.finish_reason is not None:
                 finished.append(request)
         return finished
+
+    def take_left(self) -> list[int]:
+        """Slots that requests have left since the last call; a slot is used again once `slot_is_idle` says so."""
+        left, self._left = self._left, []
+        return left
 
     def abort(self, error: SpecguideError | None = None) -> list[Request]:
         """End every request that waits or runs: with `error`, or as aborted."""
@@ -110,36 +118,128 @@ class Scheduler:
         self._waiting.clear()
         for request in requests:
             self._finish(request, "error" if error else "abort", error)
+        self._pages.forget()
         return requests
 
     def check_integrity(self) -> None:
-        """Raise EngineError unless every page and slot is held by exactly one request."""
+        """Raise EngineError unless every page and slot is held by those that should hold it."""
         running = [*self._prefilling, *self._decoding]
-        if set(running) != set(self._block_tables):
-            raise EngineError("block tables and running requests differ")
-        if len({request.slot for request in running}) != len(running):
-            raise EngineError("a slot is held by two requests")
-        held = [page for table in self._block_tables.values() for page in table]
-        if len(set(held)) != len(held) or len(held) + self._pages.num_free != self._pages.num_pages:
-            raise EngineError("a cache page is lost or held twice")
+        if len({request.slot for request in running}) != len(running) or any(request.slot < 0 for request in running):
+            raise EngineError("a slot is held by two requests, or a running request has none")
+        self._tables.check_integrity(running)
 
     def _admit(self) -> None:
-        while self._waiting and self._num_pages(self._waiting[0]) <= self._pages.num_free:
+        promised = sum(self._num_pages_to_come(request) for request in self._prefilling)
+        while (request := self._waiting.first()) is not None:
+            promised += self._num_pages_to_come(request)
+            if promised > self._pages.num_free:
+                return
             slot = self._slots.acquire()
             if slot is None:
                 return
-            request = self._waiting.popleft()
             request.slot = slot
-            self._block_tables[request] = tuple(self._pages.allocate(self._num_pages(request)))
-            self._prefilling.append(request)
+            self._prefilling.append(self._waiting.pop())
 
-    def _num_pages(self, request: Request) -> int:
-        longest = min(len(request.prompt_ids) + request.params.max_tokens, self._max_model_len)
-        return -(-(longest + self._num_draft_tokens + 1) // self._page_size)
+    def _num_pages_to_come(self, request: Request) -> int:
+        """Pages that it takes to the end of its prefill and first iteration, as far as it has none yet."""
+        num_positions = min(request.num_tokens + 2 * self._window, self._most_positions(request))
+        return self._tables.num_pages(num_positions) - self._tables.num_held(request)
+
+    @property
+    def _window(self) -> int:
+        return self._num_draft_tokens + 1
+
+    def _most_positions(self, request: Request) -> int:
+        """Positions that it may ever come to. One that has ended runs along until the host knows."""
+        return request.max_len + 2 * self._num_draft_tokens + 1
+
+    def _plan_prefill(self) -> Batch | None:
+        budget, planned, chunks = self._max_prefill_tokens, [], []
+        for request in sorted(self._prefilling, key=entitlement):
+            chunk = self._next_chunk(request, budget) if request.slot >= 0 and budget > 0 else None
+            if chunk is not None:
+                planned.append(request)
+                chunks.append(chunk)
+                budget -= len(chunk.token_ids)
+        for request, chunk in zip(planned, chunks, strict=True):
+            if chunk.next_id is None:
+                self._prefilling.remove(request)
+                self._decoding.append(request)
+        return self._batch(planned, chunks=chunks)
+
+    def _next_chunk(self, request: Request, budget: int) -> Chunk | None:
+        """Of at most `budget` tokens, with pages for them; None where there are too few."""
+        if request not in self._tables:
+            request.num_computed = self._tables.open(request)
+            if not request.output_ids:
+                request.metrics.num_cached = request.num_computed
+        start = request.num_computed
+        end = min(request.num_tokens, start + budget)
+        is_last = end == request.num_tokens
+        if not self._make_room(request, end + (2 * self._window if is_last else 0)):
+            return None
+        request.num_computed = end
+        self._tables.publish(request, end)
+        starts_walk = is_last and not request.has_walk
+        request.has_walk = is_last
+        tokens = request.tokens(start, end + 1)
+        return Chunk(tokens[:end - start], start, None if is_last else tokens[-1], starts_walk)
+
+    def _plan_decode(self) -> Batch | None:
+        planned, has_grown = [], []
+        for request in sorted(self._decoding, key=entitlement):
+            if request.slot < 0:  # it has just lost it to one before
+                continue
+            num_before = self._tables.num_held(request)
+            num_positions = request.num_tokens + (request.num_in_flight + 1) * self._window + self._num_draft_tokens
+            if self._make_room(request, num_positions):
+                planned.append(request)
+                has_grown.append(self._tables.num_held(request) > num_before)
+        return self._batch(planned, has_grown=has_grown)
+
+    def _make_room(self, request: Request, num_positions: int) -> bool:
+        """Pages for so many positions, if need be of requests that are less entitled; False where it waits again."""
+        most = self._most_positions(request)
+        while not self._tables.grow(request, min(num_positions, most), most):
+            victim = max([*self._prefilling, *self._decoding], key=entitlement)
+            self._preempt(victim)
+            if victim is request:
+                return False
+        return True
+
+    def _preempt(self, request: Request) -> None:
+        self._leave(request)
+        request.slot, request.num_computed, request.num_in_flight, request.has_walk = -1, 0, 0, False
+        request.turn += 1
+        request.metrics.num_preemptions += 1
+        self._waiting.push(request)
+
+    def _leave(self, request: Request) -> None:
+        (self._prefilling if request in self._prefilling else self._decoding).remove(request)
+        self._tables.close(request)
+        self._slots.release(request.slot)
+        self._left.append(request.slot)
+
+    def _batch(self, requests: Sequence[Request], *, chunks: Sequence[Chunk] = (), has_grown: Sequence[bool] = ()
+               ) -> Batch | None:
+        if not requests:
+            return None
+        for request in requests:
+            request.num_in_flight += 1
+        return Batch(tuple(requests), tuple(request.slot for request in requests),
+                     tuple(self._tables[request] for request in requests), chunks=tuple(chunks),
+                     has_grown=tuple(has_grown), turns=tuple(request.turn for request in requests))
+
+    def _hold(self, request: Request, is_prefill: bool) -> None:
+        request.metrics.num_held += 1
+        if is_prefill:  # its last token is computed again, for what follows
+            request.num_computed = request.num_tokens - 1
+            self._decoding.remove(request)
+            self._prefilling.append(request)
 
     def _take_tokens(self, request: Request, tokens: Sequence[int], is_prefill: bool) -> None:
         metrics = request.metrics
-        if is_prefill:
+        if not request.output_ids:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * (self._num_draft_tokens + 1)
         before = len(request.output_ids)
@@ -154,6 +254,8 @@ class Scheduler:
         if not is_prefill:
             metrics.num_iterations += 1
             metrics.accepted_histogram[len(request.output_ids) - before - 1] += 1
+        if request.finish_reason is None:
+            self._tables.publish(request, request.num_tokens - 1)
 
     def _finish(self, request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
         request.finish_reason = reason
@@ -161,6 +263,4 @@ class Scheduler:
         request.metrics.output_tokens = len(request.output_ids)
         request.metrics.total_s = time.perf_counter() - request.arrival_s
         if request.slot >= 0:
-            (self._prefilling if request in self._prefilling else self._decoding).remove(request)
-            self._pages.free(self._block_tables.pop(request))
-            self._slots.release(request.slot)
+            self._leave(request)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from specguide.batch import Batch, GuideSnapshot
+from specguide.errors import EngineError
 from specguide.request import Request
 from specguide.sampling import SamplingTensors
 
@@ -15,13 +18,13 @@ class Selection:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._requests: tuple[Request, ...] = ()
+        self._selected: tuple[tuple[Request, ...], tuple[int, ...]] = ((), ())
         self._tensors: tuple[Tensor, SamplingTensors] | None = None
 
     def of(self, batch: Batch) -> tuple[Tensor, SamplingTensors]:
         """Slots int64 [B], and which sampling parameters any of the requests uses."""
-        if self._tensors is None or batch.requests != self._requests:
-            self._requests = batch.requests
+        if self._tensors is None or (batch.requests, batch.slots) != self._selected:
+            self._selected = batch.requests, batch.slots
             self._tensors = torch.tensor(batch.slots, device=self._device), SamplingTensors.from_params(
                 [request.params for request in batch.requests], [request.seed for request in batch.requests],
                 self._device)
@@ -39,11 +42,25 @@ def graph_sizes(max_batch_size: int) -> list[int]:
 
 
 def guide_snapshot(batch: Batch) -> GuideSnapshot:
-    """A prefill starts its slots' walks, unless it is run again because their first rows were late."""
-    def starts(request: Request) -> bool:
-        return batch.is_prefill and request.metrics.num_held == 0
+    """What the grammar does beside the batch. Walks start with the last chunk of what is computed before the first
+    token, or go on with it when it is computed again because their first rows were late.
 
-    return GuideSnapshot(
-        started=tuple((request.slot, request.grammar.matcher() if request.grammar else None)
-                      for request in batch.requests if starts(request)),
-        continued=tuple(request.slot for request in batch.requests if not starts(request)))
+    Raises EngineError where a grammar refuses what it has allowed before: the output of a request that waited again.
+    """
+    if not batch.is_prefill:
+        return GuideSnapshot(started=(), continued=batch.slots)
+    last = [(request, slot, chunk) for request, slot, chunk in zip(batch.requests, batch.slots, batch.chunks,
+                                                                   strict=True) if chunk.next_id is None]
+    return GuideSnapshot(started=tuple((slot, _matcher(request)) for request, slot, chunk in last if chunk.starts_walk),
+                         continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk))
+
+
+def _matcher(request: Request) -> Any:
+    """Behind the request's output; None for a free request."""
+    if request.grammar is None:
+        return None
+    matcher = request.grammar.matcher()
+    for token in request.output_ids:
+        if not matcher.accept(token):
+            raise EngineError(f"the grammar refuses token {token} of an output that it has allowed")
+    return matcher

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -26,6 +27,7 @@ class Query:
     first_node: int64 [B], index among the T tokens of each request's first node
     start:      int64 [B], its position
     num_nodes:  N; the nodes of a request follow each other
+    known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
     """
 
     slots: Slots
@@ -34,6 +36,7 @@ class Query:
     first_node: Tensor
     start: Tensor
     num_nodes: int
+    known_next: Tensor | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
@@ -41,6 +44,8 @@ class Query:
 
     def next_ids(self, target_tokens: Tensor) -> Tensor:
         """The token after each, int [T]: the next one's, and after a node what the target says, int32 [B, N]."""
+        if self.known_next is not None:
+            target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
         said = target_tokens.clamp(min=0)
         if self._has_only_nodes:
             return said.flatten()
@@ -84,16 +89,23 @@ class SlotState:
         self._page_size = page_size
 
     def enter(self, batch: Batch, slots: Tensor) -> None:
-        """Take in newly admitted requests; `slots` int64 [B] are theirs."""
-        num_pages = self.block_table.shape[1]
-        tables = [[*pages, *[-1] * (num_pages - len(pages))] for pages in batch.block_tables]
-        self.block_table[slots] = torch.tensor(tables, dtype=torch.int32, device=slots.device)
-        self.lengths[slots], self.active[slots] = 0, True
+        """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their last chunk runs."""
+        self._write_tables(slots, batch.block_tables)
+        # Whatever runs along for a slot that is not active yet must not touch the keys that it has.
+        self.lengths[slots] = torch.tensor([chunk.end for chunk in batch.chunks], device=slots.device)
+        self.active[slots] = torch.tensor([chunk.next_id is None for chunk in batch.chunks], device=slots.device)
         self.max_lens[slots] = torch.tensor([request.max_len for request in batch.requests], device=slots.device)
         ends = [[*request.end_ids, *[-2] * MAX_END_IDS][:MAX_END_IDS] for request in batch.requests]
         self.end_ids[slots] = torch.tensor(ends, dtype=torch.int32, device=slots.device)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
+
+    def grow(self, batch: Batch) -> None:
+        """Take in the block tables that have changed."""
+        grown = [index for index, has_grown in enumerate(batch.has_grown) if has_grown]
+        if grown:
+            slots = torch.tensor([batch.slots[index] for index in grown], device=self.lengths.device)
+            self._write_tables(slots, [batch.block_tables[index] for index in grown])
 
     def leave(self, slot: int) -> None:
         """Forget a slot: from now on nothing is stored for it and nothing accepted."""
@@ -101,20 +113,23 @@ class SlotState:
         self.block_table[slot] = -1
 
     def prefill(self, batch: Batch, slots: Tensor) -> Query:
-        """The prompts of newly admitted requests; the one node of each is its last token."""
-        device = self.lengths.device
-        lens = torch.tensor([len(request.prompt_ids) for request in batch.requests])
-        input_ids = torch.tensor([token for request in batch.requests for token in request.prompt_ids])
-        position_ids = torch.cat([torch.arange(int(n)) for n in lens])
+        """The chunks of a prefill; the one node of each is its last token."""
+        device, chunks = self.lengths.device, batch.chunks
+        lens = torch.tensor([len(chunk.token_ids) for chunk in chunks])
+        ends = torch.tensor([chunk.end for chunk in chunks])
+        input_ids = torch.tensor([token for chunk in chunks for token in chunk.token_ids])
+        position_ids = torch.cat([torch.arange(chunk.start, chunk.end) for chunk in chunks])
+        known_next = torch.tensor([[-1 if chunk.next_id is None else chunk.next_id] for chunk in chunks])
         sequence_ids, block_table = torch.arange(len(lens)).repeat_interleave(lens), self.block_table[slots]
         position_ids = position_ids.to(device)
         context = ForwardContext(
             position_ids=position_ids,
             slot_mapping=slot_mapping(block_table, sequence_ids.to(device), position_ids, self._page_size),
             block_table=block_table, query_start_loc=torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int().to(device),
-            seq_lens=lens.int().to(device), max_query_len=int(lens.max()))
+            seq_lens=ends.int().to(device), max_query_len=int(lens.max()))
         return Query(slots=slots, input_ids=input_ids.to(device), context=context,
-                     first_node=lens.cumsum(0).to(device) - 1, start=lens.to(device) - 1, num_nodes=1)
+                     first_node=lens.cumsum(0).to(device) - 1, start=ends.to(device) - 1, num_nodes=1,
+                     known_next=known_next.to(device))
 
     def chain(self, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0) -> Query:
         """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every token is a node."""
@@ -126,6 +141,11 @@ class SlotState:
                                  query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_nodes)
         return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
                      start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes)
+
+    def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
+        num_pages = self.block_table.shape[1]
+        rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
+        self.block_table[slots] = torch.tensor(rows, dtype=torch.int32, device=slots.device)
 
 
 @cache

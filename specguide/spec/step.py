@@ -57,6 +57,7 @@ class OneModelStep:
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
+            self._state.grow(batch)
             if self._graphs is None:
                 return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)

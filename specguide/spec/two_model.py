@@ -63,6 +63,7 @@ class TwoModelStep:
             self._num_slots = num_graph_slots(batch, self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
+            self._state.grow(batch)
             if self._stream is None:
                 return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
             return self._results.put(*self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)

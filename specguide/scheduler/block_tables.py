@@ -1,0 +1,108 @@
+"""Owns which pages belong to which running request, and what is known of their contents.
+
+Page i of a request holds the keys of its positions [i · P, (i + 1) · P). It is published once these are those of the
+request's own tokens for good: of the prompt when a prefill is planned, since all that reads the page comes after it on
+the device, and of the output when it is verified. A drafter's key at a position depends on the token after it, so
+the last of several pages that match is not shared where there is one: the page before it depends on tokens that match.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from specguide.errors import EngineError
+from specguide.request import Request
+
+if TYPE_CHECKING:
+    from specguide.cache import PageAllocator
+
+_FEWEST_MORE = 4
+"""Pages by which a table grows where there are enough: each growth is a copy to the device."""
+
+
+class BlockTables:
+    """The pages of the requests that have been opened and not closed.
+
+    has_drafter: the pages hold a drafter's keys too
+    """
+
+    def __init__(self, pages: PageAllocator, page_size: int, *, has_drafter: bool) -> None:
+        self._pages, self._page_size, self._has_drafter = pages, page_size, has_drafter
+        self._tables: dict[Request, list[int]] = {}
+        self._keys: dict[Request, list[bytes]] = {}  # of the first pages, as far as they are published
+
+    def __getitem__(self, request: Request) -> tuple[int, ...]:
+        return tuple(self._tables[request])
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._tables
+
+    def open(self, request: Request) -> int:
+        """Give the request the published pages of its first tokens. Tokens whose keys are there: not all of them, since
+        the last one's pass is to say what follows."""
+        table: list[int] = []
+        keys: list[bytes] = []
+        for key in self._keys_from(request, keys, (request.num_tokens - 1) // self._page_size):
+            page = self._pages.share(key)
+            if page is None:
+                break
+            table.append(page)
+            keys.append(key)
+        if self._has_drafter and table:
+            self._pages.free([table.pop()])
+            keys.pop()
+        self._tables[request], self._keys[request] = table, keys
+        return len(table) * self._page_size
+
+    def grow(self, request: Request, num_positions: int, most_positions: int) -> bool:
+        """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False where too few are
+        free, and then nothing changes."""
+        table = self._tables[request]
+        num_needed = self.num_pages(num_positions) - len(table)
+        if num_needed > self._pages.num_free:
+            return False
+        if num_needed > 0:
+            num_useful = min(max(num_needed, _FEWEST_MORE), self.num_pages(most_positions) - len(table))
+            num_more = num_useful if 2 * num_useful <= self._pages.num_free else num_needed
+            table += self._pages.allocate(max(num_needed, num_more))
+        return True
+
+    def publish(self, request: Request, num_tokens: int) -> None:
+        """The keys of the request's first `num_tokens` are, or will be, in its pages for good."""
+        table, keys = self._tables[request], self._keys[request]
+        for key in self._keys_from(request, keys, num_tokens // self._page_size):
+            self._pages.publish(table[len(keys)], key)
+            keys.append(key)
+
+    def close(self, request: Request) -> None:
+        """Give the request's pages back, if it has any."""
+        self._pages.free(self._tables.pop(request, ()))
+        self._keys.pop(request, None)
+
+    def _keys_from(self, request: Request, known: Sequence[bytes], num_pages: int) -> Iterator[bytes]:
+        """Keys of the request's pages from behind `known` to num_pages; each stands for all tokens up to its end."""
+        last = known[-1] if known else b""
+        for page in range(len(known), num_pages):
+            tokens = array("q", request.tokens(page * self._page_size, (page + 1) * self._page_size))
+            last = blake2b(last + tokens.tobytes(), digest_size=16).digest()
+            yield last
+
+    def num_held(self, request: Request) -> int:
+        """Pages that the request has."""
+        return len(self._tables.get(request, ()))
+
+    def num_pages(self, num_positions: int) -> int:
+        """Pages that so many positions take."""
+        return -(-num_positions // self._page_size)
+
+    def check_integrity(self, running: Sequence[Request]) -> None:
+        """Raise EngineError unless the open requests are among `running` and hold all pages that are held."""
+        if not self._tables.keys() <= set(running):
+            raise EngineError("a request that does not run holds pages")
+        self._pages.check_integrity()
+        held = {page for table in self._tables.values() for page in table}
+        if len(held) + self._pages.num_free != self._pages.num_pages:
+            raise EngineError("a cache page is lost")
