@@ -1,0 +1,72 @@
+"""What a prompt costs that many requests share: 100 requests of one long beginning against 100 of different ones.
+
+    python -m benchmarks.prefix [--requests 100] [--shared 1000] [--no-save]
+
+The shipped model; the requests come one after another, so that a time to first token is a prefill's. Checks that
+outputs are those of the same requests when nothing is shared. Prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+
+from benchmarks.common import emit
+from specguide.config import EngineConfig, SpecConfig
+from specguide.engine import Engine
+from specguide.params import SamplingParams
+from specguide.request import Request
+
+
+def run(engine: Engine, prompts: list[list[int]]) -> list[Request]:
+    """One after another."""
+    requests = []
+    for prompt in prompts:
+        requests.append(engine.add(prompt, SamplingParams(max_tokens=8)))
+        while engine.num_unfinished:
+            engine.step()
+    failed = [request.error for request in requests if request.error]
+    if failed:
+        sys.exit(f"a request failed: {failed[0]}")
+    return requests
+
+
+def summary(requests: list[Request]) -> dict[str, float]:
+    """Of all but the first, which warms up what is cold and computes what is shared."""
+    times = [1e3 * request.metrics.time_to_first_token_s for request in requests[1:]]
+    computed = [len(request.prompt_ids) - request.metrics.num_cached for request in requests]
+    return {"computed_tokens": sum(computed), "prompt_tokens": sum(len(request.prompt_ids) for request in requests),
+            "median_ttft_ms": round(statistics.median(times), 2), "max_ttft_ms": round(max(times), 2)}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--shared", type=int, default=1000, help="tokens that the prompts share")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    engine, rng = Engine(EngineConfig(spec=SpecConfig())), random.Random(0)
+    words = [rng.randrange(100, 1000) for _ in range(args.shared)]
+    tails = [[rng.randrange(100, 1000) for _ in range(20)] for _ in range(args.requests)]
+    shared = run(engine, [words + tail for tail in tails])
+    different = run(engine, [[number % 800 + 100, number // 800 + 100, *words[2:]] + tail
+                             for number, tail in enumerate(tails)])
+    engine.check_integrity()
+    engine.close()
+    engine = Engine(EngineConfig(spec=SpecConfig()))
+    for request in shared[:: max(1, len(shared) // 5)]:
+        engine._scheduler._pages.forget()
+        if run(engine, [list(request.prompt_ids)])[0].output_ids != request.output_ids:
+            sys.exit(f"request {request.request_id} has another output when nothing is shared")
+    engine.close()
+    rows = {"shared": summary(shared), "different": summary(different)}
+    rows["ratio"] = {"ttft": round(rows["shared"]["median_ttft_ms"] / rows["different"]["median_ttft_ms"], 3)}
+    print(rows)
+    emit("prefix", vars(args), rows, save=not args.no_save)
+
+
+if __name__ == "__main__":
+    main()
