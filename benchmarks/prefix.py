@@ -52,7 +52,7 @@ def main() -> None:
     words = [rng.randrange(100, 1000) for _ in range(args.shared)]
     tails = [[rng.randrange(100, 1000) for _ in range(20)] for _ in range(args.requests)]
     shared = run(engine, [words + tail for tail in tails])
-    different = run(engine, [[number % 800 + 100, number // 800 + 100, *words[2:]] + tail
+    different = run(engine, [[number % 800 + 100, number // 800 + 100, *words[2:], *tail]
                              for number, tail in enumerate(tails)])
     engine.check_integrity()
     engine.close()

@@ -3,8 +3,10 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 
 #include "backends/llguidance.h"
+#include "backends/reasoning.h"
 #include "backends/xgrammar.h"
 
 namespace py = pybind11;
@@ -45,6 +47,22 @@ void bind_backends(py::module_& m) {
            py::arg("row"), release());
   py::class_<CompiledGrammar, std::shared_ptr<CompiledGrammar>>(m, "NativeGrammar")
       .def("matcher", &CompiledGrammar::matcher, release());
+  py::class_<ReasoningMark, std::shared_ptr<ReasoningMark>>(m, "ReasoningMark")
+      .def(py::init([](std::shared_ptr<Vocabulary> vocabulary, const py::bytes& text) {
+             return std::make_shared<ReasoningMark>(std::move(vocabulary), std::string(text));
+           }),
+           py::arg("vocabulary"), py::arg("mark"))
+      .def(py::init([](std::shared_ptr<Vocabulary> vocabulary, int32_t token) {
+             return std::make_shared<ReasoningMark>(std::move(vocabulary), token);
+           }),
+           py::arg("vocabulary"), py::arg("mark"));
+  py::class_<ReasoningMatcher, Matcher, std::shared_ptr<ReasoningMatcher>>(m, "ReasoningMatcher")
+      .def(py::init([](std::shared_ptr<Matcher> answer, std::shared_ptr<ReasoningMark> end,
+                       std::shared_ptr<ReasoningMark> begin, std::optional<int64_t> max_tokens) {
+             return std::make_shared<ReasoningMatcher>(ReasoningSection{std::move(begin), std::move(end), max_tokens},
+                                                       std::move(answer));
+           }),
+           py::arg("answer"), py::arg("end"), py::arg("begin") = nullptr, py::arg("max_tokens") = std::nullopt);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",

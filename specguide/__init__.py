@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
 from specguide.errors import SpecguideError
-from specguide.params import Guide, SamplingParams
+from specguide.params import Guide, Reasoning, SamplingParams
 from specguide.request import RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:
     from specguide.llm import LLM
 
-__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "RequestMetrics", "RequestOutput", "SamplingParams",
-           "SpecConfig", "SpecguideError"]
+__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "Reasoning", "RequestMetrics", "RequestOutput",
+           "SamplingParams", "SpecConfig", "SpecguideError"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,6 +54,32 @@ class Guide:
         return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
 
 
+@dataclass(frozen=True)
+class Reasoning:
+    """Free text that a model writes before the guided answer, as reasoning models do between marks.
+
+    end:        the mark that ends it, a special token of the model or any text; the guide begins behind it
+    begin:      the mark that it must begin with; None where the prompt has begun it already
+    max_tokens: after so many tokens of free text the end mark must follow; None: no limit
+
+    Raises InvalidParams.
+    """
+
+    end: str = "</think>"
+    begin: str | None = None
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("end", "begin"):
+            mark = getattr(self, name)
+            if not (mark is None and name == "begin") and not (isinstance(mark, str) and mark):
+                raise InvalidParams(f"the {name} mark of reasoning must be a text that is not empty, found {mark!r}",
+                                    param="reasoning")
+        if self.max_tokens is not None and not (_is_int(self.max_tokens) and self.max_tokens >= 0):
+            raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
+                                param="reasoning")
+
+
 _KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
 
 
@@ -121,6 +147,7 @@ class SamplingParams:
     stop_token_ids: tokens that end a free request besides the model's own end tokens
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
+    reasoning:      what may come before the guided answer; None: nothing
 
     Raises InvalidParams naming the parameter.
     """
@@ -134,6 +161,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     guide: Guide | None = None
+    reasoning: Reasoning | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
@@ -146,9 +174,13 @@ class SamplingParams:
             ("seed", self.seed is None or (_is_int(self.seed) and 0 <= self.seed < 2**63), "an integer in [0, 2^63)"),
             ("stop_token_ids", all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "token ids ≥ 0"),
             ("guide", self.guide is None or isinstance(self.guide, Guide), "a Guide or None"),
+            ("reasoning", self.reasoning is None or isinstance(self.reasoning, Reasoning), "a Reasoning or None"),
         ):
             if not valid:
                 raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)
+        if self.reasoning is not None and self.guide is None:
+            raise InvalidParams("reasoning says what comes before a guided answer: give a guide, or leave it out",
+                                param="reasoning")
         if self.guide is not None and (self.ignore_eos or self.stop_token_ids):
             name = "ignore_eos" if self.ignore_eos else "stop_token_ids"
             raise InvalidParams(f"{name} cannot be honoured with a guide: the grammar decides where the output ends",

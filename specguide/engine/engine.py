@@ -18,7 +18,9 @@ from specguide.config import EngineConfig
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams, RequestError, SpecguideError, UserError
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.scheduler import Scheduler
@@ -42,7 +44,9 @@ class Engine:
         self._runner = Runner.load(config)
         self._recorder = self._runner.guide.recorder
         self.vocab_size = self._runner.vocab_size
-        self._compiler = GrammarCompiler(self.tokenizer.vocabulary(self.vocab_size), config.guide)
+        vocabulary = self.tokenizer.vocabulary(self.vocab_size)
+        self._compiler = GrammarCompiler(vocabulary, config.guide)
+        self._reasoning = ReasoningSections(vocabulary, self.tokenizer.token_id)
         self._scheduler = Scheduler(
             max_batch_size=config.max_batch_size, max_model_len=self._runner.max_model_len,
             max_prefill_tokens=config.max_prefill_tokens,
@@ -196,11 +200,19 @@ class Engine:
             request.metrics.compile_s = time.perf_counter() - request.arrival_s
             cause = future.exception()
             if cause is None:
-                request.grammar = future.result()
-                self._admit(request)
+                self._guide(request, future.result())
             else:
                 self._fail(request, cause if isinstance(cause, SpecguideError) else EngineError(
                     f"the grammar compiler failed: {cause}"))
+
+    def _guide(self, request: Request, grammar: CompiledGrammar) -> None:
+        reasoning = request.params.reasoning
+        try:
+            request.grammar = self._reasoning.before(grammar, reasoning) if reasoning else grammar
+        except UserError as error:
+            self._fail(request, error)
+        else:
+            self._admit(request)
 
     def _admit(self, request: Request) -> None:
         try:

@@ -184,6 +184,25 @@ class NativeGrammar:
 
     def matcher(self) -> LibraryMatcher: ...
 
+class ReasoningMark:
+    """The text (bytes) or the special token (id) by which reasoning begins or ends.
+
+    ValueError where the vocabulary has no such token, or cannot spell the text.
+    """
+
+    def __init__(self, vocabulary: NativeVocabulary, mark: bytes | int) -> None: ...
+
+class ReasoningMatcher(Matcher):
+    """`begin`, free text of at most `max_tokens`, `end`, and then what `answer` allows."""
+
+    def __init__(
+        self,
+        answer: Matcher,
+        end: ReasoningMark,
+        begin: ReasoningMark | None = None,
+        max_tokens: int | None = None,
+    ) -> None: ...
+
 class XGrammarLibrary:
     """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of tvm_ffi."""
 

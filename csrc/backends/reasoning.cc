@@ -1,0 +1,140 @@
+// Owns reasoning before a grammar; see reasoning.h.
+#include "backends/reasoning.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace specguide {
+
+namespace {
+
+bool has_bit(const std::vector<int32_t>& row, int32_t token) {
+  return token >= 0 && static_cast<size_t>(token) / 32 < row.size() && (row[token / 32] >> (token % 32) & 1) != 0;
+}
+
+void set_bit(std::vector<int32_t>& row, int32_t token) {
+  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
+}
+
+std::vector<std::array<int, 256>> steps_of(const std::string& text) {
+  std::vector<std::array<int, 256>> steps(text.size());
+  int fallback = 0;  // the state that the text without its first byte leads to
+  for (size_t state = 0; state < text.size(); ++state) {
+    const auto byte = static_cast<uint8_t>(text[state]);
+    if (state > 0) {
+      steps[state] = steps[fallback];
+    } else {
+      steps[state].fill(0);
+    }
+    const int next_fallback = state > 0 ? steps[fallback][byte] : 0;
+    steps[state][byte] = static_cast<int>(state) + 1;
+    fallback = next_fallback;
+  }
+  return steps;
+}
+
+}  // namespace
+
+ReasoningMark::ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, std::string text)
+    : vocabulary_(std::move(vocabulary)), text_(std::move(text)), steps_(steps_of(text_)) {
+  if (text_.empty()) throw std::invalid_argument("a reasoning mark must not be empty");
+  fill_rows(static_cast<int>(text_.size()));
+}
+
+ReasoningMark::ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, int32_t token)
+    : vocabulary_(std::move(vocabulary)), token_(token) {
+  if (token < 0 || token >= vocabulary_->size() || vocabulary_->is_eos(token)) {
+    throw std::invalid_argument("reasoning mark " + std::to_string(token) + " is an end token, or not a token at all");
+  }
+  fill_rows(1);
+}
+
+void ReasoningMark::fill_rows(int num_states) {
+  const auto num_words = static_cast<size_t>(vocabulary_->num_words());
+  free_rows_.assign(num_states, std::vector<int32_t>(num_words));
+  forced_rows_ = free_rows_;
+  for (int state = 0; state < num_states; ++state) {
+    for (int32_t token = 0; token < vocabulary_->size(); ++token) {
+      if (next(state, token)) set_bit(free_rows_[state], token);
+      if (brings_on(state, token)) set_bit(forced_rows_[state], token);
+    }
+    const std::vector<int32_t>& row = forced_rows_[state];
+    if (std::all_of(row.begin(), row.end(), [](int32_t word) { return word == 0; })) {
+      throw std::invalid_argument("no token of the vocabulary continues the reasoning mark '" + text_ + "' after " +
+                                  std::to_string(state) + " bytes");
+    }
+  }
+}
+
+std::optional<int> ReasoningMark::next(int state, int32_t token) const {
+  if (token_ >= 0 && token == token_) return 1;
+  if (!vocabulary_->is_text(token)) return std::nullopt;
+  if (token_ >= 0) return 0;
+  const std::string& bytes = vocabulary_->token_bytes[static_cast<size_t>(token)];
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    state = steps_[state][static_cast<uint8_t>(bytes[i])];
+    if (state == static_cast<int>(steps_.size()) && i + 1 < bytes.size()) return std::nullopt;
+  }
+  return state;
+}
+
+bool ReasoningMark::brings_on(int state, int32_t token) const {
+  if (token_ >= 0) return token == token_;
+  if (!vocabulary_->is_text(token)) return false;
+  const std::string& bytes = vocabulary_->token_bytes[static_cast<size_t>(token)];
+  return bytes.size() <= text_.size() - state && text_.compare(state, bytes.size(), bytes) == 0;
+}
+
+ReasoningMatcher::ReasoningMatcher(ReasoningSection section, std::shared_ptr<Matcher> answer)
+    : section_(std::move(section)),
+      answer_(std::move(answer)),
+      place_{section_.begin ? Part::kBegin : Part::kFree, 0, 0} {
+  if (!section_.end || !answer_) throw std::invalid_argument("reasoning needs an end mark and a matcher of the answer");
+}
+
+const std::vector<int32_t>& ReasoningMatcher::row() const {
+  const bool is_forced = place_.part == Part::kBegin || (section_.max_tokens && place_.num_free >= *section_.max_tokens);
+  return is_forced ? mark().forced_row(place_.state) : mark().free_row(place_.state);
+}
+
+bool ReasoningMatcher::accept(int32_t token) {
+  if (place_.part == Part::kAnswer) {
+    if (!answer_->accept(token)) return false;
+    ++num_answered_;
+    return true;
+  }
+  if (!has_bit(row(), token)) return false;
+  before_.push_back(place_);
+  const int state = *mark().next(place_.state, token);
+  const bool is_complete = state == mark().num_states();
+  if (place_.part == Part::kFree) ++place_.num_free;
+  place_.state = is_complete ? 0 : state;
+  if (is_complete) place_.part = place_.part == Part::kBegin ? Part::kFree : Part::kAnswer;
+  return true;
+}
+
+void ReasoningMatcher::fill(int32_t* row_out) {
+  if (place_.part == Part::kAnswer) return answer_->fill(row_out);
+  std::copy(row().begin(), row().end(), row_out);
+}
+
+void ReasoningMatcher::rollback(int n) {
+  const int num_section = static_cast<int>(before_.size());
+  if (n < 0 || n > num_section + num_answered_) {
+    throw std::invalid_argument("rollback of " + std::to_string(n) + " tokens, " +
+                                std::to_string(num_section + num_answered_) + " were accepted");
+  }
+  const int num_of_answer = std::min(n, num_answered_);
+  if (num_of_answer > 0) answer_->rollback(num_of_answer);
+  num_answered_ -= num_of_answer;
+  if (n == num_of_answer) return;
+  place_ = before_[before_.size() - (n - num_of_answer)];
+  before_.resize(before_.size() - (n - num_of_answer));
+}
+
+std::vector<int32_t> ReasoningMatcher::forced_tokens() {
+  return place_.part == Part::kAnswer ? answer_->forced_tokens() : std::vector<int32_t>{};
+}
+
+}  // namespace specguide

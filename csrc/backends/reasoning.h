@@ -1,0 +1,83 @@
+// Owns reasoning before a grammar: free text up to a mark, then what the grammar of the answer allows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/vocabulary.h"
+#include "matcher.h"
+
+namespace specguide {
+
+// Text, or one special token, by which a section begins or ends. What has been seen of it is a state, 0 … num_states();
+// the last one means that it is complete. Shared and immutable.
+class ReasoningMark {
+ public:
+  // Throws std::invalid_argument for an empty text, one that the vocabulary cannot spell, and a token that is none, or
+  // an end token.
+  ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, std::string text);
+  ReasoningMark(std::shared_ptr<const Vocabulary> vocabulary, int32_t token);
+
+  const Vocabulary& vocabulary() const { return *vocabulary_; }
+  int num_states() const { return static_cast<int>(free_rows_.size()); }
+
+  // The state behind `token`; nothing where it is no text, or goes on behind the mark: the answer begins with a token.
+  std::optional<int> next(int state, int32_t token) const;
+  // What `next` takes in the state.
+  const std::vector<int32_t>& free_row(int state) const { return free_rows_[static_cast<size_t>(state)]; }
+  // Of these, what brings the mark on by its whole text.
+  const std::vector<int32_t>& forced_row(int state) const { return forced_rows_[static_cast<size_t>(state)]; }
+
+ private:
+  void fill_rows(int num_states);
+  bool brings_on(int state, int32_t token) const;
+
+  const std::shared_ptr<const Vocabulary> vocabulary_;
+  const std::string text_;
+  const int32_t token_ = -1;
+  std::vector<std::array<int, 256>> steps_;  // by state and byte (Knuth, Morris and Pratt 1977)
+  std::vector<std::vector<int32_t>> free_rows_, forced_rows_;
+};
+
+// begin:      what the section must begin with; null: it has begun already
+// max_tokens: after so many the end mark must follow; none: no limit
+struct ReasoningSection {
+  std::shared_ptr<const ReasoningMark> begin, end;
+  std::optional<int64_t> max_tokens;
+};
+
+// A section, then the answer. End tokens are for the answer alone.
+class ReasoningMatcher final : public Matcher {
+ public:
+  ReasoningMatcher(ReasoningSection section, std::shared_ptr<Matcher> answer);
+
+  bool accept(int32_t token) override;
+  void fill(int32_t* row) override;
+  void rollback(int n) override;
+  bool is_terminated() const override { return answer_->is_terminated(); }
+  std::vector<int32_t> forced_tokens() override;
+
+ private:
+  enum class Part { kBegin, kFree, kAnswer };
+  // Where the next token stands.
+  struct Place {
+    Part part;
+    int state;              // of the part's mark
+    int64_t num_free;       // tokens of the free text
+  };
+
+  const ReasoningMark& mark() const { return place_.part == Part::kBegin ? *section_.begin : *section_.end; }
+  const std::vector<int32_t>& row() const;
+
+  const ReasoningSection section_;
+  const std::shared_ptr<Matcher> answer_;
+  Place place_;
+  std::vector<Place> before_;  // each token of the section
+  int num_answered_ = 0;
+};
+
+}  // namespace specguide

@@ -1,0 +1,71 @@
+"""Owns reasoning sections: free text before a guided answer, in front of any compiled grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from specguide import native
+from specguide.errors import InvalidParams
+from specguide.guided.backends import CompiledGrammar
+from specguide.params import Reasoning
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class ReasonedGrammar:
+    """A grammar whose matchers begin with a reasoning section."""
+
+    answer: CompiledGrammar
+    end: native.ReasoningMark
+    begin: native.ReasoningMark | None
+    max_tokens: int | None
+    vocab_size: int
+
+    @property
+    def backend(self) -> str:
+        return self.answer.backend
+
+    @property
+    def num_bytes(self) -> int:
+        return self.answer.num_bytes
+
+    def matcher(self) -> native.ReasoningMatcher:
+        """At the beginning of the section."""
+        answer = self.answer.matcher()
+        if not isinstance(answer, native.Matcher):
+            answer = native.PythonMatcher(answer, self.vocab_size)
+        return native.ReasoningMatcher(answer, self.end, self.begin, self.max_tokens)
+
+
+class ReasoningSections:
+    """Makes them for one vocabulary; what marks cost, some milliseconds and some rows, they cost once.
+
+    token_id: says which token a text is, for marks that are special tokens
+    """
+
+    def __init__(self, vocabulary: Vocabulary, token_id: Callable[[str], int | None]) -> None:
+        self._vocabulary, self._token_id = vocabulary, token_id
+        self._marks: dict[str, native.ReasoningMark] = {}
+
+    def before(self, grammar: CompiledGrammar, reasoning: Reasoning) -> ReasonedGrammar:
+        """Raises InvalidParams where the vocabulary has no such mark."""
+        return ReasonedGrammar(grammar, self._mark(reasoning.end),
+                               None if reasoning.begin is None else self._mark(reasoning.begin), reasoning.max_tokens,
+                               len(self._vocabulary))
+
+    def _mark(self, text: str) -> native.ReasoningMark:
+        if text not in self._marks:
+            token = self._token_id(text)
+            is_special = token is not None and not self._vocabulary.token_bytes[token]
+            try:
+                self._marks[text] = native.ReasoningMark(self._words, token if is_special else text.encode())
+            except ValueError as error:
+                raise InvalidParams(f"reasoning cannot begin or end with {text!r}: {error}",
+                                    param="reasoning") from None
+        return self._marks[text]
+
+    @cached_property
+    def _words(self) -> native.NativeVocabulary:
+        return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
