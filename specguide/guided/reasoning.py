@@ -58,9 +58,9 @@ class ReasoningSections:
     def _mark(self, text: str) -> native.ReasoningMark:
         if text not in self._marks:
             token = self._token_id(text)
-            is_special = token is not None and not self._vocabulary.token_bytes[token]
+            mark = text.encode() if token is None or self._vocabulary.token_bytes[token] else token
             try:
-                self._marks[text] = native.ReasoningMark(self._words, token if is_special else text.encode())
+                self._marks[text] = native.ReasoningMark(self._words, mark)
             except ValueError as error:
                 raise InvalidParams(f"reasoning cannot begin or end with {text!r}: {error}",
                                     param="reasoning") from None
