@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -20,6 +20,7 @@ class Guide:
     grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`)
     choice:         the output is one of these strings
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
+    matcher:        a function that makes a matcher of your own, see specguide.guided.matcher.Matcher
     backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
@@ -31,6 +32,7 @@ class Guide:
     grammar: str | None = None
     choice: Sequence[str] | None = None
     structural_tag: Mapping[str, Any] | str | None = None
+    matcher: Callable[[], Any] | None = None
     backend: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -49,7 +51,7 @@ class Guide:
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     def source(self) -> str:
-        """The guide as canonical text: what backends compile and what a cache keys on."""
+        """The guide as canonical text: what backends compile and what a cache keys on. A matcher has none."""
         value = getattr(self, self.kind)
         return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
 
@@ -119,6 +121,12 @@ def _check_json_object(value: Any) -> None:
         raise InvalidGuide("json_object takes only True; leave it out to generate freely", param="json_object")
 
 
+def _check_matcher(value: Any) -> None:
+    if not callable(value):
+        raise InvalidGuide(f"matcher must be a function that makes a matcher, found {type(value).__name__}",
+                           param="matcher")
+
+
 def _check_choice(value: Any) -> None:
     if isinstance(value, str) or not value or not all(isinstance(item, str) and item for item in value):
         raise InvalidGuide("choice must be a non-empty list of non-empty strings", param="choice")
@@ -131,6 +139,7 @@ _CHECKS = {
     "grammar": _check_text("grammar"),
     "choice": _check_choice,
     "structural_tag": _check_json("structural_tag", (Mapping,)),
+    "matcher": _check_matcher,
 }
 
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from specguide.guided.backends import (
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_limits
 from specguide.guided.select import candidates, rewrite
+from specguide.guided.user_grammar import UserGrammar
 from specguide.params import Guide
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -77,6 +79,8 @@ class GrammarCompiler:
         closed.
         """
         future: Future[CompiledGrammar] = Future()
+        if guide.matcher is not None:
+            return _made(guide.matcher)
         try:
             source = check_limits(guide, self.config)
         except InvalidGuide as error:
@@ -230,6 +234,15 @@ class GrammarCompiler:
                 except EngineError as error:  # the library is not installed
                     raise UnsupportedGuide(str(error)) from None
             return self._backends[name]
+
+
+def _made(make: Callable[[], Any]) -> Future[CompiledGrammar]:
+    future: Future[CompiledGrammar] = Future()
+    try:
+        future.set_result(UserGrammar(make))
+    except InvalidGuide as error:
+        future.set_exception(error)
+    return future
 
 
 def _check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:

@@ -1,0 +1,104 @@
+"""Matchers written by users: they guide, they fail alone, and what they lack is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_engine import cases, folders, make  # noqa: F401 (a fixture)
+
+from specguide import Guide, Reasoning, SamplingParams
+from specguide.errors import InvalidGuide, MatcherError
+
+EOS = 256
+
+
+class Alternating:
+    """Allows "a" and "b" in turn, and an end after six of them."""
+
+    LETTERS = (64, 65)  # of the tiny model's tokenizer
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def allowed(self) -> list[int]:
+        if self.is_terminated:
+            return []
+        return [EOS] if len(self.taken) == 6 else [self.LETTERS[len(self.taken) % 2]]
+
+    def accept(self, token: int) -> bool:
+        if token not in self.allowed():
+            return False
+        self.taken.append(token)
+        return True
+
+    def fill(self, row: np.ndarray) -> None:
+        row[:] = 0
+        for token in self.allowed():
+            row[token // 32] |= np.int32(1 << (token % 32))
+
+    def rollback(self, n: int) -> None:
+        self.taken = self.taken[:len(self.taken) - n]
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.taken[-1:] == [EOS]
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+
+@pytest.mark.parametrize("spec", [True, False])
+def test_they_guide(folders, spec):  # noqa: F811
+    llm = make(folders, spec=spec)
+    assert tuple(llm.tokenizer.encode("ab")) == Alternating.LETTERS
+    guide = Guide(matcher=Alternating)
+    params = [SamplingParams(max_tokens=40, guide=guide, reasoning=reasoning, temperature=1.0, seed=5)
+              for reasoning in (None, Reasoning(end="zz", max_tokens=3))]
+    plain, reasoned = llm.generate(["x", "y"], params)
+    assert (plain.text, plain.finish_reason, plain.error) == ("ababab", "stop", None)
+    assert reasoned.text.endswith("zzababab") and len(reasoned.token_ids) <= 3 + 2 + 6 + 1
+    llm.close()
+
+
+def test_one_that_fails_ends_its_request_alone(folders):  # noqa: F811
+    class Failing(Alternating):
+        def fill(self, row):
+            if len(self.taken) >= 2:
+                raise KeyError("out of ideas")
+            super().fill(row)
+
+    made = []
+
+    def make_once():
+        if made:
+            raise OSError("no more matchers")
+        made.append(1)
+        return Alternating()
+
+    prompts, params = cases(3, 4)
+    llm = make(folders)
+    expected = llm.generate(prompts, params)
+    failing = [SamplingParams(guide=Guide(matcher=maker)) for maker in (Failing, make_once)]
+    *outs, first, second = llm.generate([*prompts, "x", "y"], [*params, *failing])
+    assert [out.token_ids for out in outs] == [out.token_ids for out in expected]
+    assert isinstance(first.error, MatcherError) and "out of ideas" in str(first.error)
+    assert isinstance(second.error, MatcherError) and "no more matchers" in str(second.error)
+    llm._engine.check_integrity()
+    llm.close()
+
+
+def test_what_they_lack_is_said(folders):  # noqa: F811
+    class Half:
+        def accept(self, token):
+            return True
+
+    def broken():
+        raise ValueError("no")
+
+    llm = make(folders)
+    half, failed = llm.generate(["x", "y"], [SamplingParams(guide=Guide(matcher=maker)) for maker in (Half, broken)])
+    assert isinstance(half.error, InvalidGuide) and "lacks fill, rollback, is_terminated, forced_" in str(half.error)
+    assert isinstance(failed.error, InvalidGuide) and "ValueError: no" in str(failed.error)
+    with pytest.raises(InvalidGuide, match="function that makes a matcher"):
+        Guide(matcher=3)
+    llm.close()
