@@ -11,6 +11,7 @@ from specguide.batch import Batch, GuideSnapshot
 from specguide.errors import EngineError
 from specguide.request import Request
 from specguide.sampling import SamplingTensors
+from specguide.spec.slots import on_device
 
 
 class Selection:
@@ -25,7 +26,7 @@ class Selection:
         """Slots int64 [B], and which sampling parameters any of the requests uses."""
         if self._tensors is None or (batch.requests, batch.slots) != self._selected:
             self._selected = batch.requests, batch.slots
-            self._tensors = torch.tensor(batch.slots, device=self._device), SamplingTensors.from_params(
+            self._tensors = on_device(batch.slots, self._device), SamplingTensors.from_params(
                 [request.params for request in batch.requests], [request.seed for request in batch.requests],
                 self._device)
         return self._tensors

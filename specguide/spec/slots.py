@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +64,11 @@ class Query:
         return self.first_node[:, None] + torch.arange(self.num_nodes, device=self.first_node.device)
 
 
+def on_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of these values; on a GPU without waiting for what its stream has still to do."""
+    return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
+
+
 MAX_END_IDS = 16
 """End tokens of a request that the device looks for; the host looks for all."""
 
@@ -92,11 +99,11 @@ class SlotState:
         """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their last chunk runs."""
         self._write_tables(slots, batch.block_tables)
         # Whatever runs along for a slot that is not active yet must not touch the keys that it has.
-        self.lengths[slots] = torch.tensor([chunk.end for chunk in batch.chunks], device=slots.device)
-        self.active[slots] = torch.tensor([chunk.next_id is None for chunk in batch.chunks], device=slots.device)
-        self.max_lens[slots] = torch.tensor([request.max_len for request in batch.requests], device=slots.device)
+        self.lengths[slots] = on_device([chunk.end for chunk in batch.chunks], slots.device)
+        self.active[slots] = on_device([chunk.next_id is None for chunk in batch.chunks], slots.device)
+        self.max_lens[slots] = on_device([request.max_len for request in batch.requests], slots.device)
         ends = [[*request.end_ids, *[-2] * MAX_END_IDS][:MAX_END_IDS] for request in batch.requests]
-        self.end_ids[slots] = torch.tensor(ends, dtype=torch.int32, device=slots.device)
+        self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
 
@@ -104,7 +111,7 @@ class SlotState:
         """Take in the block tables that have changed."""
         grown = [index for index, has_grown in enumerate(batch.has_grown) if has_grown]
         if grown:
-            slots = torch.tensor([batch.slots[index] for index in grown], device=self.lengths.device)
+            slots = on_device([batch.slots[index] for index in grown], self.lengths.device)
             self._write_tables(slots, [batch.block_tables[index] for index in grown])
 
     def leave(self, slot: int) -> None:
@@ -115,21 +122,20 @@ class SlotState:
     def prefill(self, batch: Batch, slots: Tensor) -> Query:
         """The chunks of a prefill; the one node of each is its last token."""
         device, chunks = self.lengths.device, batch.chunks
-        lens = torch.tensor([len(chunk.token_ids) for chunk in chunks])
-        ends = torch.tensor([chunk.end for chunk in chunks])
-        input_ids = torch.tensor([token for chunk in chunks for token in chunk.token_ids])
-        position_ids = torch.cat([torch.arange(chunk.start, chunk.end) for chunk in chunks])
-        known_next = torch.tensor([[-1 if chunk.next_id is None else chunk.next_id] for chunk in chunks])
-        sequence_ids, block_table = torch.arange(len(lens)).repeat_interleave(lens), self.block_table[slots]
-        position_ids = position_ids.to(device)
+        lens = [len(chunk.token_ids) for chunk in chunks]
+        ends = on_device([chunk.end for chunk in chunks], device)
+        bounds = on_device([0, *accumulate(lens)], device)
+        position_ids = on_device([place for chunk in chunks for place in range(chunk.start, chunk.end)], device)
+        sequence_ids = on_device([index for index, num in enumerate(lens) for _ in range(num)], device)
+        known_next = [[-1 if chunk.next_id is None else chunk.next_id] for chunk in chunks]
+        block_table = self.block_table[slots]
         context = ForwardContext(
-            position_ids=position_ids,
-            slot_mapping=slot_mapping(block_table, sequence_ids.to(device), position_ids, self._page_size),
-            block_table=block_table, query_start_loc=torch.nn.functional.pad(lens.cumsum(0), (1, 0)).int().to(device),
-            seq_lens=ends.int().to(device), max_query_len=int(lens.max()))
-        return Query(slots=slots, input_ids=input_ids.to(device), context=context,
-                     first_node=lens.cumsum(0).to(device) - 1, start=ends.to(device) - 1, num_nodes=1,
-                     known_next=known_next.to(device))
+            position_ids=position_ids, block_table=block_table, query_start_loc=bounds.int(), seq_lens=ends.int(),
+            slot_mapping=slot_mapping(block_table, sequence_ids, position_ids, self._page_size),
+            max_query_len=max(lens))
+        return Query(slots=slots, input_ids=on_device([token for chunk in chunks for token in chunk.token_ids], device),
+                     context=context, first_node=bounds[1:] - 1, start=ends - 1, num_nodes=1,
+                     known_next=on_device(known_next, device))
 
     def chain(self, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0) -> Query:
         """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every token is a node."""
@@ -145,7 +151,7 @@ class SlotState:
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
         num_pages = self.block_table.shape[1]
         rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
-        self.block_table[slots] = torch.tensor(rows, dtype=torch.int32, device=slots.device)
+        self.block_table[slots] = on_device(rows, slots.device, torch.int32)
 
 
 @cache
