@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_engine import cases, folders, make  # noqa: F401 (a fixture)
 
-from specguide import LLM, SamplingParams
+from specguide import LLM, GuideConfig, SamplingParams
 from specguide.config import CacheConfig
 
 PAGE = 16
+PATIENT = GuideConfig(deadline_us=60_000_000)  # a late row would change what is drafted
 
 
 def serve(llm: LLM, prompts: list[list[int]], params: list[SamplingParams], seed: int) -> list:
@@ -39,7 +40,7 @@ def shared_prompts(seed: int, num: int) -> tuple[list[list[int]], list[SamplingP
 
 @pytest.fixture(scope="module")
 def alone(folders):  # noqa: F811
-    llm = make(folders, max_batch_size=1, cache=CacheConfig(page_size=PAGE, num_pages=40))
+    llm = make(folders, max_batch_size=1, guide=PATIENT, cache=CacheConfig(page_size=PAGE, num_pages=40))
     yield lambda prompts, params: [run_alone(llm, *case) for case in zip(prompts, params, strict=True)]
     llm.close()
 
@@ -57,7 +58,7 @@ def test_outputs_are_those_of_each_request_alone(folders, alone, spec, seed, lag
                                                  max_batch_size):
     prompts, params = shared_prompts(seed, 10)
     llm = make(folders, spec=spec, lag=lag, max_batch_size=max_batch_size, max_prefill_tokens=max_prefill_tokens,
-               cache=CacheConfig(page_size=PAGE, num_pages=num_pages))
+               guide=PATIENT, cache=CacheConfig(page_size=PAGE, num_pages=num_pages))
     requests = serve(llm, prompts, params, seed)
     for number, (request, expected) in enumerate(zip(requests, alone(prompts, params), strict=True)):
         assert (request.output_ids, request.finish_reason, request.error) == (
