@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
 from specguide.errors import SpecguideError
 from specguide.params import Guide, SamplingParams
-from specguide.request import RequestMetrics, RequestOutput
+from specguide.request import Logprob, RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:
     from specguide.llm import LLM
 
-__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "RequestMetrics", "RequestOutput", "SamplingParams",
+__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "Logprob", "RequestMetrics", "RequestOutput", "SamplingParams",
            "SpecConfig", "SpecguideError"]
 
 

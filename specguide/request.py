@@ -37,15 +37,28 @@ class RequestMetrics:
         return gained / self.num_iterations if self.num_iterations else 0.0
 
 
+@dataclass(frozen=True)
+class Logprob:
+    """A token's log-probability, by the model's own logits.
+
+    rank: its place among all tokens, 1 is the likeliest; of equals all have the place of the last
+    """
+
+    logprob: float
+    rank: int
+
+
 @dataclass(eq=False)
 class Request:
-    """One request from admission to release. Mutated by the scheduler alone.
+    """One request from admission to release. Mutated by the scheduler alone, but for its log-probabilities.
 
-    slot:     its place in every fixed-address buffer; -1 before admission
-    grammar:  compiled grammar of its guide, None for a free request
-    seed:     of its random numbers
-    max_len:  tokens, prompt and output, at which it ends
-    end_ids:  tokens that end it
+    slot:       its place in every fixed-address buffer; -1 before admission
+    grammar:    compiled grammar of its guide, None for a free request
+    seed:       of its random numbers
+    max_len:    tokens, prompt and output, at which it ends
+    end_ids:    tokens that end it
+    adjustment: what its parameters do to its logits, None for nothing
+    logprobs:   of each output token, where they are asked for
     """
 
     request_id: int
@@ -61,6 +74,8 @@ class Request:
     error: SpecguideError | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     arrival_s: float = 0.0
+    adjustment: Any = None
+    logprobs: list[dict[int, Logprob]] = field(default_factory=list)
 
     @property
     def num_tokens(self) -> int:
@@ -74,6 +89,7 @@ class RequestOutput:
 
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
+    logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id; None: not asked for
     """
 
     text: str
@@ -81,3 +97,4 @@ class RequestOutput:
     finish_reason: FinishReason
     error: SpecguideError | None
     metrics: RequestMetrics
+    logprobs: tuple[dict[int, Logprob], ...] | None = None

@@ -15,12 +15,14 @@ from tqdm import tqdm
 
 from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
+from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats
 from specguide.errors import EngineError, InvalidParams, RequestError, SpecguideError, UserError
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
+from specguide.sampling import Adjustment
 from specguide.scheduler import Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
@@ -159,6 +161,7 @@ class Engine:
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             finished = self._release(self._scheduler.commit(batch, tokens, self._errors(batch, output)))
+            take_logprobs(batch, output)
         self._iterations += 1
         self._output_tokens += _num_output_tokens(batch) - num_before
         return finished
@@ -171,13 +174,14 @@ class Engine:
         return finished
 
     def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:
-        errors: dict[int, SpecguideError] = {}
+        errors: dict[int, SpecguideError] = {**self._runner.guide.errors(batch.slots)}
         for request, row, n in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
-            if n and row[n - 1] < 0:
+            forbidding = request.adjustment.forbidding if request.adjustment else ()
+            if n and row[n - 1] < 0 and (forbidding or request.slot not in errors):
+                names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
                 errors[request.slot] = RequestError(
-                    f"no token can follow after {len(request.output_ids) + n - 1}: the model's logits are not numbers"
-                    + (", or the grammar allows none" if request.grammar else ""))
-        errors.update(self._runner.guide.errors(batch.slots))
+                    f"no token can follow after {len(request.output_ids) + n - 1}: "
+                    + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
         return errors
 
     def _collect_grammars(self) -> None:
@@ -196,6 +200,7 @@ class Engine:
 
     def _admit(self, request: Request) -> None:
         try:
+            request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
             self._scheduler.add(request)
         except UserError as error:
             self._fail(request, error)
