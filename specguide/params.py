@@ -180,8 +180,8 @@ class SamplingParams:
             ("allowed_token_ids", self.allowed_token_ids is None or (
                 bool(self.allowed_token_ids) and _are_ids(self.allowed_token_ids)),
              "at least one token id, all ≥ 0, or None to allow all"),
-            ("bad_words", _is_tuple(self.bad_words) and all(isinstance(word, str) and word.strip()
-                                                            for word in self.bad_words), "a list of words"),
+            ("bad_words", _is_tuple(self.bad_words) and all(isinstance(word, str) and word for word in self.bad_words),
+             "a list of non-empty texts"),
             ("logit_bias", self.logit_bias is None or _are_biases(self.logit_bias),
              f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
             ("min_tokens", _is_int(self.min_tokens) and _is_int(self.max_tokens)

@@ -136,10 +136,11 @@ def test_bad_words_are_spelled_with_and_without_a_space(tokenizer):
         eos_token_ids = (0,)
 
         def encode(self, text, add_special_tokens):
-            return {"new": [1], " new": [2], "newer": [1, 3], " newer": [4, 5, 3], "er": [3, 6], " er": [9, 3, 6]}[text]
+            return {"new": [1], " new": [2], "newer": [1, 3], " newer": [4, 5, 3], "er": [3, 6], " er": [9, 3, 6],
+                    "\n": [8]}[text]
 
-    found = Adjustment.of(SamplingParams(bad_words=["new", " newer", "er"]), Words(), V)
-    assert found.forbidden_ids == (1, 2) and found.forbidden_sequences == ((1, 3), (4, 5, 3), (3, 6))
+    found = Adjustment.of(SamplingParams(bad_words=["new", " newer", "er", "\n"]), Words(), V)
+    assert found.forbidden_ids == (1, 2, 8) and found.forbidden_sequences == ((1, 3), (4, 5, 3), (3, 6))
     bytes_ = Adjustment.of(SamplingParams(bad_words=["ab", "c"]), tokenizer, 272)
     assert len(bytes_.forbidden_ids) == 1 and [len(found) for found in bytes_.forbidden_sequences] == [2]
 
@@ -161,7 +162,7 @@ def test_nothing_to_adjust(tokenizer):
     ("presence_penalty", (-2.1, 2.1, math.nan, None, True)), ("frequency_penalty", (-2.1, 2.1, "1")),
     ("repetition_penalty", (0, -1, math.inf)), ("min_tokens", (-1, 1.5, 257)), ("logprobs", (-1, 21, True, 1.0)),
     ("logit_bias", ({1: 101}, {1: -100.5}, {-1: 1}, {"a": 1}, {1: None}, [1], {n: 1 for n in range(513)})),
-    ("allowed_token_ids", ((), (-1,), 3, "ab")), ("bad_words", ("ab", ("a", ""), (" ",), (3,), None))])
+    ("allowed_token_ids", ((), (-1,), 3, "ab")), ("bad_words", ("ab", ("a", ""), (3,), None))])
 def test_wrong_values_are_named(name: str, values: tuple[Any, ...]) -> None:
     for value in values:
         with pytest.raises(InvalidParams, match=name) as caught:

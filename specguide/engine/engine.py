@@ -18,7 +18,7 @@ from specguide.config import EngineConfig
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats
-from specguide.errors import EngineError, InvalidParams, RequestError, SpecguideError, UserError
+from specguide.errors import EngineError, InvalidParams, MatcherError, RequestError, SpecguideError, UserError
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
@@ -182,6 +182,9 @@ class Engine:
                 errors[request.slot] = RequestError(
                     f"no token can follow after {len(request.output_ids) + n - 1}: "
                     + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
+            elif forbidding and request.slot in errors:  # found before the iteration in which nothing was left
+                errors[request.slot] = MatcherError(
+                    f"{errors[request.slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
         return errors
 
     def _collect_grammars(self) -> None:

@@ -78,7 +78,7 @@ def _spellings(words: Iterable[str], tokenizer: Tokenizer) -> list[tuple[int, ..
     """
     sequences: dict[tuple[int, ...], None] = {}
     for word in words:
-        for text in (word.lstrip(), " " + word.lstrip()):
+        for text in (word.lstrip(), " " + word.lstrip()) if word.strip() else (word,):
             sequence = tuple(tokenizer.encode(text, add_special_tokens=False))
             if not 0 < len(sequence) <= MAX_SEQUENCE_LEN:
                 raise InvalidParams(f"bad_words has {word!r}, which is {len(sequence)} tokens; give words of 1 to "
