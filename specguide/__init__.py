@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
 from specguide.errors import SpecguideError
 from specguide.params import Guide, Reasoning, SamplingParams
-from specguide.request import RequestMetrics, RequestOutput
+from specguide.request import Logprob, RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:
     from specguide.llm import LLM
 
-__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "Reasoning", "RequestMetrics", "RequestOutput",
+__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "Logprob", "Reasoning", "RequestMetrics", "RequestOutput",
            "SamplingParams", "SpecConfig", "SpecguideError"]
 
 

@@ -1,4 +1,4 @@
-"""Owns the plain types that carry one iteration: Batch with its Chunks, GuideSnapshot, ForwardContext, StepOutput."""
+"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, ForwardContext, TokenScores, StepOutput."""
 
 from __future__ import annotations
 
@@ -92,13 +92,31 @@ class ForwardContext:
     tree_mask: Tensor | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """Log-probabilities of the tokens chosen in B requests after N nodes each, and of the M likeliest there.
+
+    logprobs:     float32 [B, N], of the token chosen
+    ranks:        int32 [B, N], tokens that are at least as likely, itself included
+    top_ids:      int32 [B, N, M], likeliest first
+    top_logprobs: float32 [B, N, M]
+    """
+
+    logprobs: Tensor
+    ranks: Tensor
+    top_ids: Tensor
+    top_logprobs: Tensor
+
+
 @dataclass(frozen=True)
 class StepOutput:
     """What one iteration gave, per request of the batch; host tensors.
 
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
+    scores:       of the tokens, where a request asks for them
     """
 
     tokens: Tensor
     num_tokens: Tensor
+    scores: TokenScores | None = None

@@ -121,7 +121,8 @@ class LLM:
             return RequestOutput("", (), "error", item, RequestMetrics())
         assert item.finish_reason is not None
         return RequestOutput(text=self.tokenizer.decode(item.output_ids), token_ids=tuple(item.output_ids),
-                             finish_reason=item.finish_reason, error=item.error, metrics=item.metrics)
+                             finish_reason=item.finish_reason, error=item.error, metrics=item.metrics,
+                             logprobs=None if item.params.logprobs is None else tuple(item.logprobs))
 
 
 def _per_prompt(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -143,6 +143,12 @@ _CHECKS = {
 }
 
 
+MAX_LOGPROBS = 20
+"""Likeliest tokens of each place that a request may ask for."""
+
+_MAX_BIASES = 512
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names and defaults as in vLLM and the OpenAI API.
@@ -158,6 +164,21 @@ class SamplingParams:
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
 
+    The logits are adjusted in this order, and the guide's grammar stands over all of it:
+
+    allowed_token_ids:  the output has only these tokens, end tokens too only if they are among them; None allows all
+    bad_words:          texts that the output does not spell in the tokens they are encoded to, with and without a
+                        space before them; at most 128, of at most 32 tokens each
+    logit_bias:         token id → number added to its logit, in [-100, 100], at most 512 tokens
+    min_tokens:         tokens before which no end token and none of stop_token_ids comes, ≤ max_tokens; a grammar that
+                        allows nothing else may end all the same
+    repetition_penalty: > 0; logits of tokens of prompt and output are divided by it where > 0, else multiplied
+    frequency_penalty:  taken off for each time that a token is in the output, in [-2, 2]
+    presence_penalty:   taken off once for each token that is in the output, in [-2, 2]
+
+    logprobs: for each token of the output its log-probability and those of the so many likeliest ones, 0 to 20, by the
+              model's own logits before anything is done to them; None: none
+
     Raises InvalidParams naming the parameter.
     """
 
@@ -171,9 +192,19 @@ class SamplingParams:
     ignore_eos: bool = False
     guide: Guide | None = None
     reasoning: Reasoning | None = None
+    allowed_token_ids: tuple[int, ...] | None = None
+    bad_words: tuple[str, ...] = ()
+    logit_bias: Mapping[int, float] | None = None
+    min_tokens: int = 0
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
+                             ("logit_bias", _as_biases)):
+            object.__setattr__(self, name, normal(getattr(self, name)))
         for name, valid, meaning in (
             ("max_tokens", _is_int(self.max_tokens) and self.max_tokens >= 1, "an integer ≥ 1"),
             ("temperature", _is_real(self.temperature) and self.temperature >= 0, "a finite number ≥ 0"),
@@ -181,9 +212,25 @@ class SamplingParams:
             ("top_p", _is_real(self.top_p) and 0 < self.top_p <= 1, "a number in (0, 1]"),
             ("min_p", _is_real(self.min_p) and 0 <= self.min_p <= 1, "a number in [0, 1]"),
             ("seed", self.seed is None or (_is_int(self.seed) and 0 <= self.seed < 2**63), "an integer in [0, 2^63)"),
-            ("stop_token_ids", all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "token ids ≥ 0"),
+            ("stop_token_ids", _are_ids(self.stop_token_ids), "token ids ≥ 0"),
             ("guide", self.guide is None or isinstance(self.guide, Guide), "a Guide or None"),
             ("reasoning", self.reasoning is None or isinstance(self.reasoning, Reasoning), "a Reasoning or None"),
+            ("allowed_token_ids", self.allowed_token_ids is None or (
+                bool(self.allowed_token_ids) and _are_ids(self.allowed_token_ids)),
+             "at least one token id, all ≥ 0, or None to allow all"),
+            ("bad_words", _is_tuple(self.bad_words) and all(isinstance(word, str) and word for word in self.bad_words),
+             "a list of non-empty texts"),
+            ("logit_bias", self.logit_bias is None or _are_biases(self.logit_bias),
+             f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
+            ("min_tokens", _is_int(self.min_tokens) and _is_int(self.max_tokens)
+             and 0 <= self.min_tokens <= self.max_tokens, "an integer ≥ 0 and ≤ max_tokens"),
+            ("repetition_penalty", _is_real(self.repetition_penalty) and self.repetition_penalty > 0, "a number > 0"),
+            ("frequency_penalty", _is_real(self.frequency_penalty) and abs(self.frequency_penalty) <= 2,
+             "a number in [-2, 2]"),
+            ("presence_penalty", _is_real(self.presence_penalty) and abs(self.presence_penalty) <= 2,
+             "a number in [-2, 2]"),
+            ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
+             f"an integer from 0 to {MAX_LOGPROBS}, or None"),
         ):
             if not valid:
                 raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)
@@ -212,3 +259,28 @@ def _is_int(value: Any) -> bool:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
+
+
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+def _are_ids(values: Any) -> bool:
+    return _is_tuple(values) and all(_is_int(value) and value >= 0 for value in values)
+
+
+def _are_biases(biases: Any) -> bool:
+    return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
+        _is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+
+
+def _as_tuple(values: Any) -> Any:
+    return tuple(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else values
+
+
+def _as_biases(biases: Any) -> Any:
+    """A dict of its own; ids may be text, as JSON has them."""
+    if not isinstance(biases, Mapping):
+        return biases
+    return {int(token) if isinstance(token, str) and token.isdecimal() else token: bias
+            for token, bias in biases.items()}

@@ -41,9 +41,20 @@ class RequestMetrics:
         return gained / self.num_iterations if self.num_iterations else 0.0
 
 
+@dataclass(frozen=True)
+class Logprob:
+    """A token's log-probability, by the model's own logits.
+
+    rank: its place among all tokens, 1 is the likeliest; of equals all have the place of the last
+    """
+
+    logprob: float
+    rank: int
+
+
 @dataclass(eq=False)
 class Request:
-    """One request from admission to release. Mutated by the scheduler alone.
+    """One request from admission to release. Mutated by the scheduler alone, but for its log-probabilities.
 
     priority:      requests of higher priority run first, see scheduler.waiting
     slot:          its place in every fixed-address buffer; -1 while it waits
@@ -55,6 +66,8 @@ class Request:
     num_in_flight: iterations that it is in and that are not committed
     has_walk:      its grammar has started in its slot
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
+    adjustment:    what its parameters do to its logits, None for nothing
+    logprobs:      of each output token, where they are asked for
     """
 
     request_id: int
@@ -75,6 +88,8 @@ class Request:
     error: SpecguideError | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     arrival_s: float = 0.0
+    adjustment: Any = None
+    logprobs: list[dict[int, Logprob]] = field(default_factory=list)
 
     @property
     def num_tokens(self) -> int:
@@ -93,6 +108,7 @@ class RequestOutput:
 
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
+    logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id; None: not asked for
     """
 
     text: str
@@ -100,3 +116,4 @@ class RequestOutput:
     finish_reason: FinishReason
     error: SpecguideError | None
     metrics: RequestMetrics
+    logprobs: tuple[dict[int, Logprob], ...] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import torch
 from test_engine import cases, make
@@ -12,7 +14,7 @@ from tiny import save_head, save_target
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec.graphs import EagerDecode, fixed_arguments
-from specguide.spec.selection import graph_sizes
+from specguide.spec.selection import SamplingKind, graph_sizes
 from specguide.spec.warm_up import graph_kinds, run_idle
 
 
@@ -25,7 +27,7 @@ def folders(tmp_path_factory):
 @pytest.mark.parametrize(("max_batch_size", "sizes"), [(1, [1]), (2, [2, 1]), (6, [6, 4, 2, 1]), (8, [8, 4, 2, 1])])
 def test_a_graph_for_each_power_of_two_and_for_all(max_batch_size, sizes):
     assert graph_sizes(max_batch_size) == sizes
-    assert graph_kinds(max_batch_size) == [(size, is_greedy) for size in sizes for is_greedy in (True, False)]
+    assert graph_kinds(max_batch_size) == [(size, kind) for size in sizes for kind in SamplingKind]
 
 
 @pytest.mark.parametrize("options", [dict(), dict(enforce_eager=True), dict(trace=True)], ids=str)
@@ -57,8 +59,8 @@ def test_refused_while_requests_are_under_way(folders):
 
 
 @pytest.mark.parametrize("name", ["one model", *ARRANGEMENTS])
-@pytest.mark.parametrize("is_greedy", [True, False])
-def test_iterations_without_requests_leave_no_trace(folders, name, is_greedy):
+@pytest.mark.parametrize("kind", SamplingKind)
+def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     prompts, params = cases(6, 8)
     llm = make_arranged(folders, max_batch_size=4, **ARRANGEMENTS.get(name, {}))
     expected = [out.token_ids for out in llm.generate(prompts, params)]
@@ -68,7 +70,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, is_greedy):
         for num_slots in (4, 1):
             step._num_slots = num_slots
             decode = EagerDecode(step._decode, torch.device("cpu"))
-            run_idle(guide, lambda decode=decode, num_slots=num_slots: decode.run(num_slots, is_greedy))
+            run_idle(guide, lambda decode=decode, num_slots=num_slots: decode.run(num_slots, kind))
     assert guide.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
         assert torch.equal(tensor, before[name]), name
@@ -80,10 +82,11 @@ def test_iterations_without_requests_leave_no_trace(folders, name, is_greedy):
 
 
 def test_fixed_arguments_name_every_parameter_of_sampling():
-    slots, sampling = fixed_arguments(3, False, torch.device("cpu"))
-    assert slots == slice(0, 3) and None not in vars(sampling).values()
-    greedy = fixed_arguments(3, True, torch.device("cpu"))[1]
-    assert [name for name, value in vars(greedy).items() if value is not None] == ["seed"]
+    for kind in SamplingKind:
+        slots, sampling = fixed_arguments(3, kind, torch.device("cpu"))
+        assert slots == slice(0, 3) and sampling.kind is kind
+        given = [name for name, value in vars(sampling.used).items() if value is not None]
+        assert given == (["seed"] if kind is SamplingKind.GREEDY else [field.name for field in fields(sampling.used)])
 
 
 def device_tensors(llm) -> dict[str, torch.Tensor]:
@@ -92,6 +95,7 @@ def device_tensors(llm) -> dict[str, torch.Tensor]:
     state, passes, buffers = step._state, step._passes, step._guide.buffers
     tensors = {name: getattr(state, name) for name in ("active", "lengths", "max_lens", "end_ids", "block_table")}
     tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
+    tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
     tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held", "tokens")}
     for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
         tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}

@@ -15,14 +15,16 @@ from tqdm import tqdm
 
 from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
+from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats
-from specguide.errors import EngineError, InvalidParams, RequestError, SpecguideError, UserError
+from specguide.errors import EngineError, InvalidParams, MatcherError, RequestError, SpecguideError, UserError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import Request
+from specguide.sampling import Adjustment
 from specguide.scheduler import Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
@@ -172,6 +174,7 @@ class Engine:
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             finished = self._scheduler.commit(batch, tokens, self._errors(batch, output))
             self._leave_slots()
+            take_logprobs(batch, output)
         self._iterations += 1
         self._output_tokens += _num_output_tokens(batch) - num_before
         return finished
@@ -182,14 +185,18 @@ class Engine:
             self._runner.step.leave(slot)
 
     def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:
-        errors: dict[int, SpecguideError] = {}
+        errors: dict[int, SpecguideError] = {**self._runner.guide.errors(batch.slots)}
         for request, slot, row, n in zip(batch.requests, batch.slots, output.tokens.tolist(),
                                          output.num_tokens.tolist(), strict=True):
-            if n and row[n - 1] < 0:
+            forbidding = request.adjustment.forbidding if request.adjustment else ()
+            if n and row[n - 1] < 0 and (forbidding or slot not in errors):
+                names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
                 errors[slot] = RequestError(
-                    f"no token can follow after {len(request.output_ids) + n - 1}: the model's logits are not numbers"
-                    + (", or the grammar allows none" if request.grammar else ""))
-        errors.update(self._runner.guide.errors(batch.slots))
+                    f"no token can follow after {len(request.output_ids) + n - 1}: "
+                    + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
+            elif forbidding and slot in errors:  # found before the iteration in which nothing was left
+                errors[slot] = MatcherError(
+                    f"{errors[slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
         return errors
 
     def _collect_grammars(self) -> None:
@@ -216,6 +223,7 @@ class Engine:
 
     def _admit(self, request: Request) -> None:
         try:
+            request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
             self._scheduler.add(request)
         except UserError as error:
             self._fail(request, error)

@@ -75,7 +75,7 @@ class Runner:
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
         guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
                               target.device, _recorder(config.trace, target.device, lag))
-        state = SlotState(config.max_batch_size, max_pages, page_size, target.device)
+        state = SlotState(config.max_batch_size, max_pages, page_size, target.config.vocab_size, target.device)
         passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
         spec = config.spec or SpecConfig()
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)

@@ -1,10 +1,14 @@
-"""Choosing tokens: the parameters of a batch, the acceptance rule and what follows from it."""
+"""Choosing tokens: the parameters of a batch, adjusted logits, the acceptance rule and what follows from it."""
 
 from specguide.kernels import SamplingTensors, with_triton
 from specguide.sampling import accept
+from specguide.sampling.adjust import SlotAdjustments, adjust_logits
+from specguide.sampling.adjustment import Adjustment
+from specguide.sampling.scores import score_tokens
 from specguide.sampling.verify import verify_chain, verify_tree
 
 accept_chains = with_triton("chain", accept.accept_chains)
 store_drafts = with_triton("chain", accept.store_drafts)
 
-__all__ = ["SamplingTensors", "accept_chains", "store_drafts", "verify_chain", "verify_tree"]
+__all__ = ["Adjustment", "SamplingTensors", "SlotAdjustments", "accept_chains", "adjust_logits", "score_tokens",
+           "store_drafts", "verify_chain", "verify_tree"]

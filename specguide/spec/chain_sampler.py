@@ -7,8 +7,10 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
-from specguide.sampling import SamplingTensors, accept_chains, store_drafts
+from specguide.sampling import accept_chains, adjust_logits, score_tokens, store_drafts
 from specguide.spec.forced import ForcedAcceptance
+from specguide.spec.results import Verified
+from specguide.spec.selection import Sampling, SamplingKind
 from specguide.spec.slots import Query, Slots, SlotState
 
 
@@ -26,25 +28,37 @@ class ChainSampler:
         self._row_ids = nodes * len(state.ids) + state.ids[:, None]  # [max_batch_size, K + 1], into all rows
         self._guided_at_draft = self._guided if guided_drafts else torch.zeros_like(self._guided)
 
-    def sample(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> Tensor:
-        """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
+    def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
+        """Choose a token after every node and take the longest matching path into the slots' state.
 
-        logits:   [B · N, vocab_size]
-        sampling: which parameters any slot uses
+        logits: [B · N, vocab_size]
         """
+        tokens = self._choose(logits, query, sampling)
+        num_accepted = self._accept(tokens, query)
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
+        scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
+        return Verified(tokens, num_accepted, scores)
+
+    def _choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
+        """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
         rows = self._row_ids[query.slots, :query.num_nodes].flatten()
-        if sampling.temperature is None:
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            drafts = self._buffers.tokens[query.slots][:, 1:query.num_nodes]
+            logits = adjust_logits(logits, self._state.ids[query.slots], drafts, query.start, self._state.adjustments,
+                                   self._bitmask, self._guided, rows)
+        if sampling.used.temperature is None:
             tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
         else:
             slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
-            chosen = self._state.sampling.select(slots, sampling)
+            chosen = self._state.sampling.select(slots, sampling.used)
             nodes = torch.arange(query.num_nodes, device=logits.device)
             positions = (query.start[:, None] + 1 + nodes).flatten()
             tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
-    def accept(self, target_tokens: Tensor, query: Query) -> Tensor:
-        """Take the longest matching path into the slots' state. Drafts accepted, int32 [B]; -1: held."""
+    def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
+        """Drafts accepted, int32 [B]; -1: held."""
         buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
         if self._forced is not None:
             self._forced.target(target_tokens, slots, query.start)
@@ -60,7 +74,7 @@ class ChainSampler:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
         logits:       [B, draft_vocab_size]
-        num_accepted: int32 [B], as `accept` gives it
+        num_accepted: int32 [B], as `verify` gives it
         target_ids:   int32 [draft_vocab_size]
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)

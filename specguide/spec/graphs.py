@@ -6,23 +6,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from specguide.kernels import SamplingTensors
+from specguide.spec.results import Verified
+from specguide.spec.selection import Sampling, SamplingKind
 from specguide.trace import Marks, Recorder
 
-Decode = Callable[[slice, SamplingTensors], tuple[Tensor, Tensor]]
+Decode = Callable[[slice, Sampling], Verified]
 
 
-def fixed_arguments(num_slots: int, is_greedy: bool, device: torch.device) -> tuple[slice, SamplingTensors]:
+def fixed_arguments(num_slots: int, kind: SamplingKind, device: torch.device) -> tuple[slice, Sampling]:
     """What decodes slots 0 … num_slots - 1, whichever of them have requests.
 
-    All sampling parameters count where one of the requests samples, since later replays may use any.
+    All sampling parameters count unless all requests are greedy, since later replays may use any.
     """
-    sampling = SamplingTensors.neutral(1, device)
-    if is_greedy:
-        sampling = SamplingTensors(seed=sampling.seed)
-    return slice(0, num_slots), sampling
+    used = SamplingTensors.neutral(1, device)
+    if kind is SamplingKind.GREEDY:
+        used = SamplingTensors(seed=used.seed)
+    return slice(0, num_slots), Sampling(kind, used)
 
 
 class EagerDecode:
@@ -34,9 +35,9 @@ class EagerDecode:
     def __init__(self, decode: Decode, device: torch.device) -> None:
         self._decode, self._device = decode, device
 
-    def run(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, Tensor]:
+    def run(self, num_slots: int, kind: SamplingKind) -> Verified:
         """One iteration of slots 0 … num_slots - 1; what `decode` returns."""
-        return self._decode(*fixed_arguments(num_slots, is_greedy, self._device))
+        return self._decode(*fixed_arguments(num_slots, kind, self._device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +45,8 @@ class _Captured:
     """A graph, the tensors that each of its replays reads and those that it writes, and the marks that each records."""
 
     graph: torch.cuda.CUDAGraph
-    arguments: tuple[slice, SamplingTensors]
-    outputs: tuple[Tensor, Tensor]
+    arguments: tuple[slice, Sampling]
+    outputs: Verified
     marks: Marks
 
 
@@ -61,24 +62,24 @@ class DecodeGraphs(EagerDecode):
     def __init__(self, decode: Decode, stream: torch.cuda.Stream, recorder: Recorder) -> None:
         super().__init__(decode, stream.device)
         self._stream, self._recorder = stream, recorder
-        self._captured: dict[tuple[int, bool, int], _Captured | None] = {}
+        self._captured: dict[tuple[int, SamplingKind, int], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def run(self, num_slots: int, is_greedy: bool) -> tuple[Tensor, Tensor]:
+    def run(self, num_slots: int, kind: SamplingKind) -> Verified:
         """As EagerDecode's; the tensors are the graph's own: the next replay writes over them."""
-        key = (num_slots, is_greedy, self._recorder.turn)
+        key = (num_slots, kind, self._recorder.turn)
         if key not in self._captured:
             self._captured[key] = None
-            return super().run(num_slots, is_greedy)
+            return super().run(num_slots, kind)
         captured = self._captured[key]
         if captured is None:
-            captured = self._captured[key] = self._capture(num_slots, is_greedy)
+            captured = self._captured[key] = self._capture(num_slots, kind)
         captured.graph.replay()
         self._recorder.replayed(captured.marks)
         return captured.outputs
 
-    def _capture(self, num_slots: int, is_greedy: bool) -> _Captured:
-        graph, arguments = torch.cuda.CUDAGraph(), fixed_arguments(num_slots, is_greedy, self._device)
+    def _capture(self, num_slots: int, kind: SamplingKind) -> _Captured:
+        graph, arguments = torch.cuda.CUDAGraph(), fixed_arguments(num_slots, kind, self._device)
         torch.cuda.synchronize()
         with self._recorder.capture() as marks, torch.cuda.graph(
                 graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):

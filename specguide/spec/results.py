@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from specguide.batch import StepOutput
+from specguide.batch import StepOutput, TokenScores
+
+
+class Verified(NamedTuple):
+    """What an iteration has verified, on its device.
+
+    tokens:       int32 [B, N], what the target says after each node, of which the first num_accepted + 1 count
+    num_accepted: int32 [B], drafts; -1: the slot was held
+    scores:       of `tokens`, where a request asks for them
+    """
+
+    tokens: Tensor
+    num_accepted: Tensor
+    scores: TokenScores | None
 
 
 @dataclass(frozen=True, eq=False)
 class PendingOutput:
     """The output of an iteration that may still run. To be read before its place in the ring comes round again."""
 
-    tokens: Tensor
-    num_accepted: Tensor
+    verified: Verified
     rows: Sequence[int]
     done: torch.cuda.Event | None
 
@@ -24,8 +37,10 @@ class PendingOutput:
         """Waits for the iteration. Raises torch's error where the device failed."""
         if self.done is not None:
             self.done.synchronize()
-        rows = list(self.rows)
-        return StepOutput(tokens=self.tokens[rows], num_tokens=self.num_accepted[rows] + 1)
+        rows, (tokens, num_accepted, scores) = list(self.rows), self.verified
+        return StepOutput(
+            tokens=tokens[rows], num_tokens=num_accepted[rows] + 1,
+            scores=TokenScores(*(tensor[rows] for tensor in _tensors(scores))) if scores is not None else None)
 
 
 class ResultRing:
@@ -35,19 +50,40 @@ class ResultRing:
     """
 
     def __init__(self, depth: int, max_batch_size: int, num_nodes: int, stream: torch.cuda.Stream | None) -> None:
-        self._stream, self._next = stream, 0
-        self._places = [(torch.zeros(max_batch_size * num_nodes, dtype=torch.int32, pin_memory=True),
-                         torch.zeros(max_batch_size, dtype=torch.int32, pin_memory=True), torch.cuda.Event())
-                        for _ in range(depth if stream else 0)]
+        self._stream, self._next, self._max_tokens = stream, 0, max_batch_size * num_nodes
+        self._places = [(_pinned(torch.int32, self._max_tokens), _pinned(torch.int32, max_batch_size),
+                         torch.cuda.Event()) for _ in range(depth if stream else 0)]
+        self._score_places: list[list[Tensor]] = [[] for _ in self._places]
 
-    def put(self, tokens: Tensor, num_accepted: Tensor, rows: Sequence[int]) -> PendingOutput:
-        """tokens int32 [n, N] and num_accepted int32 [n], of which `rows` are the batch's, in order."""
+    def put(self, verified: Verified, rows: Sequence[int]) -> PendingOutput:
+        """The batch's are `rows` of what was verified, in order."""
         if self._stream is None:
-            return PendingOutput(tokens, num_accepted, rows, None)
+            return PendingOutput(verified, rows, None)
         host_tokens, host_num_accepted, done = self._places[self._next]
+        on_host = Verified(tokens=_copy(verified.tokens, host_tokens),
+                           num_accepted=_copy(verified.num_accepted, host_num_accepted),
+                           scores=None if verified.scores is None else self._copy_scores(verified.scores))
         self._next = (self._next + 1) % len(self._places)
-        host_tokens = host_tokens[:tokens.numel()].view(tokens.shape)
-        host_tokens.copy_(tokens, non_blocking=True)
-        host_num_accepted[:len(num_accepted)].copy_(num_accepted, non_blocking=True)
         done.record(self._stream)
-        return PendingOutput(host_tokens, host_num_accepted, rows, done)
+        return PendingOutput(on_host, rows, done)
+
+    def _copy_scores(self, scores: TokenScores) -> TokenScores:
+        """The first to come allocate the memory of their place."""
+        tensors, num_tokens = _tensors(scores), scores.logprobs.numel()
+        if not self._score_places[self._next]:
+            self._score_places[self._next] = [
+                _pinned(tensor.dtype, self._max_tokens * tensor.numel() // num_tokens) for tensor in tensors]
+        return TokenScores(*map(_copy, tensors, self._score_places[self._next]))
+
+
+def _tensors(scores: TokenScores) -> list[Tensor]:
+    return [getattr(scores, field.name) for field in fields(scores)]
+
+
+def _pinned(dtype: torch.dtype, num_values: int) -> Tensor:
+    return torch.zeros(num_values, dtype=dtype, pin_memory=True)
+
+
+def _copy(values: Tensor, memory: Tensor) -> Tensor:
+    """Copies to the beginning of `memory`; a view of it."""
+    return memory[:values.numel()].view(values.shape).copy_(values, non_blocking=True)

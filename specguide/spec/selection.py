@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import torch
@@ -14,21 +16,48 @@ from specguide.sampling import SamplingTensors
 from specguide.spec.slots import on_device
 
 
+class SamplingKind(IntEnum):
+    """What the requests of a batch ask of the choice of tokens; each kind does all that those before it do."""
+
+    GREEDY = 0
+    SAMPLED = 1
+    ADJUSTED = 2
+    SCORED = 3
+
+    @classmethod
+    def of(cls, request: Request) -> SamplingKind:
+        """The least that does for one request."""
+        if request.params.logprobs is not None:
+            return cls.SCORED
+        if request.adjustment is not None:
+            return cls.ADJUSTED
+        return cls.SAMPLED if request.params.temperature else cls.GREEDY
+
+
+@dataclass(frozen=True, eq=False)
+class Sampling:
+    """How an iteration chooses tokens: its kind, and which sampling parameters any of the requests uses."""
+
+    kind: SamplingKind
+    used: SamplingTensors
+
+
 class Selection:
     """The slots and sampling parameters of a batch on the device, kept while the batch stays the same."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._selected: tuple[tuple[Request, ...], tuple[int, ...]] = ((), ())
-        self._tensors: tuple[Tensor, SamplingTensors] | None = None
+        self._tensors: tuple[Tensor, Sampling] | None = None
 
-    def of(self, batch: Batch) -> tuple[Tensor, SamplingTensors]:
-        """Slots int64 [B], and which sampling parameters any of the requests uses."""
+    def of(self, batch: Batch) -> tuple[Tensor, Sampling]:
+        """Slots int64 [B], and how the requests' tokens are chosen."""
         if self._tensors is None or (batch.requests, batch.slots) != self._selected:
             self._selected = batch.requests, batch.slots
-            self._tensors = on_device(batch.slots, self._device), SamplingTensors.from_params(
-                [request.params for request in batch.requests], [request.seed for request in batch.requests],
-                self._device)
+            used = SamplingTensors.from_params([request.params for request in batch.requests],
+                                               [request.seed for request in batch.requests], self._device)
+            kind = max(SamplingKind.of(request) for request in batch.requests)
+            self._tensors = on_device(batch.slots, self._device), Sampling(kind, used)
         return self._tensors
 
 

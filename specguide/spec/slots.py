@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -14,6 +14,8 @@ from torch import Tensor
 from specguide.batch import Batch, ForwardContext
 from specguide.cache import place_chains, slot_mapping
 from specguide.kernels import SamplingTensors
+from specguide.request import Request
+from specguide.sampling import SlotAdjustments
 
 Slots = slice | Tensor
 """Which slots an iteration is about: int64 [B], or the first B of them, whose state is then read in place."""
@@ -85,7 +87,8 @@ class SlotState:
     sampling:    the slots' sampling parameters
     """
 
-    def __init__(self, max_batch_size: int, max_pages: int, page_size: int, device: torch.device) -> None:
+    def __init__(self, max_batch_size: int, max_pages: int, page_size: int, vocab_size: int, device: torch.device
+                 ) -> None:
         self.ids = torch.arange(max_batch_size, device=device)
         self.active = torch.zeros(max_batch_size, dtype=torch.bool, device=device)
         self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
@@ -93,7 +96,13 @@ class SlotState:
         self.end_ids = torch.full((max_batch_size, MAX_END_IDS), -2, dtype=torch.int32, device=device)
         self.block_table = torch.full((max_batch_size, max_pages), -1, dtype=torch.int32, device=device)
         self.sampling = SamplingTensors.neutral(max_batch_size, device)
-        self._page_size = page_size
+        self._page_size, self._vocab_size = page_size, vocab_size
+        self._adjusted: set[int] = set()
+
+    @cached_property
+    def adjustments(self) -> SlotAdjustments:
+        """What the slots' requests do to their logits; allocated once it is first asked for."""
+        return SlotAdjustments.neutral(len(self.ids), self._vocab_size, self.ids.device)
 
     def enter(self, batch: Batch, slots: Tensor) -> None:
         """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their last chunk runs."""
@@ -106,6 +115,17 @@ class SlotState:
         self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
+        for request in batch.requests:
+            self._adjust(request)
+
+    def _adjust(self, request: Request) -> None:
+        """Write the slot's adjustments, which may still be those of an earlier request."""
+        if request.adjustment is not None:
+            self.adjustments.write(request.slot, request.adjustment, request.prompt_ids, request.output_ids)
+            self._adjusted.add(request.slot)
+        elif request.slot in self._adjusted:
+            self.adjustments.clear(request.slot)
+            self._adjusted.remove(request.slot)
 
     def grow(self, batch: Batch) -> None:
         """Take in the block tables that have changed."""

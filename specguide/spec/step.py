@@ -14,12 +14,11 @@ from torch import Tensor
 
 from specguide.batch import Batch
 from specguide.guided.decoder import GuidedDecoder
-from specguide.sampling import SamplingTensors
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import DecodeGraphs, EagerDecode
 from specguide.spec.passes import ForwardPasses
-from specguide.spec.results import PendingOutput, ResultRing
-from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
+from specguide.spec.results import PendingOutput, ResultRing, Verified
+from specguide.spec.selection import Sampling, Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
 from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
 
@@ -56,12 +55,12 @@ class OneModelStep:
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
-                return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
+                return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
             if self._graphs is None:
-                return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
+                return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
-            return self._results.put(*self._graphs.run(num_slots, sampling.temperature is None), batch.slots)
+            return self._results.put(self._graphs.run(num_slots, sampling.kind), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
@@ -78,34 +77,32 @@ class OneModelStep:
         assert self._graphs is not None
         run_idle(self._guide, partial(self._graphs.run, *kind))
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
         self._guide.buffers.tokens[slots, 1:] = -1
         num_slots = max(batch.slots) + 1
         self._guide.launch(0, num_slots)
-        tokens, num_accepted = self._iterate(self._state.prefill(batch, slots), sampling, num_slots)
-        self._state.active[slots] = self._state.active[slots] & (num_accepted >= 0)  # else it starts again
-        return tokens, num_accepted
+        verified = self._iterate(self._state.prefill(batch, slots), sampling, num_slots)
+        self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
+        return verified
 
-    def _decode(self, slots: Slots, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
-        """Verify and draft for `slots`; `sampling` says which parameters any of them uses."""
+    def _decode(self, slots: Slots, sampling: Sampling) -> Verified:
+        """Verify and draft for `slots`."""
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
         self._guide.launch(0, num_slots)
         query = self._state.chain(self._guide.buffers.tokens[slots], self._state.lengths[slots], slots)
         return self._iterate(query, sampling, num_slots)
 
-    def _iterate(self, query: Query, sampling: SamplingTensors, num_slots: int) -> tuple[Tensor, Tensor]:
-        """Target tokens int32 [B, N], of which the first accepted + 1 count, and drafts accepted, int32 [B]."""
+    def _iterate(self, query: Query, sampling: Sampling, num_slots: int) -> Verified:
         self._recorder.forward("prepare")
         logits, taps = self._passes.target(query)
         self._recorder.forward("target forward")
         self._guide.wait_rows()
-        target_tokens = self._sampler.sample(logits, query, sampling)
-        num_accepted = self._sampler.accept(target_tokens, query)
+        verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
         if taps is not None:
-            self._draft(query, target_tokens, taps, num_accepted, num_slots)
-        return target_tokens, num_accepted
+            self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+        return verified
 
     def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones.

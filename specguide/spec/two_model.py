@@ -15,13 +15,12 @@ from torch import Tensor
 
 from specguide.batch import Batch
 from specguide.guided.decoder import GuidedDecoder
-from specguide.sampling import SamplingTensors
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import fixed_arguments
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
-from specguide.spec.results import PendingOutput, ResultRing
-from specguide.spec.selection import Selection, guide_snapshot, num_graph_slots
+from specguide.spec.results import PendingOutput, ResultRing, Verified
+from specguide.spec.selection import Sampling, Selection, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
 from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
 
@@ -62,11 +61,11 @@ class TwoModelStep:
             slots, sampling = self._selection.of(batch)
             self._num_slots = num_graph_slots(batch, self._max_batch_size)
             if batch.is_prefill:
-                return self._results.put(*self._prefill(batch, slots, sampling), range(len(batch.slots)))
+                return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
             if self._stream is None:
-                return self._results.put(*self._decode(slots, sampling), range(len(batch.slots)))
-            return self._results.put(*self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)
+                return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
+            return self._results.put(self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
@@ -80,41 +79,39 @@ class TwoModelStep:
     @torch.inference_mode()
     def warm_up(self, kind: GraphKind) -> None:
         """Capture the passes of one of `graph_kinds()`. No slot may have a request."""
-        self._num_slots, is_greedy = kind
-        slots, sampling = fixed_arguments(self._num_slots, is_greedy, self._state.lengths.device)
+        self._num_slots, sampling_kind = kind
+        slots, sampling = fixed_arguments(self._num_slots, sampling_kind, self._state.lengths.device)
         run_idle(self._guide, partial(self._decode, self._state.ids[slots], sampling))
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
         self._guide.buffers.tokens[slots, 1:] = -1
         query = self._state.prefill(batch, slots)
         logits, taps = self._passes.target(query)
         assert taps is not None
-        tokens, num_accepted = self._verify(logits, query, sampling)
-        self._draft(slots, tokens, num_accepted, partial(self._first_draft, query, taps), self._draft_on)
-        self._state.active[slots] = self._state.active[slots] & (num_accepted >= 0)  # else it starts again
-        return tokens, num_accepted
+        verified = self._verify(logits, query, sampling)
+        self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
+        self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
+        return verified
 
-    def _decode(self, slots: Tensor, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
-        """Target tokens int32 [B, N] and drafts accepted, int32 [B], for `slots` int64 [B]."""
+    def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:
+        """Verify and draft for `slots` int64 [B]."""
         tokens = _via_host(self._guide.buffers.tokens[slots])
         query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
-        target_tokens, num_accepted = self._verify(logits, query, sampling)
+        verified = self._verify(logits, query, sampling)
         refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
-        self._draft(slots, target_tokens, num_accepted, refresh, self._draft_next)
-        return target_tokens, num_accepted
+        self._draft(slots, verified, refresh, self._draft_next)
+        return verified
 
-    def _verify(self, logits: Tensor, query: Query, sampling: SamplingTensors) -> tuple[Tensor, Tensor]:
+    def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
         self._synchronize("target forward")
         self._compute_rows(0)
-        target_tokens = self._sampler.sample(logits, query, sampling)
-        num_accepted = self._sampler.accept(target_tokens, query)
+        verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
-        return target_tokens, num_accepted
+        return verified
 
-    def _draft(self, slots: Tensor, target_tokens: Tensor, num_accepted: Tensor, refresh: Pass, draft_next: Pass
-               ) -> None:
-        target_tokens, num_accepted = _via_host(target_tokens), _via_host(num_accepted)
+    def _draft(self, slots: Tensor, verified: Verified, refresh: Pass, draft_next: Pass) -> None:
+        target_tokens, num_accepted = _via_host(verified.tokens), _via_host(verified.num_accepted)
         position = self._state.lengths[slots]
         logits, hidden = refresh(target_tokens, num_accepted)
         for node in range(1, self._num_nodes):

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from specguide.batch import GuideSnapshot
 from specguide.guided.decoder import GuidedDecoder
-from specguide.spec.selection import graph_sizes
+from specguide.spec.selection import SamplingKind, graph_sizes
 
-GraphKind = tuple[int, bool]
-"""Number of slots, and whether all requests are greedy."""
+GraphKind = tuple[int, SamplingKind]
+"""Number of slots, and what the choice of tokens takes."""
 
 
 def graph_kinds(max_batch_size: int) -> list[GraphKind]:
     """Of all iterations that can come up, in the order in which to capture them."""
-    return [(size, is_greedy) for size in graph_sizes(max_batch_size) for is_greedy in (True, False)]
+    return [(size, kind) for size in graph_sizes(max_batch_size) for kind in SamplingKind]
 
 
 def run_idle(guide: GuidedDecoder, decode: Callable[[], object]) -> None:

@@ -1,0 +1,159 @@
+"""Owns the adjustments of logits: what each slot's request asks for and has output, and what follows for its logits.
+
+Drafts are guessed without them: the drafter's logits stay as they are, and verification alone decides what is output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.kernels import apply_bitmask
+from specguide.sampling.adjustment import MAX_SEQUENCE_LEN, MAX_SEQUENCES, Adjustment
+
+_ANY, _NONE = -2, -1
+
+
+@dataclass(frozen=True, eq=False)
+class SlotAdjustments:
+    """The slots' adjustments at fixed addresses. S slots, V tokens, M sequences of at most L tokens.
+
+    bias:       float32 [S, V], added; -inf for what never comes
+    is_end:     bool [S, V], tokens that do not come before first_end
+    first_end:  int64 [S], the first position that may have one of them
+    in_prompt:  bool [S, V]
+    counts:     int32 [S, V], how often each token has been output
+    last_ids:   int32 [S, L - 1], the last tokens of the output, in order; -1 before its beginning
+    before_bad: int32 [S, M, L - 1], the tokens behind which one is forbidden, the last ones in order; -2 is any
+    bad_ids:    int64 [S, M], that token; -1 where there is no sequence
+    repetition, frequency, presence: float32 [S], penalties
+    """
+
+    bias: Tensor
+    is_end: Tensor
+    first_end: Tensor
+    in_prompt: Tensor
+    counts: Tensor
+    last_ids: Tensor
+    before_bad: Tensor
+    bad_ids: Tensor
+    repetition: Tensor
+    frequency: Tensor
+    presence: Tensor
+
+    @classmethod
+    def neutral(cls, num_slots: int, vocab_size: int, device: torch.device) -> SlotAdjustments:
+        """Slots whose logits stay as they are: 10 bytes a slot and token."""
+        def full(value: float, dtype: torch.dtype, *shape: int) -> Tensor:
+            return torch.full((num_slots, *shape), value, dtype=dtype, device=device)
+
+        return cls(
+            bias=full(0, torch.float32, vocab_size), is_end=full(0, torch.bool, vocab_size),
+            first_end=full(0, torch.int64), in_prompt=full(0, torch.bool, vocab_size),
+            counts=full(0, torch.int32, vocab_size), last_ids=full(_NONE, torch.int32, MAX_SEQUENCE_LEN - 1),
+            before_bad=full(_ANY, torch.int32, MAX_SEQUENCES, MAX_SEQUENCE_LEN - 1),
+            bad_ids=full(_NONE, torch.int64, MAX_SEQUENCES), repetition=full(1, torch.float32),
+            frequency=full(0, torch.float32), presence=full(0, torch.float32))
+
+    def clear(self, slot: int) -> None:
+        """Leave the slot's logits as they are."""
+        for name, value in (("bias", 0), ("is_end", 0), ("first_end", 0), ("in_prompt", 0), ("counts", 0),
+                            ("last_ids", _NONE), ("before_bad", _ANY), ("bad_ids", _NONE), ("repetition", 1),
+                            ("frequency", 0), ("presence", 0)):
+            getattr(self, name)[slot] = value
+
+    def write(self, slot: int, adjustment: Adjustment, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> None:
+        """Take in a request that has these tokens."""
+        self.clear(slot)
+        if adjustment.allowed_ids is not None:
+            self.bias[slot] = float("-inf")
+            self.bias[slot, self._ids(adjustment.allowed_ids)] = 0
+        self.bias[slot, self._ids(adjustment.forbidden_ids)] = float("-inf")
+        self.bias[slot, self._ids(adjustment.bias)] += torch.tensor(
+            list(adjustment.bias.values()), dtype=torch.float32, device=self.bias.device)
+        self.is_end[slot, self._ids(adjustment.end_ids)] = True
+        self.first_end[slot] = len(prompt_ids) + adjustment.min_tokens
+        self.in_prompt[slot, self._ids(prompt_ids)] = True
+        self.counts[slot] = torch.bincount(self._ids(output_ids), minlength=self.counts.shape[1])
+        last = output_ids[-self.last_ids.shape[1]:]
+        if last:
+            self.last_ids[slot, -len(last):] = self._ids(last).int()
+        for row, sequence in enumerate(adjustment.forbidden_sequences):
+            self.before_bad[slot, row, 1 - len(sequence):] = self._ids(sequence[:-1]).int()
+            self.bad_ids[slot, row] = sequence[-1]
+        self.repetition[slot] = adjustment.repetition
+        self.frequency[slot], self.presence[slot] = adjustment.frequency, adjustment.presence
+
+    def take(self, slots: Tensor, target_tokens: Tensor, num_accepted: Tensor) -> None:
+        """Count what a verification has output; a slot that was held has output nothing.
+
+        slots:         int64 [B], distinct
+        target_tokens: int32 [B, N], of which the first `num_accepted` int32 [B] + 1 are new
+        """
+        places = torch.arange(target_tokens.shape[1], device=slots.device)
+        is_new = (places <= num_accepted[:, None]) & (target_tokens >= 0)
+        index = slots[:, None] * self.counts.shape[1] + target_tokens.clamp(min=0)
+        self.counts.view(-1).scatter_add_(0, index.flatten(), is_new.flatten().int())
+        last = self.last_ids.shape[1]
+        places = torch.arange(last, device=slots.device) + num_accepted[:, None] + 1
+        self.last_ids[slots] = torch.cat([self.last_ids[slots], target_tokens], dim=1).gather(1, places.long())
+
+    def _ids(self, values: object) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.int64, device=self.bias.device)  # type: ignore[call-overload]
+
+
+def adjust_logits(logits: Tensor, slots: Tensor, drafts: Tensor, start: Tensor, adjustments: SlotAdjustments,
+                  bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> Tensor:
+    """Logits after each node as the slots' requests want them, as if the drafts on its path had been output.
+
+    In vLLM's order: allowed tokens and bad words, bias, end tokens, repetition, frequency, presence. Where all that is
+    left to a grammar are end tokens before their time, they may come.
+
+    logits:                   [B · N, V], floating
+    slots, start:             int64 [B]; start is the position of the first node
+    drafts:                   int32 [B, N - 1], those behind the first node; -1 is none
+    bitmask, guided, row_ids: as for apply_bitmask, a row for each row of logits
+    Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that asks for nothing has
+    the values of `logits` otherwise. Can be captured in a CUDA graph.
+    """
+    num_nodes = drafts.shape[1] + 1
+    adjusted = logits.float().view(len(slots), num_nodes, -1) + adjustments.bias[slots][:, None]
+    _forbid_bad_words(adjusted, adjustments, slots, drafts)
+    apply_bitmask(adjusted.flatten(0, 1), bitmask, guided, row_ids)
+    is_end = adjustments.is_end[slots][:, None]
+    is_guided = (guided[row_ids] != 0).view(len(slots), num_nodes)
+    can_go_on = ~is_guided | ((adjusted > float("-inf")) & ~is_end).any(-1)
+    position = start[:, None] + 1 + torch.arange(num_nodes, device=slots.device)
+    is_early = (position < adjustments.first_end[slots][:, None]) & can_go_on
+    adjusted.masked_fill_(is_end & is_early[:, :, None], float("-inf"))
+    _penalise(adjusted, adjustments, slots, drafts)
+    return adjusted.flatten(0, 1)
+
+
+def _forbid_bad_words(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, drafts: Tensor) -> None:
+    """-inf in adjusted [B, N, V] for the last token of each sequence whose others are the path's last ones."""
+    last_ids, bad_ids = adjustments.last_ids[slots], adjustments.bad_ids[slots][:, None]
+    path = torch.cat([last_ids, drafts], dim=1).unfold(1, last_ids.shape[1], 1)[:, :, None]  # [B, N, 1, L - 1]
+    before = adjustments.before_bad[slots][:, None]
+    is_bad = ((before == path) | (before == _ANY)).all(-1) & (bad_ids >= 0)  # [B, N, M]
+    penalty = torch.zeros_like(is_bad, dtype=torch.float32).masked_fill_(is_bad, float("-inf"))
+    adjusted.scatter_add_(2, bad_ids.clamp(min=0).expand_as(is_bad), penalty)
+
+
+def _penalise(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, drafts: Tensor) -> None:
+    """The penalties, on adjusted [B, N, V]."""
+    num_nodes = adjusted.shape[1]
+    places = torch.arange(num_nodes, device=slots.device)
+    on_path = (places[:-1] < places[:, None]) & (drafts >= 0)[:, None]  # [B, N, N - 1]
+    counts = adjustments.counts[slots][:, None].repeat(1, num_nodes, 1)
+    counts.scatter_add_(2, drafts.clamp(min=0).long()[:, None].expand_as(on_path), on_path.int())
+    is_output = counts > 0
+    factor = torch.where(is_output | adjustments.in_prompt[slots][:, None],
+                         adjustments.repetition[slots][:, None, None], 1.0)
+    is_positive = adjusted > 0
+    adjusted.div_(factor.masked_fill(~is_positive, 1)).mul_(factor.masked_fill(is_positive, 1))
+    adjusted.sub_(counts * adjustments.frequency[slots][:, None, None])
+    adjusted.sub_(is_output * adjustments.presence[slots][:, None, None])
