@@ -120,8 +120,8 @@ class LLM:
         if isinstance(item, UserError):
             return RequestOutput("", (), "error", item, RequestMetrics())
         assert item.finish_reason is not None
-        return RequestOutput(text=self.tokenizer.decode(item.output_ids), token_ids=tuple(item.output_ids),
-                             finish_reason=item.finish_reason, error=item.error, metrics=item.metrics)
+        return RequestOutput(text=item.text.text, token_ids=tuple(item.output_ids), finish_reason=item.finish_reason,
+                             error=item.error, metrics=item.metrics, stop_reason=item.stop_reason)
 
 
 def _per_prompt(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:

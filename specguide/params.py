@@ -121,6 +121,8 @@ class SamplingParams:
     stop_token_ids: tokens that end a free request besides the model's own end tokens
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
+    stop:           a string, or several, that end a free request; its text ends before the first of them to be complete
+    include_stop_str_in_output: the text ends behind the stop string instead
 
     Raises InvalidParams naming the parameter.
     """
@@ -134,9 +136,13 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     guide: Guide | None = None
+    stop: str | Sequence[str] | None = ()
+    include_stop_str_in_output: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
+        stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
+        object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
         for name, valid, meaning in (
             ("max_tokens", _is_int(self.max_tokens) and self.max_tokens >= 1, "an integer ≥ 1"),
             ("temperature", _is_real(self.temperature) and self.temperature >= 0, "a finite number ≥ 0"),
@@ -146,13 +152,16 @@ class SamplingParams:
             ("seed", self.seed is None or (_is_int(self.seed) and 0 <= self.seed < 2**63), "an integer in [0, 2^63)"),
             ("stop_token_ids", all(_is_int(t) and t >= 0 for t in self.stop_token_ids), "token ids ≥ 0"),
             ("guide", self.guide is None or isinstance(self.guide, Guide), "a Guide or None"),
+            ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
+             "a non-empty string or a list of them"),
+            ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
         ):
             if not valid:
                 raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)
-        if self.guide is not None and (self.ignore_eos or self.stop_token_ids):
-            name = "ignore_eos" if self.ignore_eos else "stop_token_ids"
-            raise InvalidParams(f"{name} cannot be honoured with a guide: the grammar decides where the output ends",
-                                param=name)
+        contradicted = next((n for n in ("ignore_eos", "stop_token_ids", "stop") if getattr(self, n)), None)
+        if self.guide is not None and contradicted is not None:
+            raise InvalidParams(f"{contradicted} cannot be honoured with a guide: the grammar decides where the output "
+                                "ends", param=contradicted)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:

@@ -46,6 +46,8 @@ class Request:
     seed:     of its random numbers
     max_len:  tokens, prompt and output, at which it ends
     end_ids:  tokens that end it
+    text:     the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
+    stop_reason: as in RequestOutput
     """
 
     request_id: int
@@ -61,6 +63,8 @@ class Request:
     error: SpecguideError | None = None
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     arrival_s: float = 0.0
+    text: Any = None
+    stop_reason: str | int | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -74,6 +78,8 @@ class RequestOutput:
 
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
+    stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
+                   finish_reason is not "stop"
     """
 
     text: str
@@ -81,3 +87,4 @@ class RequestOutput:
     finish_reason: FinishReason
     error: SpecguideError | None
     metrics: RequestMetrics
+    stop_reason: str | int | None = None

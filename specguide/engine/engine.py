@@ -21,7 +21,7 @@ from specguide.errors import EngineError, InvalidParams, RequestError, Specguide
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.scheduler import Scheduler
+from specguide.scheduler import OutputText, Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
 from specguide.trace import write_chrome_trace
@@ -63,7 +63,9 @@ class Engine:
     def add(self, prompt_ids: Sequence[int], params: SamplingParams) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`."""
         seed = secrets.randbits(62) if params.seed is None else params.seed
-        request = Request(next(self._request_ids), list(prompt_ids), params, seed, arrival_s=time.perf_counter())
+        text = OutputText(self.tokenizer.detokenizer(), params.stop or (), params.include_stop_str_in_output)
+        request = Request(next(self._request_ids), list(prompt_ids), params, seed, arrival_s=time.perf_counter(),
+                          text=text)
         request.metrics.prompt_tokens = len(request.prompt_ids)
         if params.guide is None:
             self._admit(request)

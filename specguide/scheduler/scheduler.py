@@ -145,19 +145,33 @@ class Scheduler:
         before = len(request.output_ids)
         for token in tokens:
             request.output_ids.append(token)
-            if token in request.end_ids:
-                self._finish(request, "stop")
-                break
-            if request.num_tokens >= request.max_len:
-                self._finish(request, "length")
+            reason = self._ending(request, token)
+            if reason is not None:
+                self._finish(request, reason)
                 break
         if not is_prefill:
             metrics.num_iterations += 1
             metrics.accepted_histogram[len(request.output_ids) - before - 1] += 1
 
+    def _ending(self, request: Request, token: int) -> FinishReason | None:
+        """Why the request ends with its last token, if it does. The text may know of a stop string only at its end."""
+        is_end, is_full = token in request.end_ids, request.num_tokens >= request.max_len
+        if request.text is not None:
+            request.stop_reason = request.text.add(token)
+            if request.stop_reason is None and (is_end or is_full):
+                request.stop_reason = request.text.end()
+        if request.stop_reason is not None:
+            return "stop"
+        if is_end:
+            is_own = token in self._eos_token_ids and not request.params.ignore_eos
+            request.stop_reason = None if is_own else token
+        return "stop" if is_end else "length" if is_full else None
+
     def _finish(self, request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
         request.finish_reason = reason
         request.error = error
+        if request.text is not None:
+            request.text.end()
         request.metrics.output_tokens = len(request.output_ids)
         request.metrics.total_s = time.perf_counter() - request.arrival_s
         if request.slot >= 0:
