@@ -108,6 +108,10 @@ _CHECKS = {
 }
 
 
+MAX_SAMPLES = 128
+"""Most samples of one prompt, as in the OpenAI API."""
+
+
 @dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names and defaults as in vLLM and the OpenAI API.
@@ -123,6 +127,8 @@ class SamplingParams:
     guide:          the grammar the output must match; None generates freely
     stop:           a string, or several, that end a free request; its text ends before the first of them to be complete
     include_stop_str_in_output: the text ends behind the stop string instead
+    n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones follow from `seed`
+    timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for ever
 
     Raises InvalidParams naming the parameter.
     """
@@ -138,6 +144,8 @@ class SamplingParams:
     guide: Guide | None = None
     stop: str | Sequence[str] | None = ()
     include_stop_str_in_output: bool = False
+    n: int = 1
+    timeout_s: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop_token_ids", tuple(self.stop_token_ids))
@@ -155,6 +163,9 @@ class SamplingParams:
             ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
              "a non-empty string or a list of them"),
             ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
+            ("n", _is_int(self.n) and 1 <= self.n <= MAX_SAMPLES, f"an integer from 1 to {MAX_SAMPLES}"),
+            ("timeout_s", self.timeout_s is None or (_is_real(self.timeout_s) and self.timeout_s > 0),
+             "a number of seconds > 0 or None"),
         ):
             if not valid:
                 raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)

@@ -16,6 +16,7 @@ FinishReason = Literal["stop", "length", "error", "abort"]
 class RequestMetrics:
     """What one request cost. Times in seconds.
 
+    queue_s:            from its arrival to its first iteration, the compile of its grammar included
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late
     accepted_histogram: entry a counts the iterations that accepted a drafts
@@ -29,6 +30,7 @@ class RequestMetrics:
     compile_s: float = 0.0
     time_to_first_token_s: float = 0.0
     total_s: float = 0.0
+    queue_s: float = 0.0
 
     @property
     def acceptance_length(self) -> float:
@@ -48,6 +50,7 @@ class Request:
     end_ids:  tokens that end it
     text:     the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
     stop_reason: as in RequestOutput
+    sample:   which of its prompt's samples it is
     """
 
     request_id: int
@@ -65,6 +68,7 @@ class Request:
     arrival_s: float = 0.0
     text: Any = None
     stop_reason: str | int | None = None
+    sample: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -80,6 +84,7 @@ class RequestOutput:
     error:         the cause where finish_reason is "error", else None
     stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
                    finish_reason is not "stop"
+    others:        the second and later samples of its prompt, where SamplingParams.n asks for them
     """
 
     text: str
@@ -88,3 +93,9 @@ class RequestOutput:
     error: SpecguideError | None
     metrics: RequestMetrics
     stop_reason: str | int | None = None
+    others: tuple[RequestOutput, ...] = ()
+
+    @property
+    def samples(self) -> tuple[RequestOutput, ...]:
+        """All samples of its prompt, itself first."""
+        return (self, *self.others)

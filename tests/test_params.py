@@ -26,7 +26,9 @@ from specguide.request import RequestMetrics
         ("seed", -1), ("seed", 2**63), ("seed", 1.0),
         ("stop_token_ids", (-1,)), ("stop_token_ids", (1.5,)),
         ("guide", {"type": "object"}),
-        ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0), ("include_stop_str_in_output", 1),
+        ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0),
+        ("n", 0), ("n", 129), ("n", True), ("timeout_s", 0), ("timeout_s", math.inf), ("timeout_s", "1"),
+        ("include_stop_str_in_output", 1),
     ],
 )
 def test_wrong_parameter_is_named(name: str, value: Any) -> None:

@@ -104,6 +104,15 @@ class Scheduler:
                 finished.append(request)
         return finished
 
+    def cancel(self, request: Request, error: SpecguideError | None = None) -> None:
+        """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its slot and pages are free.
+
+        It runs along for nothing in iterations that are under way.
+        """
+        if request in self._waiting:
+            self._waiting.remove(request)
+        self._finish(request, "error" if error else "abort", error)
+
     def abort(self, error: SpecguideError | None = None) -> list[Request]:
         """End every request that waits or runs: with `error`, or as aborted."""
         requests = [*self._waiting, *self._prefilling, *self._decoding]
