@@ -45,6 +45,7 @@ class Engine:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.tokenizer = Tokenizer.from_folder(target_folder(config))
+        self.tokenizer.detokenizer()  # raises now where it would raise later
         self._runner = Runner.load(config)
         self._recorder = self._runner.guide.recorder
         self.vocab_size = self._runner.vocab_size
@@ -171,6 +172,7 @@ class Engine:
         for request in list(self._compiling.values()):
             self._end(request)
         self._release(self._scheduler.abort())
+        self._ended.clear()
         while self._in_flight:
             self._in_flight.popleft()[1].result()
         self._compiler.close()
@@ -231,7 +233,7 @@ class Engine:
         return errors
 
     def _collect_grammars(self) -> None:
-        if self._compiling and not self._ended and not self._scheduler.num_unfinished:
+        if self._compiling and not (self._ended or self._in_flight or self._scheduler.num_unfinished):
             timeout_s = min(2 * self.config.guide.compile_timeout_s, self._deadlines.wait_s())
             wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
         for future in [future for future in self._compiling if future.done()]:
