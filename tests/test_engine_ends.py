@@ -75,28 +75,27 @@ def test_cancelling_a_compile(folders):
 
 
 def test_a_deadline_while_compiling(folders):
-    llm = make(folders)
+    llm, start = make(folders), time.perf_counter()
     request, _ = compiling(llm._engine)
-    start = time.perf_counter()
     assert run(llm._engine) == [request]
-    assert 0.15 < time.perf_counter() - start < 2 and request.finish_reason == "error"
+    assert 0.19 < time.perf_counter() - start < 5 and request.finish_reason == "error"
     assert isinstance(request.error, RequestTimeout) and request.error.ran_s == 0 and request.error.waited_s > 0.19
-    assert "after timeout_s (0.2 s): it waited 0.2 s for its grammar" in str(request.error)
+    assert "after timeout_s (0.2 s): it waited" in str(request.error) and "for its grammar" in str(request.error)
     llm.close()
 
 
 def test_deadlines_while_waiting_and_running(folders):
     llm = make(folders, max_batch_size=1)
-    engine, endless = llm._engine, dict(max_tokens=400, ignore_eos=True)
+    engine, endless = llm._engine, dict(max_tokens=480, ignore_eos=True)
     llm.generate("ab", SamplingParams(max_tokens=2))
-    first = engine.add([5] * 9, SamplingParams(timeout_s=0.15, **endless))
+    first = engine.add([5] * 9, SamplingParams(timeout_s=0.3, **endless))
     second = engine.add([5] * 9, SamplingParams(timeout_s=0.05, **endless))
     third = engine.add([5] * 9, SamplingParams(timeout_s=60, max_tokens=3))
     assert run(engine) == [second, first, third]
     assert isinstance(first.error, RequestTimeout) and isinstance(second.error, RequestTimeout) and third.error is None
-    assert first.error.ran_s > 0.1 and 0 < len(first.output_ids) < 400
+    assert first.error.ran_s > 0 and 0 < len(first.output_ids) < 480
     assert second.error.waited_s > 0.04 and second.error.ran_s == 0 and second.output_ids == []
-    assert third.metrics.queue_s > 0.1 > first.metrics.queue_s > 0 and not engine._deadlines._at_s
+    assert third.metrics.queue_s > 0.2 > first.metrics.queue_s > 0 and not engine._deadlines._at_s
     engine.check_integrity()
     llm.close()
 

@@ -150,11 +150,10 @@ class AsyncEngine:
                 self._take_commands()
                 if self._failure is None and self._engine.idle_s() == 0:
                     self._engine.step()
+                if self._engine.failure is not None and self._failure is None:
+                    raise self._engine.failure
                 self._publish()
-                cause: Exception | None = self._engine.failure
-            except Exception as error:  # whatever it was, nobody may wait for ever
-                cause = error
-            if cause is not None and self._failure is None:
+            except Exception as cause:  # whatever it was, nobody may wait for ever
                 self._fail(cause)
         self._end_close()
 
@@ -204,8 +203,9 @@ class AsyncEngine:
 
     def _fail(self, cause: Exception) -> None:
         """The engine cannot be trusted any more: all requests end, and those that are yet to be taken up will."""
-        self._failure = cause if isinstance(cause, EngineError) else EngineError(f"the engine failed: {cause}")
-        _LOGGER.error("no more requests are taken: %s", self._failure, exc_info=cause)
+        if self._failure is None:
+            self._failure = cause if isinstance(cause, EngineError) else EngineError(f"the engine failed: {cause}")
+            _LOGGER.error("no more requests are taken: %s", self._failure, exc_info=cause)
         self._publish()
 
     def _begin_close(self, close_at_s: float) -> None:
@@ -226,5 +226,4 @@ class AsyncEngine:
             self._engine.close()
         except Exception as cause:
             _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
-            if self._failure is None:
-                self._fail(cause)
+            self._fail(cause)
