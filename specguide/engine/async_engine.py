@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import math
 import threading
@@ -13,6 +14,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from specguide.engine.engine import Engine
+from specguide.engine.stats import EngineStats, request_record
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineError, QueueFull
 from specguide.params import SamplingParams
@@ -20,6 +22,7 @@ from specguide.request import Request, RequestMetrics
 
 _LONGEST_SLEEP_S = 3600.0
 _LOGGER = logging.getLogger(__name__)
+_REQUEST_LOGGER = logging.getLogger("specguide.requests")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class _Live:
 class AsyncEngine:
     """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any event loop.
 
-    The thread sleeps while there is nothing to do. It never waits for a reader.
+    The thread sleeps while there is nothing to do. It never waits for a reader. Each request that has ended is logged
+    as one line of JSON by the logger "specguide.requests", level INFO.
 
     engine:      is this object's from now on, and closed by it
     max_waiting: most requests under way beyond the engine's slots; each sample counts
@@ -117,6 +121,10 @@ class AsyncEngine:
             self._num_taken += params.n
             self._commands.put(partial(self._add, mailbox, prompt_ids, params, arrival_s))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
+
+    def stats(self) -> EngineStats:
+        """What the engine has done, and how it stands. From any thread."""
+        return self._engine.stats()
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:
         """Take no more requests, wait until those under way have ended, then abort the rest and stop the engine.
@@ -192,6 +200,7 @@ class AsyncEngine:
         news = [(live, delta) for live in self._live if (delta := live.take(self._failure)) is not None]
         ended = {id(live) for live, delta in news if delta.finish_reason is not None}
         if ended:
+            _log([live.request for live in self._live if id(live) in ended])
             self._live = [live for live in self._live if id(live) not in ended]
             self._num_ended += len(ended)
         for loop in {live.mailbox.loop for live, _ in news}:
@@ -227,3 +236,10 @@ class AsyncEngine:
         except Exception as cause:
             _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
             self._fail(cause)
+
+
+def _log(requests: Iterable[Request | None]) -> None:
+    if _REQUEST_LOGGER.isEnabledFor(logging.INFO):
+        for request in requests:
+            if request is not None:
+                _REQUEST_LOGGER.info(json.dumps(request_record(request), ensure_ascii=False))

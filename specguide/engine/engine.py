@@ -17,7 +17,7 @@ from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.runner import Runner, target_folder
-from specguide.engine.stats import EngineStats
+from specguide.engine.stats import EngineStats, RequestCounts
 from specguide.errors import EngineError, InvalidParams, RequestError, RequestTimeout, SpecguideError, UserError
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
@@ -62,6 +62,7 @@ class Engine:
         self.failure: EngineError | None = None
         self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()
+        self._counts = RequestCounts(self._runner.num_draft_tokens)
         self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
         self._warm_up_ns = 0  # of the callbacks
 
@@ -141,6 +142,7 @@ class Engine:
         self._step_s += time.perf_counter() - start
         for request in finished:
             self._deadlines.discard(request)
+            self._counts.add(request)
         return finished
 
     def warm_up(self) -> None:
@@ -178,12 +180,17 @@ class Engine:
         self._compiler.close()
 
     def stats(self) -> EngineStats:
-        """What was done since the start."""
+        """What was done since the start, and how it stands. From any thread."""
+        counts, pages, num_running = self._counts, self._runner.pages, self._scheduler.num_running
         counters = self._runner.guide.counters()
         counters["callback_ns"] -= self._warm_up_ns
         return EngineStats(iterations=self._iterations, output_tokens=self._output_tokens, step_s=self._step_s,
                            grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
-                           grammar=counters)
+                           grammar=counters, num_waiting=max(0, self.num_unfinished - num_running),
+                           num_running=num_running, max_batch_size=self.config.max_batch_size,
+                           num_pages_used=pages.num_pages - pages.num_free, num_pages=pages.num_pages,
+                           finished=dict(counts.finished), accepted={k: list(v) for k, v in counts.accepted.items()},
+                           latency={name: histogram.copy() for name, histogram in counts.latency.items()})
 
     def write_trace(self, path: str | Path) -> None:
         """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
