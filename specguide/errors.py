@@ -9,7 +9,9 @@
     │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
     │   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
     ├── RequestError                   one request failed while it ran; its neighbours go on
-    │   └── MatcherError               its grammar state failed, refused an accepted token, or allows nothing
+    │   ├── MatcherError               its grammar state failed, refused an accepted token, or allows nothing
+    │   └── RequestTimeout             it had not ended by its deadline
+    ├── QueueFull                      too many requests are under way to take another; an API server answers 429
     └── EngineError                    the engine itself failed; every request in flight ends
 """
 
@@ -70,6 +72,23 @@ class RequestError(SpecguideError):
 
 class MatcherError(RequestError):
     """A request's grammar state failed, refused a token it had allowed, or reached a state that allows nothing."""
+
+
+class RequestTimeout(RequestError):
+    """A request had not ended when its `timeout_s` was over.
+
+    waited_s: seconds from its arrival to its first iteration, or to now if there was none
+    ran_s:    seconds since its first iteration
+    """
+
+    def __init__(self, message: str, *, waited_s: float, ran_s: float) -> None:
+        super().__init__(message)
+        self.waited_s = waited_s
+        self.ran_s = ran_s
+
+
+class QueueFull(SpecguideError):
+    """Too many requests are under way to take another."""
 
 
 class EngineError(SpecguideError):

@@ -45,8 +45,9 @@ class LLM:
                  params: SamplingParams | Sequence[SamplingParams] | None = None) -> list[RequestOutput]:
         """Continue each prompt, a text or token ids; one output per prompt, in order.
 
-        `params` is one for all or one per prompt. What is wrong with one prompt or its guide is that output's
-        `error`; the others do not notice. Raises InvalidParams where the call itself is wrong.
+        `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its prompt's, itself
+        first. What is wrong with one prompt or its guide is that output's `error`; the others do not notice. Raises
+        InvalidParams where the call itself is wrong.
         """
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
         return self._run([self._prompt_ids(prompt) for prompt in prompts], _per_prompt(params, len(prompts)))
@@ -67,7 +68,8 @@ class LLM:
         for messages, param in zip(many, per_prompt, strict=True):
             schema = param.guide.source() if param.guide is not None and param.guide.kind == "json_schema" else None
             try:
-                prompts.append(self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema))
+                prompt = self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema)
+                prompts.append(self._engine.prompt_ids(prompt))
             except UserError as error:
                 prompts.append(error)
         return self._run(prompts, per_prompt)
@@ -97,32 +99,32 @@ class LLM:
         self._engine.close()
 
     def _run(self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]) -> list[RequestOutput]:
-        order: list[Request | UserError] = []
+        order: list[list[Request] | UserError] = []
         for prompt, param in zip(prompts, params, strict=True):
-            if not isinstance(prompt, UserError) and not prompt:
-                prompt = InvalidParams("the prompt is empty; give at least one token", param="prompt")
-            order.append(prompt if isinstance(prompt, UserError) else self._engine.add(prompt, param))
+            order.append(prompt if isinstance(prompt, UserError) else
+                         [self._engine.add(prompt, param, sample=sample) for sample in range(param.n)])
         while self._engine.num_unfinished:
             self._engine.step()
-        return [self._output(item) for item in order]
+        return [_refused(item) if isinstance(item, UserError) else _output(item) for item in order]
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int] | UserError:
-        if isinstance(prompt, str):
-            return self.tokenizer.encode(prompt) if prompt else []
-        vocab_size = self._engine.vocab_size
-        bad = next((token for token in prompt if not isinstance(token, int) or not 0 <= token < vocab_size), None)
-        if bad is not None:
-            return InvalidParams(f"prompt token {bad!r} is not an id of this model's {vocab_size} tokens",
-                                 param="prompt")
-        return list(prompt)
+        try:
+            return self._engine.prompt_ids(prompt)
+        except UserError as error:
+            return error
 
-    def _output(self, item: Request | UserError) -> RequestOutput:
-        if isinstance(item, UserError):
-            return RequestOutput("", (), "error", item, RequestMetrics())
-        assert item.finish_reason is not None
-        return RequestOutput(text=self.tokenizer.decode(item.output_ids), token_ids=tuple(item.output_ids),
-                             finish_reason=item.finish_reason, error=item.error, metrics=item.metrics,
-                             logprobs=None if item.params.logprobs is None else tuple(item.logprobs))
+
+def _refused(error: UserError) -> RequestOutput:
+    return RequestOutput("", (), "error", error, RequestMetrics())
+
+
+def _output(samples: Sequence[Request]) -> RequestOutput:
+    request, *others = samples
+    assert request.finish_reason is not None
+    return RequestOutput(text=request.text.text, token_ids=tuple(request.output_ids),
+                         finish_reason=request.finish_reason, error=request.error, metrics=request.metrics,
+                         logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
+                         stop_reason=request.stop_reason, others=tuple(_output([other]) for other in others))
 
 
 def _per_prompt(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:

@@ -147,6 +147,8 @@ MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""
 
 _MAX_BIASES = 512
+MAX_SAMPLES = 128
+"""Most samples of one prompt, as in the OpenAI API."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,10 @@ class SamplingParams:
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
+    stop:           a string, or several, that end a free request; its text ends before the first of them to be complete
+    include_stop_str_in_output: the text ends behind the stop string instead
+    n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones follow from `seed`
+    timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for ever
 
     The logits are adjusted in this order, and the guide's grammar stands over all of it:
 
@@ -200,11 +206,17 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logprobs: int | None = None
+    stop: str | Sequence[str] | None = ()
+    include_stop_str_in_output: bool = False
+    n: int = 1
+    timeout_s: float | None = None
 
     def __post_init__(self) -> None:
         for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
                              ("logit_bias", _as_biases)):
             object.__setattr__(self, name, normal(getattr(self, name)))
+        stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
+        object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
         for name, valid, meaning in (
             ("max_tokens", _is_int(self.max_tokens) and self.max_tokens >= 1, "an integer ≥ 1"),
             ("temperature", _is_real(self.temperature) and self.temperature >= 0, "a finite number ≥ 0"),
@@ -231,16 +243,22 @@ class SamplingParams:
              "a number in [-2, 2]"),
             ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
              f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+            ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
+             "a non-empty string or a list of them"),
+            ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
+            ("n", _is_int(self.n) and 1 <= self.n <= MAX_SAMPLES, f"an integer from 1 to {MAX_SAMPLES}"),
+            ("timeout_s", self.timeout_s is None or (_is_real(self.timeout_s) and self.timeout_s > 0),
+             "a number of seconds > 0 or None"),
         ):
             if not valid:
                 raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)
         if self.reasoning is not None and self.guide is None:
             raise InvalidParams("reasoning says what comes before a guided answer: give a guide, or leave it out",
                                 param="reasoning")
-        if self.guide is not None and (self.ignore_eos or self.stop_token_ids):
-            name = "ignore_eos" if self.ignore_eos else "stop_token_ids"
-            raise InvalidParams(f"{name} cannot be honoured with a guide: the grammar decides where the output ends",
-                                param=name)
+        contradicted = next((n for n in ("ignore_eos", "stop_token_ids", "stop") if getattr(self, n)), None)
+        if self.guide is not None and contradicted is not None:
+            raise InvalidParams(f"{contradicted} cannot be honoured with a guide: the grammar decides where the output "
+                                "ends", param=contradicted)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:

@@ -16,6 +16,7 @@ FinishReason = Literal["stop", "length", "error", "abort"]
 class RequestMetrics:
     """What one request cost. Times in seconds.
 
+    queue_s:            from its arrival to its first iteration, the compile of its grammar included
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late
     num_cached:         prompt tokens whose keys were there already
@@ -33,12 +34,19 @@ class RequestMetrics:
     compile_s: float = 0.0
     time_to_first_token_s: float = 0.0
     total_s: float = 0.0
+    queue_s: float = 0.0
 
     @property
     def acceptance_length(self) -> float:
         """Mean tokens gained per iteration, the golden token included; 0 before the first iteration."""
         gained = sum((accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram))
         return gained / self.num_iterations if self.num_iterations else 0.0
+
+    @property
+    def tpot_s(self) -> float:
+        """Mean time per output token after the first; 0 where there is none."""
+        num_later = self.output_tokens - 1
+        return (self.total_s - self.time_to_first_token_s) / num_later if num_later > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -65,9 +73,13 @@ class Request:
     num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes when these are all
     num_in_flight: iterations that it is in and that are not committed
     has_walk:      its grammar has started in its slot
+    not_before:    iteration of the scheduler before which its prefill is not run again, unless nothing else can run
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     adjustment:    what its parameters do to its logits, None for nothing
     logprobs:      of each output token, where they are asked for
+    text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
+    stop_reason:   as in RequestOutput
+    sample:        which of its prompt's samples it is
     """
 
     request_id: int
@@ -82,6 +94,7 @@ class Request:
     num_computed: int = 0
     num_in_flight: int = 0
     has_walk: bool = False
+    not_before: int = 0
     turn: int = 0
     output_ids: list[int] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -90,6 +103,9 @@ class Request:
     arrival_s: float = 0.0
     adjustment: Any = None
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
+    text: Any = None
+    stop_reason: str | int | None = None
+    sample: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -109,6 +125,9 @@ class RequestOutput:
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
     logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id; None: not asked for
+    stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
+                   finish_reason is not "stop"
+    others:        the second and later samples of its prompt, where SamplingParams.n asks for them
     """
 
     text: str
@@ -117,3 +136,10 @@ class RequestOutput:
     error: SpecguideError | None
     metrics: RequestMetrics
     logprobs: tuple[dict[int, Logprob], ...] | None = None
+    stop_reason: str | int | None = None
+    others: tuple[RequestOutput, ...] = ()
+
+    @property
+    def samples(self) -> tuple[RequestOutput, ...]:
+        """All samples of its prompt, itself first."""
+        return (self, *self.others)

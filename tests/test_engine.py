@@ -241,3 +241,20 @@ def test_a_failed_iteration_leaves_the_next_ones_guided(folders, monkeypatch, op
         assert out.error is None and out.text in ("abab", "ababab")
     llm._engine.check_integrity()
     llm.close()
+
+
+@pytest.mark.parametrize(("spec", "lag"), [(False, 0), (True, 0), (True, 2)])
+def test_stop_strings_end_the_text_and_the_tokens(folders, spec, lag):
+    prompts, free = [[65 + n] * 7 for n in range(10)], SamplingParams(max_tokens=48, ignore_eos=True)
+    llm = make(folders, spec=spec, lag=lag, max_batch_size=4)
+    whole = llm.generate(prompts, free)
+    assert [out.text for out in whole] == [llm.tokenizer.decode(out.token_ids) for out in whole]
+    stops = [next(out.text[at:at + 3] for at in range(n, 99) if "\ufffd" not in out.text[at:at + 3])
+             for n, out in enumerate(whole, 8)]
+    outs = llm.generate(prompts, [SamplingParams(max_tokens=48, ignore_eos=True, stop=stop) for stop in stops])
+    for out, stop, full in zip(outs, stops, whole, strict=True):
+        assert out.text == full.text[:full.text.index(stop)] and (out.finish_reason, out.stop_reason) == ("stop", stop)
+        assert out.token_ids == full.token_ids[:len(out.token_ids)]
+        assert stop in llm.tokenizer.decode(out.token_ids) and stop not in llm.tokenizer.decode(out.token_ids[:-1])
+    llm._engine.check_integrity()
+    llm.close()

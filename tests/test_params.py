@@ -26,6 +26,9 @@ from specguide.request import RequestMetrics
         ("seed", -1), ("seed", 2**63), ("seed", 1.0),
         ("stop_token_ids", (-1,)), ("stop_token_ids", (1.5,)),
         ("guide", {"type": "object"}),
+        ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0),
+        ("n", 0), ("n", 129), ("n", True), ("timeout_s", 0), ("timeout_s", math.inf), ("timeout_s", "1"),
+        ("include_stop_str_in_output", 1),
     ],
 )
 def test_wrong_parameter_is_named(name: str, value: Any) -> None:
@@ -48,6 +51,11 @@ def test_stop_tokens_become_a_tuple() -> None:
     assert SamplingParams(stop_token_ids=[3, 4]).stop_token_ids == (3, 4)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, ()), ("###", ("###",)), (["a", "b"], ("a", "b"))])
+def test_stop_strings_become_a_tuple(given: Any, kept: tuple[str, ...]) -> None:
+    assert SamplingParams(stop=given).stop == kept
+
+
 def test_unknown_parameter_is_refused() -> None:
     with pytest.raises(InvalidParams, match=r"'temprature'.*temperature") as caught:
         SamplingParams.from_dict({"temprature": 1.0})
@@ -55,7 +63,8 @@ def test_unknown_parameter_is_refused() -> None:
     assert SamplingParams.from_dict({"top_k": 3}) == SamplingParams(top_k=3)
 
 
-@pytest.mark.parametrize(("name", "value"), [("ignore_eos", True), ("stop_token_ids", (5,))])
+@pytest.mark.parametrize(("name", "value"), [
+    ("ignore_eos", True), ("stop_token_ids", (5,)), ("stop", ("\n",))])
 def test_parameter_that_a_guide_contradicts_is_refused(name: str, value: Any) -> None:
     assert getattr(SamplingParams(**{name: value}), name) == value
     with pytest.raises(InvalidParams, match=name):

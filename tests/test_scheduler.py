@@ -250,4 +250,15 @@ def test_pages_are_found_again_when_their_request_has_ended():
     scheduler.add(one := request(2, prompt_len=13, token=3))
     run_alone(scheduler, one)
     assert one.metrics.num_cached == 0  # what is in the pages is in doubt
+def test_a_request_can_be_cancelled_wherever_it_is():
+    scheduler, requests = make(max_batch_size=2), [request(i) for i in range(4)]
+    for one in requests[:3]:
+        scheduler.add(one)
+    batch = scheduler.schedule()
+    scheduler.cancel(requests[0])
+    scheduler.cancel(requests[2])
+    scheduler.cancel(requests[3], cause := RequestError("too late"))
+    assert scheduler.commit(batch, [[5], [5]], {}) == []
+    assert [one.finish_reason for one in requests] == ["abort", None, "abort", "error"] and requests[3].error is cause
+    assert requests[0].output_ids == [] and requests[1].output_ids == [5] and scheduler.num_unfinished == 1
     scheduler.check_integrity()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
 from pathlib import Path
@@ -15,26 +15,40 @@ from tqdm import tqdm
 
 from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
+from specguide.engine.deadlines import Deadlines
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
-from specguide.engine.stats import EngineStats
-from specguide.errors import EngineError, InvalidParams, MatcherError, RequestError, SpecguideError, UserError
+from specguide.engine.stats import EngineStats, RequestCounts
+from specguide.errors import (
+    EngineError,
+    InvalidParams,
+    MatcherError,
+    RequestError,
+    RequestTimeout,
+    SpecguideError,
+    UserError,
+)
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.sampling import Adjustment
-from specguide.scheduler import Scheduler
+from specguide.scheduler import OutputText, Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
 from specguide.trace import write_chrome_trace
+
+_POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
 
 
 class Engine:
     """Runs requests of token ids to their end, many at once.
 
     vocab_size: width of the target's logits
+
+    failure:    why the last iteration that failed did; None where none has
+    on_ready:   called when a grammar has been compiled, from any thread
 
     `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. Not
     thread-safe: one thread calls both.
@@ -43,6 +57,7 @@ class Engine:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.tokenizer = Tokenizer.from_folder(target_folder(config))
+        self.tokenizer.detokenizer()  # raises now where it would raise later
         self._runner = Runner.load(config)
         self._recorder = self._runner.guide.recorder
         self.vocab_size = self._runner.vocab_size
@@ -57,33 +72,67 @@ class Engine:
             slot_is_idle=self._runner.guide.is_idle)
         self._in_flight: deque[tuple[Batch, PendingOutput]] = deque()
         self._compiling: dict[Future[Any], Request] = {}
-        self._failed: list[Request] = []
+        self._deadlines = Deadlines()
+        self._ended: list[Request] = []  # outside an iteration, and not returned yet
+        self.failure: EngineError | None = None
+        self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()
+        self._counts = RequestCounts(self._runner.num_draft_tokens)
         self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
         self._warm_up_ns = 0  # of the callbacks
 
     @property
     def num_unfinished(self) -> int:
         """Requests that have been added and not yet returned by `step`."""
-        return len(self._compiling) + len(self._failed) + self._scheduler.num_unfinished
+        return len(self._compiling) + len(self._ended) + self._scheduler.num_unfinished
 
-    def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0) -> Request:
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""
+        if isinstance(prompt, str):
+            prompt = self.tokenizer.encode(prompt) if prompt else []
+        ids = list(prompt)
+        if not ids:
+            raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
+        bad = next((token for token in ids if not isinstance(token, int) or not 0 <= token < self.vocab_size), None)
+        if bad is not None:
+            raise InvalidParams(f"prompt token {bad!r} is not an id of this model's {self.vocab_size} tokens",
+                                param="prompt")
+        return ids
+
+    def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0, sample: int = 0,
+            arrival_s: float | None = None) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
 
-        priority: each step is worth a head start, see scheduler.waiting
+        priority:  each step is worth a head start, see scheduler.waiting
+        sample:    which of the prompt's params.n samples it is; each is a request of its own
+        arrival_s: when it came, by `time.perf_counter`; None: now
         """
-        seed = secrets.randbits(62) if params.seed is None else params.seed
-        request = Request(next(self._request_ids), list(prompt_ids), params, seed, priority=priority,
-                          arrival_s=time.perf_counter())
+        text = OutputText(self.tokenizer.detokenizer(), params.stop or (), params.include_stop_str_in_output)
+        arrival_s = time.perf_counter() if arrival_s is None else arrival_s
+        request = Request(next(self._request_ids), list(prompt_ids), params, _seed(params.seed, sample),
+                          priority=priority, text=text, arrival_s=arrival_s, sample=sample)
         request.metrics.prompt_tokens = len(request.prompt_ids)
+        self._deadlines.add(request)
         if params.guide is None:
             self._admit(request)
         else:
-            try:
-                self._compiling[self._compiler.submit(params.guide)] = request
-            except UserError as error:
-                self._fail(request, error)
+            future = self._compiler.submit(params.guide)
+            self._compiling[future] = request
+            future.add_done_callback(lambda _: self.on_ready())
         return request
+
+    def cancel(self, request: Request) -> None:
+        """End a request as aborted; the next `step` returns it. Nothing happens to one that has ended."""
+        if request.finish_reason is None:
+            self._end(request)
+
+    def idle_s(self) -> float:
+        """Seconds in which there is nothing to do, if no request is added and no grammar compiled; 0: `step` has work.
+
+        Infinite where no deadline will come.
+        """
+        is_busy = self._ended or self._in_flight or self._scheduler.num_unfinished
+        return 0.0 if is_busy or any(future.done() for future in self._compiling) else self._deadlines.wait_s()
 
     def step(self) -> list[Request]:
         """Launch an iteration and take the results of those that are due. Returns the requests that finished.
@@ -91,19 +140,27 @@ class Engine:
         Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot go on.
         """
         self._collect_grammars()
-        finished, self._failed = self._failed, []
+        for request in self._deadlines.take_expired():
+            self._end(request, _timeout(request))
+        finished, self._ended = self._ended, []
         start = time.perf_counter()
         try:
             with self._recorder.host("schedule"):
                 batch = self._scheduler.schedule()
                 self._leave_slots()
+            if batch is None and not self._in_flight and self._scheduler.num_unfinished:
+                time.sleep(_POLL_S)
             if batch is not None:
+                _note_start(batch)
                 self._in_flight.append((batch, self._runner.step.launch(batch)))
             while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
                 finished += self._commit(*self._in_flight.popleft())
         except Exception as cause:
             finished += self._abandon(cause)
         self._step_s += time.perf_counter() - start
+        for request in finished:
+            self._deadlines.discard(request)
+            self._counts.add(request)
         return finished
 
     def warm_up(self) -> None:
@@ -132,19 +189,27 @@ class Engine:
 
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
+        for request in list(self._compiling.values()):
+            self._end(request)
         self._scheduler.abort()
         self._leave_slots()
+        self._ended.clear()
         while self._in_flight:
             self._in_flight.popleft()[1].result()
         self._compiler.close()
 
     def stats(self) -> EngineStats:
-        """What was done since the start."""
+        """What was done since the start, and how it stands. From any thread."""
+        counts, pages, num_running = self._counts, self._runner.pages, self._scheduler.num_running
         counters = self._runner.guide.counters()
         counters["callback_ns"] -= self._warm_up_ns
         return EngineStats(iterations=self._iterations, output_tokens=self._output_tokens, step_s=self._step_s,
                            grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
-                           grammar=counters)
+                           grammar=counters, num_waiting=max(0, self.num_unfinished - num_running),
+                           num_running=num_running, max_batch_size=self.config.max_batch_size,
+                           num_pages_used=pages.num_pages - pages.num_free, num_pages=pages.num_pages,
+                           finished=dict(counts.finished), accepted={k: list(v) for k, v in counts.accepted.items()},
+                           latency={name: histogram.copy() for name, histogram in counts.latency.items()})
 
     def write_trace(self, path: str | Path) -> None:
         """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
@@ -160,7 +225,7 @@ class Engine:
     def _abandon(self, cause: Exception) -> list[Request]:
         """An iteration failed, and with it all that is in flight."""
         self._in_flight.clear()
-        error = EngineError(f"the iteration failed: {cause}")
+        self.failure = error = EngineError(f"the iteration failed: {cause}")
         error.__cause__ = cause
         finished = self._scheduler.abort(error)
         self._leave_slots()
@@ -200,8 +265,9 @@ class Engine:
         return errors
 
     def _collect_grammars(self) -> None:
-        if self._compiling and not self._failed and not self._scheduler.num_unfinished:
-            wait(self._compiling, timeout=2 * self.config.guide.compile_timeout_s, return_when=FIRST_COMPLETED)
+        if self._compiling and not (self._ended or self._in_flight or self._scheduler.num_unfinished):
+            timeout_s = min(2 * self.config.guide.compile_timeout_s, self._deadlines.wait_s())
+            wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
         for future in [future for future in self._compiling if future.done()]:
             request = self._compiling.pop(future)
             request.metrics.compile_s = time.perf_counter() - request.arrival_s
@@ -209,7 +275,7 @@ class Engine:
             if cause is None:
                 self._guide(request, future.result())
             else:
-                self._fail(request, cause if isinstance(cause, SpecguideError) else EngineError(
+                self._end(request, cause if isinstance(cause, SpecguideError) else EngineError(
                     f"the grammar compiler failed: {cause}"))
 
     def _guide(self, request: Request, grammar: CompiledGrammar) -> None:
@@ -217,7 +283,7 @@ class Engine:
         try:
             request.grammar = self._reasoning.before(grammar, reasoning) if reasoning else grammar
         except UserError as error:
-            self._fail(request, error)
+            self._end(request, error)
         else:
             self._admit(request)
 
@@ -226,11 +292,39 @@ class Engine:
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
             self._scheduler.add(request)
         except UserError as error:
-            self._fail(request, error)
+            self._end(request, error)
 
-    def _fail(self, request: Request, error: SpecguideError) -> None:
-        request.finish_reason, request.error = "error", error
-        self._failed.append(request)
+    def _end(self, request: Request, error: SpecguideError | None = None) -> None:
+        """End a request outside an iteration: with `error`, or as aborted."""
+        future = next((future for future, other in self._compiling.items() if other is request), None)
+        if future is not None:
+            del self._compiling[future]
+            future.cancel()
+            request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        self._scheduler.cancel(request, error)
+        self._leave_slots()
+        self._ended.append(request)
+
+
+def _seed(seed: int | None, sample: int) -> int:
+    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a prompt apart."""
+    return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
+
+
+def _note_start(batch: Batch) -> None:
+    for request in batch.requests:
+        if not request.metrics.queue_s:
+            request.metrics.queue_s = time.perf_counter() - request.arrival_s
+
+
+def _timeout(request: Request) -> RequestTimeout:
+    metrics, total_s = request.metrics, time.perf_counter() - request.arrival_s
+    waited_s = metrics.queue_s or total_s
+    return RequestTimeout(
+        f"the request had not ended after timeout_s ({request.params.timeout_s:g} s): it waited {waited_s:.3g} s"
+        + (" for its grammar or a slot" if request.params.guide else " for a slot")
+        + f", ran {total_s - waited_s:.3g} s and has {len(request.output_ids)} tokens; raise timeout_s, lower "
+        "max_tokens, or send fewer requests at once", waited_s=waited_s, ran_s=total_s - waited_s)
 
 
 def _num_output_tokens(batch: Batch) -> int:

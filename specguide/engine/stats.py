@@ -1,14 +1,81 @@
-"""Owns EngineStats: what an engine has done since it started."""
+"""Owns what an engine says of itself: EngineStats, and what is counted of requests as they end."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from specguide.request import Request
+
+_LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
+
+
+@dataclass
+class Histogram:
+    """How often a value was how great.
+
+    bounds: upper bounds of all buckets but the last, ascending; a value on one belongs below
+    counts: values in each bucket
+    total:  sum of all values
+    """
+
+    bounds: tuple[float, ...]
+    counts: list[int] = field(default_factory=list)
+    total: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[float, int]]:
+        """Upper bound and number of values up to it, infinity last: Prometheus' `le` buckets."""
+        return list(zip((*self.bounds, float("inf")), accumulate(self.counts), strict=True))
+
+    def copy(self) -> Histogram:
+        """As it is now."""
+        return Histogram(self.bounds, list(self.counts), self.total)
+
+
+class RequestCounts:
+    """Requests that have ended, counted by the engine's thread; others may read copies.
+
+    finished: how many, by finish_reason
+    latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first token), "tpot" (mean
+              time per token after the first), "compile" (of guided requests)
+    accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of "guided" requests
+    """
+
+    def __init__(self, num_draft_tokens: int) -> None:
+        self.finished: Counter[str] = Counter()
+        self.latency = {name: Histogram(_LATENCY_S) for name in ("queue", "ttft", "tpot", "compile")}
+        self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
+
+    def add(self, request: Request) -> None:
+        """Count a request that has ended."""
+        metrics, is_guided = request.metrics, request.params.guide is not None
+        self.finished[str(request.finish_reason)] += 1
+        for name, value_s, has_value in (
+                ("queue", metrics.queue_s, metrics.queue_s > 0), ("compile", metrics.compile_s, is_guided),
+                ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
+                ("tpot", metrics.tpot_s, metrics.output_tokens > 1)):
+            if has_value:
+                self.latency[name].observe(value_s)
+        for accepted, count in enumerate(metrics.accepted_histogram):
+            self.accepted["all"][accepted] += count
+            self.accepted["guided"][accepted] += count * is_guided
 
 
 @dataclass(frozen=True)
 class EngineStats:
-    """Counts and times since the engine started. Times in seconds.
+    """Counts and times since the engine started, and how it stands now. Times in seconds.
 
     iterations:        iterations of the step, prefills included
     output_tokens:     tokens given to requests
@@ -17,6 +84,12 @@ class EngineStats:
     grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the models. None on a GPU,
                        where only a timeline tells
     grammar:           the executor's counters: fills, accepts, rollbacks, held slots …
+    num_waiting:       requests that wait now, for their grammar or for a slot
+    num_running:       requests that hold a slot now
+    max_batch_size:    slots
+    num_pages_used:    pages of the KV cache that requests hold now
+    num_pages:         pages in all
+    finished, latency, accepted: of requests that have ended, as in RequestCounts
     """
 
     iterations: int
@@ -25,12 +98,34 @@ class EngineStats:
     grammar_s: float
     grammar_exposed_s: float | None
     grammar: Mapping[str, int]
+    num_waiting: int
+    num_running: int
+    max_batch_size: int
+    num_pages_used: int
+    num_pages: int
+    finished: Mapping[str, int]
+    latency: Mapping[str, Histogram]
+    accepted: Mapping[str, list[int]]
 
     @property
     def grammar_hidden_s(self) -> float | None:
         """Grammar time that cost the iteration nothing; None where that is not known."""
         return None if self.grammar_exposed_s is None else max(0.0, self.grammar_s - self.grammar_exposed_s)
 
+    @property
+    def batch_occupancy(self) -> float:
+        """Share of the slots in use now."""
+        return self.num_running / self.max_batch_size
+
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {**asdict(self), "grammar_hidden_s": self.grammar_hidden_s}
+        return {**asdict(self), "grammar_hidden_s": self.grammar_hidden_s, "batch_occupancy": self.batch_occupancy}
+
+
+def request_record(request: Request) -> dict[str, Any]:
+    """What one line of a log says of a request that has ended; for JSON."""
+    metrics = request.metrics
+    return {"request_id": request.request_id, "sample": request.sample, "finish_reason": request.finish_reason,
+            "stop_reason": request.stop_reason, "error": None if request.error is None else str(request.error),
+            "guide": request.params.guide and request.params.guide.kind, **asdict(metrics), "tpot_s": metrics.tpot_s,
+            "acceptance_length": metrics.acceptance_length}

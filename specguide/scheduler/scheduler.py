@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from specguide.cache import PageAllocator
 
 
+_LONGEST_PAUSE = 32
+"""Iterations after which a prefill whose first row was late is tried again at the latest."""
+
+
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
@@ -46,7 +50,7 @@ class Scheduler:
         self._prefilling: list[Request] = []
         self._decoding: list[Request] = []
         self._left: list[int] = []
-        self._prefilled_last = False
+        self._prefilled_last, self._num_planned = False, 0
 
     @property
     def num_unfinished(self) -> int:
@@ -78,11 +82,12 @@ class Scheduler:
     def schedule(self) -> Batch | None:
         """Plan the next iteration; None where nothing can run."""
         self._admit()
-        plans = (self._plan_prefill, self._plan_decode)
-        for plan in reversed(plans) if self._prefilled_last else plans:
+        plans = (self._plan_decode, self._plan_prefill)  # planning to decode may leave nobody who does
+        for plan in plans if self._prefilled_last else (self._plan_prefill, *plans):
             batch = plan()
             if batch is not None:
                 self._prefilled_last = batch.is_prefill
+                self._num_planned += 1
                 return batch
         return None
 
@@ -111,6 +116,15 @@ class Scheduler:
         """Slots that requests have left since the last call; a slot is used again once `slot_is_idle` says so."""
         left, self._left = self._left, []
         return left
+
+    def cancel(self, request: Request, error: SpecguideError | None = None) -> None:
+        """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its slot and pages are free.
+
+        It runs along for nothing in iterations that are under way.
+        """
+        if request in self._waiting:
+            self._waiting.remove(request)
+        self._finish(request, "error" if error else "abort", error)
 
     def abort(self, error: SpecguideError | None = None) -> list[Request]:
         """End every request that waits or runs: with `error`, or as aborted."""
@@ -156,7 +170,8 @@ class Scheduler:
     def _plan_prefill(self) -> Batch | None:
         budget, planned, chunks = self._max_prefill_tokens, [], []
         for request in sorted(self._prefilling, key=entitlement):
-            chunk = self._next_chunk(request, budget) if request.slot >= 0 and budget > 0 else None
+            is_early = request.not_before > self._num_planned and bool(self._decoding)
+            chunk = self._next_chunk(request, budget) if request.slot >= 0 and budget > 0 and not is_early else None
             if chunk is not None:
                 planned.append(request)
                 chunks.append(chunk)
@@ -232,8 +247,9 @@ class Scheduler:
 
     def _hold(self, request: Request, is_prefill: bool) -> None:
         request.metrics.num_held += 1
-        if is_prefill:  # its last token is computed again, for what follows
+        if is_prefill:  # its last token is computed again, for what follows; the later, the longer its row takes
             request.num_computed = request.num_tokens - 1
+            request.not_before = self._num_planned + min(2 ** request.metrics.num_held, _LONGEST_PAUSE)
             self._decoding.remove(request)
             self._prefilling.append(request)
 
@@ -245,11 +261,9 @@ class Scheduler:
         before = len(request.output_ids)
         for token in tokens:
             request.output_ids.append(token)
-            if token in request.end_ids:
-                self._finish(request, "stop")
-                break
-            if request.num_tokens >= request.max_len:
-                self._finish(request, "length")
+            reason = self._ending(request, token)
+            if reason is not None:
+                self._finish(request, reason)
                 break
         if not is_prefill:
             metrics.num_iterations += 1
@@ -257,9 +271,25 @@ class Scheduler:
         if request.finish_reason is None:
             self._tables.publish(request, request.num_tokens - 1)
 
+    def _ending(self, request: Request, token: int) -> FinishReason | None:
+        """Why the request ends with its last token, if it does. The text may know of a stop string only at its end."""
+        is_end, is_full = token in request.end_ids, request.num_tokens >= request.max_len
+        if request.text is not None:
+            request.stop_reason = request.text.add(token)
+            if request.stop_reason is None and (is_end or is_full):
+                request.stop_reason = request.text.end()
+        if request.stop_reason is not None:
+            return "stop"
+        if is_end:
+            is_own = token in self._eos_token_ids and not request.params.ignore_eos
+            request.stop_reason = None if is_own else token
+        return "stop" if is_end else "length" if is_full else None
+
     def _finish(self, request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
         request.finish_reason = reason
         request.error = error
+        if request.text is not None:
+            request.text.end()
         request.metrics.output_tokens = len(request.output_ids)
         request.metrics.total_s = time.perf_counter() - request.arrival_s
         if request.slot >= 0:

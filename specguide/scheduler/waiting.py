@@ -24,40 +24,43 @@ class WaitingQueue:
     """A queue of any length whose operations take as good as no time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[float, int], Request]] = []
-        self._removed: set[Request] = set()
+        self._heap: list[tuple[tuple[float, int], int, Request]] = []  # with some that wait no more
+        self._num_pushed = 0
+        self._requests: set[Request] = set()
 
     def __len__(self) -> int:
-        return len(self._heap) - len(self._removed)
+        return len(self._requests)
 
     def __iter__(self) -> Iterator[Request]:
-        return (request for _, request in self._heap if request not in self._removed)
+        return iter(sorted(self._requests, key=entitlement))
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._requests
 
     def push(self, request: Request) -> None:
-        """Queue a request that does not wait."""
-        if request in self._removed:  # its old place is as good as a new one
-            self._removed.remove(request)
-        else:
-            heapq.heappush(self._heap, (entitlement(request), request))
+        """Queue a request."""
+        self._requests.add(request)
+        self._num_pushed += 1
+        heapq.heappush(self._heap, (entitlement(request), self._num_pushed, request))
 
     def first(self) -> Request | None:
         """Who is to run next."""
-        while self._heap and self._heap[0][1] in self._removed:
-            self._removed.remove(heapq.heappop(self._heap)[1])
-        return self._heap[0][1] if self._heap else None
+        while self._heap and self._heap[0][2] not in self._requests:
+            heapq.heappop(self._heap)
+        return self._heap[0][2] if self._heap else None
 
     def pop(self) -> Request:
         """Take who is to run next; there must be one."""
         request = self.first()
         assert request is not None
-        heapq.heappop(self._heap)
+        self.remove(request)
         return request
 
     def remove(self, request: Request) -> None:
         """Take a request that waits out of the queue."""
-        self._removed.add(request)
+        self._requests.remove(request)
 
     def clear(self) -> None:
         """Take all out."""
         self._heap.clear()
-        self._removed.clear()
+        self._requests.clear()

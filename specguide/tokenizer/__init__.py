@@ -1,6 +1,7 @@
 """Text to tokens and back, and the bytes behind them."""
 
+from specguide.tokenizer.detokenizer import IncrementalDetokenizer
 from specguide.tokenizer.tokenizer import Tokenizer
 from specguide.tokenizer.vocabulary import Vocabulary
 
-__all__ = ["Tokenizer", "Vocabulary"]
+__all__ = ["IncrementalDetokenizer", "Tokenizer", "Vocabulary"]

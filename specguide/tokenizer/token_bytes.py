@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 # What a decoder of the SentencePiece kind is made of; Strip and Fuse act on whole texts, not on tokens.
 _SENTENCEPIECE_STEPS = {"Replace", "ByteFallback", "Metaspace", "Fuse", "Strip"}
-_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+"""An entry that stands for one byte."""
 
 
 def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tuple[bytes, ...]:
@@ -43,10 +44,10 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
 
 def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     """From a vocabulary entry to its bytes, chosen by the tokenizer's decoder."""
-    steps = _decoder_steps(backend)
+    steps = decoder_steps(backend)
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
-        return _byte_level
+        return byte_level
     if not kinds or not set(kinds) <= _SENTENCEPIECE_STEPS:
         raise CheckpointError(f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
                               "the SentencePiece kind; the bytes of its tokens are not known")
@@ -54,7 +55,7 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     byte_fallback = "ByteFallback" in kinds
 
     def sentencepiece(token: str) -> bytes:
-        byte = _BYTE_TOKEN.fullmatch(token) if byte_fallback else None
+        byte = BYTE_TOKEN.fullmatch(token) if byte_fallback else None
         if byte:
             return bytes([int(byte[1], 16)])
         for old, new in replacements:
@@ -64,7 +65,8 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     return sentencepiece
 
 
-def _decoder_steps(backend: Backend) -> list[dict[str, Any]]:
+def decoder_steps(backend: Backend) -> list[dict[str, Any]]:
+    """The tokenizer's decoder as the steps that it is made of, each with its `type`."""
     if backend.decoder is None:
         return []
     state = json.loads(backend.decoder.__getstate__())
@@ -80,7 +82,7 @@ def _replacement(step: dict[str, Any]) -> tuple[str, str]:
     return pattern, step["content"]
 
 
-def _byte_level(token: str) -> bytes:
+def byte_level(token: str) -> bytes:
     """GPT-2's spelling of bytes; an entry with any other character stands for its own text."""
     alphabet = _byte_alphabet()
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.tokenizer.detokenizer import IncrementalDetokenizer, detokenizers
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -30,6 +31,7 @@ class Tokenizer:
         self._backend, self._chat = backend, chat
         self.eos_token_ids = tuple(eos_token_ids)
         self._vocabularies: dict[int | None, Vocabulary] = {}
+        self._detokenizers: Callable[[], IncrementalDetokenizer] | None = None
         backend.no_truncation()
         backend.no_padding()
 
@@ -77,6 +79,15 @@ class Tokenizer:
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
         return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+
+    def detokenizer(self) -> IncrementalDetokenizer:
+        """For tokens that come one after another: their text, as `decode` would have it of all of them.
+
+        Raises CheckpointError for a tokenizer whose text cannot be known token by token.
+        """
+        if self._detokenizers is None:
+            self._detokenizers = detokenizers(self._backend)
+        return self._detokenizers()
 
     def token_id(self, token: str) -> int | None:
         """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""

@@ -1,0 +1,245 @@
+"""Owns the thread that steps an engine for asyncio code. No other thread touches the engine while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from specguide.engine.engine import Engine
+from specguide.engine.stats import EngineStats, request_record
+from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
+from specguide.errors import EngineError, QueueFull
+from specguide.params import SamplingParams
+from specguide.request import Request, RequestMetrics
+
+_LONGEST_SLEEP_S = 3600.0
+_LOGGER = logging.getLogger(__name__)
+_REQUEST_LOGGER = logging.getLogger("specguide.requests")
+
+
+@dataclass(frozen=True)
+class EngineHealth:
+    """Whether the engine takes requests; `cause` says why not."""
+
+    is_healthy: bool
+    cause: EngineError | None = None
+
+
+@dataclass(frozen=True)
+class CloseReport:
+    """What closing waited for: how long, seconds, and how many requests ended in that time or had to be aborted."""
+
+    waited_s: float
+    num_ended: int
+    num_aborted: int
+
+    def __str__(self) -> str:
+        return (f"waited {self.waited_s:.2f} s for {self.num_ended + self.num_aborted} requests: {self.num_ended} "
+                f"ended, {self.num_aborted} were aborted")
+
+
+@dataclass(eq=False)
+class _Live:
+    """A sample under way: where its deltas go, its request, and how many of that one's tokens were sent."""
+
+    mailbox: Mailbox
+    sample: int
+    request: Request | None = None
+    num_sent: int = 0
+
+    def take(self, failure: EngineError | None) -> RequestDelta | None:
+        """What is new, if anything is; the last delta where its request has ended or the engine has failed."""
+        request = self.request
+        if request is None:
+            return None if failure is None else RequestDelta("", (), "error", error=failure, metrics=RequestMetrics(),
+                                                             index=self.sample)
+        token_ids = tuple(request.output_ids[self.num_sent:])
+        self.num_sent += len(token_ids)
+        if request.finish_reason is None and failure is None:
+            return RequestDelta(request.text.take(), token_ids, index=self.sample) if token_ids else None
+        return RequestDelta(request.text.take(), token_ids, request.finish_reason or "error", request.stop_reason,
+                            request.error if request.finish_reason else failure, request.metrics, self.sample)
+
+
+class AsyncEngine:
+    """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any event loop.
+
+    The thread sleeps while there is nothing to do. It never waits for a reader. Each request that has ended is logged
+    as one line of JSON by the logger "specguide.requests", level INFO.
+
+    engine:      is this object's from now on, and closed by it
+    max_waiting: most requests under way beyond the engine's slots; each sample counts
+    """
+
+    def __init__(self, engine: Engine, *, max_waiting: int = 1024) -> None:
+        self.tokenizer = engine.tokenizer
+        self._engine = engine
+        self._most = engine.config.max_batch_size + max_waiting
+        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__
+        engine.on_ready = lambda: self._commands.put(lambda: None)
+        self._lock = threading.Lock()  # over the next two
+        self._num_taken, self._is_closing = 0, False
+        self._num_ended = 0  # changed by the engine's thread alone, as all that follows
+        self._failure: EngineError | None = None
+        self._live: list[_Live] = []
+        self._close_at_s: float | None = None
+        self._closing_since_s, self._num_awaited = 0.0, 0
+        self._close_report = CloseReport(0.0, 0, 0)
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    @property
+    def health(self) -> EngineHealth:
+        """Unhealthy once the engine has failed, for good, and once it is being closed."""
+        cause = self._failure or (EngineError("the engine is being closed") if self._is_closing else None)
+        return EngineHealth(cause is None, cause)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests under way, each sample counted."""
+        return self._num_taken - self._num_ended
+
+    def generate(self, prompt: str | Sequence[int], params: SamplingParams | None = None) -> RequestStream:
+        """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a running event loop.
+
+        What is wrong with the request later, its guide say, is its last delta's `error`. Raises InvalidParams for the
+        prompt, QueueFull where too many requests are under way, EngineError where the engine has failed or is closed.
+        """
+        params, arrival_s = params or SamplingParams(), time.perf_counter()
+        prompt_ids = self._engine.prompt_ids(prompt)
+        mailbox = Mailbox(params.n)
+        with self._lock:
+            self._check_room(params.n)
+            self._num_taken += params.n
+            self._commands.put(partial(self._add, mailbox, prompt_ids, params, arrival_s))
+        return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
+
+    def stats(self) -> EngineStats:
+        """What the engine has done, and how it stands. From any thread."""
+        return self._engine.stats()
+
+    async def close(self, timeout_s: float = 30.0) -> CloseReport:
+        """Take no more requests, wait until those under way have ended, then abort the rest and stop the engine.
+
+        timeout_s: longest wait before requests are aborted
+        """
+        with self._lock:
+            is_first, self._is_closing = not self._is_closing, True
+        if is_first:
+            self._commands.put(partial(self._begin_close, time.perf_counter() + timeout_s))
+        await asyncio.to_thread(self._thread.join)
+        return self._close_report
+
+    async def __aenter__(self) -> AsyncEngine:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _check_room(self, num_samples: int) -> None:
+        health = self.health
+        if health.cause is not None:
+            raise EngineError(f"no request is taken: {health.cause}") from health.cause
+        if self.num_unfinished + num_samples > self._most:
+            raise QueueFull(f"{self.num_unfinished} requests are under way and there is room for {self._most}; try "
+                            "again later, or raise max_waiting")
+
+    def _run(self) -> None:
+        while not self._closing_is_over():
+            try:
+                self._take_commands()
+                if self._failure is None and self._engine.idle_s() == 0:
+                    self._engine.step()
+                if self._engine.failure is not None and self._failure is None:
+                    raise self._engine.failure
+                self._publish()
+            except Exception as cause:  # whatever it was, nobody may wait for ever
+                self._fail(cause)
+        self._end_close()
+
+    def _take_commands(self) -> None:
+        """All there are; sleeps until there is one if there is nothing else to do."""
+        wait_s = self._wait_s()
+        try:
+            if wait_s > 0:
+                self._commands.get(timeout=min(wait_s, _LONGEST_SLEEP_S))()
+            while True:
+                self._commands.get_nowait()()
+        except Empty:
+            return
+
+    def _wait_s(self) -> float:
+        idle_s = math.inf if self._failure else self._engine.idle_s()
+        return idle_s if self._close_at_s is None else min(idle_s, self._close_at_s - time.perf_counter())
+
+    def _add(self, mailbox: Mailbox, prompt_ids: list[int], params: SamplingParams, arrival_s: float) -> None:
+        lives = [_Live(mailbox, sample) for sample in range(params.n)]
+        self._live += lives
+        if self._failure is None:
+            for live in lives:
+                live.request = self._engine.add(prompt_ids, params, sample=live.sample, arrival_s=arrival_s)
+
+    def _cancel(self, mailbox: Mailbox) -> None:
+        self._cancel_all([live for live in self._live if live.mailbox is mailbox])
+
+    def _cancel_all(self, lives: Iterable[_Live]) -> None:
+        for live in lives:
+            if live.request is not None and self._failure is None:
+                self._engine.cancel(live.request)
+
+    def _publish(self) -> None:
+        """Send what is new, in one go for each event loop; let go of what has ended."""
+        news = [(live, delta) for live in self._live if (delta := live.take(self._failure)) is not None]
+        ended = {id(live) for live, delta in news if delta.finish_reason is not None}
+        if ended:
+            _log([live.request for live in self._live if id(live) in ended])
+            self._live = [live for live in self._live if id(live) not in ended]
+            self._num_ended += len(ended)
+        for loop in {live.mailbox.loop for live, _ in news}:
+            letters = [(live, delta) for live, delta in news if live.mailbox.loop is loop]
+            try:
+                loop.call_soon_threadsafe(deliver, [(live.mailbox, delta) for live, delta in letters])
+            except RuntimeError:  # the loop is closed, and its readers are gone
+                self._cancel_all(live for live, _ in letters)
+
+    def _fail(self, cause: Exception) -> None:
+        """The engine cannot be trusted any more: all requests end, and those that are yet to be taken up will."""
+        if self._failure is None:
+            self._failure = cause if isinstance(cause, EngineError) else EngineError(f"the engine failed: {cause}")
+            _LOGGER.error("no more requests are taken: %s", self._failure, exc_info=cause)
+        self._publish()
+
+    def _begin_close(self, close_at_s: float) -> None:
+        self._close_at_s, self._closing_since_s = close_at_s, time.perf_counter()
+        self._num_awaited = len(self._live)
+
+    def _closing_is_over(self) -> bool:
+        return self._close_at_s is not None and (not self._live or time.perf_counter() >= self._close_at_s)
+
+    def _end_close(self) -> None:
+        num_aborted = len(self._live)
+        self._close_report = CloseReport(time.perf_counter() - self._closing_since_s,
+                                         self._num_awaited - num_aborted, num_aborted)
+        _LOGGER.info("closed: %s", self._close_report)
+        try:
+            self._cancel_all(self._live)
+            self._publish()
+            self._engine.close()
+        except Exception as cause:
+            _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
+            self._fail(cause)
+
+
+def _log(requests: Iterable[Request | None]) -> None:
+    if _REQUEST_LOGGER.isEnabledFor(logging.INFO):
+        for request in requests:
+            if request is not None:
+                _REQUEST_LOGGER.info(json.dumps(request_record(request), ensure_ascii=False))

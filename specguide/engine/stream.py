@@ -1,0 +1,102 @@
+"""Owns a request as asyncio code reads it: deltas, those not read yet, and what happens when the reader leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from specguide.errors import SpecguideError
+from specguide.request import FinishReason, RequestMetrics
+
+
+@dataclass(frozen=True)
+class RequestDelta:
+    """What is new of one sample since its last delta.
+
+    text:          what became certain of its text; never taken back, may be empty
+    token_ids:     its new tokens, of which some may have no certain text yet
+    finish_reason: None until the sample's last delta, as are stop_reason, error and metrics; they are those of a
+                   RequestOutput
+    index:         which of its prompt's samples it is
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+    error: SpecguideError | None = None
+    metrics: RequestMetrics | None = None
+    index: int = 0
+
+
+class Mailbox:
+    """A request's deltas that were not read yet. Touched by its event loop's thread alone, `loop` excepted."""
+
+    def __init__(self, num_samples: int) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.num_open = num_samples
+        self._unread: dict[int, list[RequestDelta]] = {}
+        self._changed = asyncio.Event()
+
+    def put(self, delta: RequestDelta) -> None:
+        """Never waits: what the reader leaves lying becomes one delta for each sample."""
+        self._unread.setdefault(delta.index, []).append(delta)
+        self.num_open -= delta.finish_reason is not None
+        self._changed.set()
+
+    async def take(self) -> RequestDelta | None:
+        """Waits for a delta; None where no more will come."""
+        while not self._unread and self.num_open:
+            self._changed.clear()
+            await self._changed.wait()
+        return _merged(self._unread.pop(next(iter(self._unread)))) if self._unread else None
+
+
+class RequestStream:
+    """A request's deltas, for `async for`: of each sample, until the one that has a finish_reason.
+
+    A reader who leaves cancels the request: by `break` or being cancelled, by `aclose`, or by dropping the stream.
+    """
+
+    def __init__(self, mailbox: Mailbox, cancel: Callable[[], None]) -> None:
+        self._mailbox, self._cancel, self._is_left = mailbox, cancel, False
+
+    def __aiter__(self) -> RequestStream:
+        return self
+
+    async def __anext__(self) -> RequestDelta:
+        try:
+            delta = None if self._is_left else await self._mailbox.take()
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+        if delta is None:
+            raise StopAsyncIteration
+        return delta
+
+    async def aclose(self) -> None:
+        """Cancel the request, unless it has ended; nothing more is read."""
+        self._leave()
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if not self._is_left and self._mailbox.num_open:
+            self._cancel()
+        self._is_left = True
+
+
+def deliver(deltas: Iterable[tuple[Mailbox, RequestDelta]]) -> None:
+    """Put deltas into mailboxes of one event loop, on its thread."""
+    for mailbox, delta in deltas:
+        mailbox.put(delta)
+
+
+def _merged(deltas: list[RequestDelta]) -> RequestDelta:
+    last = deltas[-1]
+    return RequestDelta(text="".join(delta.text for delta in deltas),
+                        token_ids=tuple(token for delta in deltas for token in delta.token_ids),
+                        finish_reason=last.finish_reason, stop_reason=last.stop_reason, error=last.error,
+                        metrics=last.metrics, index=last.index)

@@ -1,0 +1,98 @@
+"""Owns the text of one request's output: what of it is certain, what may still become a stop string, where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specguide.tokenizer import IncrementalDetokenizer
+
+
+class OutputText:
+    """The text of a request, fed with its tokens.
+
+    stop:         strings that end it. Read character by character, the first to be complete ends the text, the longest
+                  of those complete at once; how the text is cut into tokens makes no difference
+    include_stop: the text ends behind the stop string, not before it
+    """
+
+    def __init__(self, detokenizer: IncrementalDetokenizer, stop: Sequence[str] = (), include_stop: bool = False
+                 ) -> None:
+        self._detokenizer: IncrementalDetokenizer | None = detokenizer
+        self._matchers = [_StopMatcher(text) for text in stop]
+        self._include_stop = include_stop
+        self._parts: list[str] = []
+        self._num_taken = 0
+        self._held = ""  # may be the beginning of a stop string
+
+    @property
+    def text(self) -> str:
+        """All of the text that is certain; after `end` or a stop string, all of it."""
+        return "".join(self._parts)
+
+    def take(self) -> str:
+        """What has become certain since the last call."""
+        new = "".join(self._parts[self._num_taken:])
+        self._num_taken = len(self._parts)
+        return new
+
+    def add(self, token: int) -> str | None:
+        """The next token; returns the stop string that it completes. Nothing follows a stop string."""
+        return None if self._detokenizer is None else self._feed(self._detokenizer.add(token))
+
+    def end(self) -> str | None:
+        """No more tokens come. Returns the stop string that the last characters complete. Once is enough."""
+        if self._detokenizer is None:
+            return None
+        stop = self._feed(self._detokenizer.flush())
+        if stop is None:
+            self._close(self._held)
+        return stop
+
+    def _feed(self, new: str) -> str | None:
+        if not self._matchers:
+            if new:
+                self._parts.append(new)
+            return None
+        for at, char in enumerate(new):
+            complete = [matcher.text for matcher in self._matchers if matcher.feed(char)]
+            if complete:
+                stop, read = max(complete, key=len), self._held + new[:at + 1]
+                self._close(read if self._include_stop else read[:-len(stop)])
+                return stop
+        self._hold(self._held + new)
+        return None
+
+    def _hold(self, text: str) -> None:
+        """Keep back what may be the beginning of a stop string."""
+        num_certain = len(text) - max(matcher.num_matched for matcher in self._matchers)
+        if num_certain:
+            self._parts.append(text[:num_certain])
+        self._held = text[num_certain:]
+
+    def _close(self, last: str) -> None:
+        if last:
+            self._parts.append(last)
+        self._detokenizer, self._held = None, ""
+
+
+class _StopMatcher:
+    """Finds one string, character by character (Knuth, Morris and Pratt).
+
+    num_matched: characters at the end of what was read that are the string's beginning
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text, self.num_matched = text, 0
+        self._borders = [0] * len(text)  # of the first i + 1 characters: the longest end that is also a beginning
+        for i in range(1, len(text)):
+            self._borders[i] = self._next(self._borders[i - 1], text[i])
+
+    def feed(self, char: str) -> bool:
+        """Read a character; True where it completes the string, after which there is no reading on."""
+        self.num_matched = self._next(self.num_matched, char)
+        return self.num_matched == len(self.text)
+
+    def _next(self, num_matched: int, char: str) -> int:
+        while num_matched and self.text[num_matched] != char:
+            num_matched = self._borders[num_matched - 1]
+        return num_matched + (self.text[num_matched] == char)
