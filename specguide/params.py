@@ -176,8 +176,8 @@ class SamplingParams:
     bad_words:          texts that the output does not spell in the tokens they are encoded to, with and without a
                         space before them; at most 128, of at most 32 tokens each
     logit_bias:         token id → number added to its logit, in [-100, 100], at most 512 tokens
-    min_tokens:         tokens before which no end token and none of stop_token_ids comes, ≤ max_tokens; a grammar that
-                        allows nothing else may end all the same
+    min_tokens:         tokens before which no end token and none of stop_token_ids comes and no stop string ends it, ≤
+                        max_tokens; a grammar that allows nothing else may end all the same
     repetition_penalty: > 0; logits of tokens of prompt and output are divided by it where > 0, else multiplied
     frequency_penalty:  taken off for each time that a token is in the output, in [-2, 2]
     presence_penalty:   taken off once for each token that is in the output, in [-2, 2]

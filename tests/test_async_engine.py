@@ -95,6 +95,21 @@ def test_samples_and_stop_strings(folders):
     assert [last.stop_reason for *_, last in streamed] == [out.stop_reason for out in blocking.samples]
 
 
+def test_deltas_carry_the_log_probabilities_of_their_tokens(folders):
+    params = SamplingParams(max_tokens=20, logprobs=2, ignore_eos=True)
+    llm = make(folders)
+    blocking, = llm.generate("some text", params)
+    llm.close()
+
+    async def main():
+        async with start(folders) as engine:
+            return [delta async for delta in engine.generate("some text", params, priority=2)]
+
+    deltas = asyncio.run(main())
+    assert all(len(delta.logprobs) == len(delta.token_ids) for delta in deltas)
+    assert tuple(entry for delta in deltas for entry in delta.logprobs) == blocking.logprobs
+
+
 def test_random_cancels_lose_no_slot_and_no_page(folders):
     prompts, params = cases(22, 60)
     rng = random.Random(5)

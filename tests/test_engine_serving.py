@@ -90,6 +90,7 @@ def test_a_prompt_that_many_share_is_computed_once(folders):  # noqa: F811
     while llm._engine.num_unfinished:
         llm._engine.step()
     cached = [request.metrics.num_cached for request in requests]
+    assert llm.stats().prefix_hit_rate == sum(cached) / (24 * 401)
     # 25 full pages match; the last one of those is computed again for the drafter.
     assert cached == [0, *[384] * 23]
     for request, one in zip(requests, prompts, strict=True):

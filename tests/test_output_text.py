@@ -120,3 +120,9 @@ def test_an_aborted_request_keeps_what_was_held_back():
     assert one.text.take() == "a"
     scheduler.abort()
     assert one.text.text == "ab" and one.stop_reason is None
+
+
+def test_a_stop_string_before_its_time_is_text() -> None:
+    output = OutputText(Letters("xabab"), ["ab"])
+    found = [output.add(token, may_stop=token >= 3) for token in range(5)]
+    assert found == [None, None, None, None, "ab"] and output.text == "xab"

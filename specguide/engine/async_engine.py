@@ -62,11 +62,13 @@ class _Live:
             return None if failure is None else RequestDelta("", (), "error", error=failure, metrics=RequestMetrics(),
                                                              index=self.sample)
         token_ids = tuple(request.output_ids[self.num_sent:])
+        logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
         self.num_sent += len(token_ids)
         if request.finish_reason is None and failure is None:
-            return RequestDelta(request.text.take(), token_ids, index=self.sample) if token_ids else None
+            return RequestDelta(request.text.take(), token_ids, index=self.sample,
+                                logprobs=logprobs) if token_ids else None
         return RequestDelta(request.text.take(), token_ids, request.finish_reason or "error", request.stop_reason,
-                            request.error if request.finish_reason else failure, request.metrics, self.sample)
+                            request.error if request.finish_reason else failure, request.metrics, self.sample, logprobs)
 
 
 class AsyncEngine:
@@ -107,9 +109,11 @@ class AsyncEngine:
         """Requests under way, each sample counted."""
         return self._num_taken - self._num_ended
 
-    def generate(self, prompt: str | Sequence[int], params: SamplingParams | None = None) -> RequestStream:
+    def generate(self, prompt: str | Sequence[int], params: SamplingParams | None = None, *, priority: int = 0
+                 ) -> RequestStream:
         """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a running event loop.
 
+        priority: each step is worth a head start, see scheduler.waiting
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises InvalidParams for the
         prompt, QueueFull where too many requests are under way, EngineError where the engine has failed or is closed.
         """
@@ -119,7 +123,7 @@ class AsyncEngine:
         with self._lock:
             self._check_room(params.n)
             self._num_taken += params.n
-            self._commands.put(partial(self._add, mailbox, prompt_ids, params, arrival_s))
+            self._commands.put(partial(self._add, mailbox, prompt_ids, params, priority, arrival_s))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
 
     def stats(self) -> EngineStats:
@@ -180,12 +184,14 @@ class AsyncEngine:
         idle_s = math.inf if self._failure else self._engine.idle_s()
         return idle_s if self._close_at_s is None else min(idle_s, self._close_at_s - time.perf_counter())
 
-    def _add(self, mailbox: Mailbox, prompt_ids: list[int], params: SamplingParams, arrival_s: float) -> None:
+    def _add(self, mailbox: Mailbox, prompt_ids: list[int], params: SamplingParams, priority: int, arrival_s: float
+             ) -> None:
         lives = [_Live(mailbox, sample) for sample in range(params.n)]
         self._live += lives
         if self._failure is None:
             for live in lives:
-                live.request = self._engine.add(prompt_ids, params, sample=live.sample, arrival_s=arrival_s)
+                live.request = self._engine.add(prompt_ids, params, priority=priority, sample=live.sample,
+                                                arrival_s=arrival_s)
 
     def _cancel(self, mailbox: Mailbox) -> None:
         self._cancel_all([live for live in self._live if live.mailbox is mailbox])

@@ -208,7 +208,8 @@ class Engine:
                            grammar=counters, num_waiting=max(0, self.num_unfinished - num_running),
                            num_running=num_running, max_batch_size=self.config.max_batch_size,
                            num_pages_used=pages.num_pages - pages.num_free, num_pages=pages.num_pages,
-                           finished=dict(counts.finished), accepted={k: list(v) for k, v in counts.accepted.items()},
+                           finished=dict(counts.finished), prompts=dict(counts.prompts),
+                           accepted={k: list(v) for k, v in counts.accepted.items()},
                            latency={name: histogram.copy() for name, histogram in counts.latency.items()})
 
     def write_trace(self, path: str | Path) -> None:

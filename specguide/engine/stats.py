@@ -51,17 +51,21 @@ class RequestCounts:
     latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first token), "tpot" (mean
               time per token after the first), "compile" (of guided requests)
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of "guided" requests
+    prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that they went through
     """
 
     def __init__(self, num_draft_tokens: int) -> None:
         self.finished: Counter[str] = Counter()
         self.latency = {name: Histogram(_LATENCY_S) for name in ("queue", "ttft", "tpot", "compile")}
         self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
+        self.prompts: Counter[str] = Counter(prompt=0, cached=0, preemptions=0)
 
     def add(self, request: Request) -> None:
         """Count a request that has ended."""
         metrics, is_guided = request.metrics, request.params.guide is not None
         self.finished[str(request.finish_reason)] += 1
+        self.prompts.update(prompt=metrics.prompt_tokens, cached=metrics.num_cached,
+                            preemptions=metrics.num_preemptions)
         for name, value_s, has_value in (
                 ("queue", metrics.queue_s, metrics.queue_s > 0), ("compile", metrics.compile_s, is_guided),
                 ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
@@ -89,7 +93,7 @@ class EngineStats:
     max_batch_size:    slots
     num_pages_used:    pages of the KV cache that requests hold now
     num_pages:         pages in all
-    finished, latency, accepted: of requests that have ended, as in RequestCounts
+    finished, latency, accepted, prompts: of requests that have ended, as in RequestCounts
     """
 
     iterations: int
@@ -106,6 +110,7 @@ class EngineStats:
     finished: Mapping[str, int]
     latency: Mapping[str, Histogram]
     accepted: Mapping[str, list[int]]
+    prompts: Mapping[str, int]
 
     @property
     def grammar_hidden_s(self) -> float | None:
@@ -117,9 +122,15 @@ class EngineStats:
         """Share of the slots in use now."""
         return self.num_running / self.max_batch_size
 
+    @property
+    def prefix_hit_rate(self) -> float:
+        """Share of the prompt tokens whose keys were there already; 0 before there were any."""
+        return self.prompts["cached"] / max(1, self.prompts["prompt"])
+
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {**asdict(self), "grammar_hidden_s": self.grammar_hidden_s, "batch_occupancy": self.batch_occupancy}
+        return {**asdict(self), "grammar_hidden_s": self.grammar_hidden_s, "batch_occupancy": self.batch_occupancy,
+                "prefix_hit_rate": self.prefix_hit_rate}
 
 
 def request_record(request: Request) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from specguide.errors import SpecguideError
-from specguide.request import FinishReason, RequestMetrics
+from specguide.request import FinishReason, Logprob, RequestMetrics
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class RequestDelta:
     finish_reason: None until the sample's last delta, as are stop_reason, error and metrics; they are those of a
                    RequestOutput
     index:         which of its prompt's samples it is
+    logprobs:      of each of token_ids, as in RequestOutput; None where they are not asked for
     """
 
     text: str
@@ -28,6 +29,7 @@ class RequestDelta:
     error: SpecguideError | None = None
     metrics: RequestMetrics | None = None
     index: int = 0
+    logprobs: tuple[dict[int, Logprob], ...] | None = None
 
 
 class Mailbox:
@@ -99,4 +101,6 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
     return RequestDelta(text="".join(delta.text for delta in deltas),
                         token_ids=tuple(token for delta in deltas for token in delta.token_ids),
                         finish_reason=last.finish_reason, stop_reason=last.stop_reason, error=last.error,
-                        metrics=last.metrics, index=last.index)
+                        metrics=last.metrics, index=last.index,
+                        logprobs=None if last.logprobs is None else tuple(
+                            entry for delta in deltas for entry in delta.logprobs or ()))

@@ -35,27 +35,30 @@ class OutputText:
         self._num_taken = len(self._parts)
         return new
 
-    def add(self, token: int) -> str | None:
-        """The next token; returns the stop string that it completes. Nothing follows a stop string."""
-        return None if self._detokenizer is None else self._feed(self._detokenizer.add(token))
+    def add(self, token: int, may_stop: bool = True) -> str | None:
+        """The next token; returns the stop string that it completes. Nothing follows a stop string.
+
+        may_stop: False: a stop string that is completed now is text like any other
+        """
+        return None if self._detokenizer is None else self._feed(self._detokenizer.add(token), may_stop)
 
     def end(self) -> str | None:
         """No more tokens come. Returns the stop string that the last characters complete. Once is enough."""
         if self._detokenizer is None:
             return None
-        stop = self._feed(self._detokenizer.flush())
+        stop = self._feed(self._detokenizer.flush(), may_stop=True)
         if stop is None:
             self._close(self._held)
         return stop
 
-    def _feed(self, new: str) -> str | None:
+    def _feed(self, new: str, may_stop: bool) -> str | None:
         if not self._matchers:
             if new:
                 self._parts.append(new)
             return None
         for at, char in enumerate(new):
             complete = [matcher.text for matcher in self._matchers if matcher.feed(char)]
-            if complete:
+            if complete and may_stop:
                 stop, read = max(complete, key=len), self._held + new[:at + 1]
                 self._close(read if self._include_stop else read[:-len(stop)])
                 return stop
@@ -88,11 +91,11 @@ class _StopMatcher:
             self._borders[i] = self._next(self._borders[i - 1], text[i])
 
     def feed(self, char: str) -> bool:
-        """Read a character; True where it completes the string, after which there is no reading on."""
+        """Read a character; True where it completes the string."""
         self.num_matched = self._next(self.num_matched, char)
         return self.num_matched == len(self.text)
 
     def _next(self, num_matched: int, char: str) -> int:
-        while num_matched and self.text[num_matched] != char:
+        while num_matched and self.text[num_matched:num_matched + 1] != char:
             num_matched = self._borders[num_matched - 1]
         return num_matched + (self.text[num_matched] == char)

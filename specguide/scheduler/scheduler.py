@@ -275,7 +275,7 @@ class Scheduler:
         """Why the request ends with its last token, if it does. The text may know of a stop string only at its end."""
         is_end, is_full = token in request.end_ids, request.num_tokens >= request.max_len
         if request.text is not None:
-            request.stop_reason = request.text.add(token)
+            request.stop_reason = request.text.add(token, len(request.output_ids) >= request.params.min_tokens)
             if request.stop_reason is None and (is_end or is_full):
                 request.stop_reason = request.text.end()
         if request.stop_reason is not None:
