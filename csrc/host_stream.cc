@@ -155,6 +155,11 @@ class HostStream::Worker {
 
   void check() {
     latch_.raise_if_set();
+    check_alive();
+  }
+
+  // Leaves what functions threw for when all of them are through.
+  void check_alive() {
     std::lock_guard lock(mutex_);
     if (!failure_.empty()) throw EngineError(failure_);
   }
@@ -257,7 +262,7 @@ void HostStream::do_wait(std::shared_ptr<Completion> completion, const std::stri
 
 void HostStream::synchronize(Timeout timeout) {
   check_not_capturing("be waited for");
-  worker_->check();
+  worker_->check_alive();
   auto completion = std::make_shared<Completion>();
   do_record(completion);
   if (!completion->wait(timeout)) {
