@@ -246,8 +246,6 @@ class Scheduler:
                      has_grown=tuple(has_grown), turns=tuple(request.turn for request in requests))
 
     def _hold(self, request: Request, is_prefill: bool) -> None:
-        if not is_prefill and request in self._prefilling:  # it was launched before its prefill was known to be late
-            return
         request.metrics.num_held += 1
         if is_prefill:  # its last token is computed again, for what follows; the later, the longer its row takes
             request.num_computed = request.num_tokens - 1
