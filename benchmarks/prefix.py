@@ -58,7 +58,7 @@ def main() -> None:
     engine.close()
     engine = Engine(EngineConfig(spec=SpecConfig()))
     for request in shared[:: max(1, len(shared) // 5)]:
-        engine._scheduler._pages.forget()
+        engine.reset_prefix_cache()
         if run(engine, [list(request.prompt_ids)])[0].output_ids != request.output_ids:
             sys.exit(f"request {request.request_id} has another output when nothing is shared")
     engine.close()

@@ -81,6 +81,10 @@ class LLM:
         """
         self._engine.warm_up()
 
+    def reset_prefix_cache(self) -> None:
+        """Forget the keys of earlier prompts and outputs, say to time what they cost."""
+        self._engine.reset_prefix_cache()
+
     def stats(self) -> EngineStats:
         """What the engine has done since it was built."""
         return self._engine.stats()

@@ -46,7 +46,7 @@ def alone(folders):  # noqa: F811
 
 
 def run_alone(llm: LLM, prompt: list[int], params: SamplingParams):
-    llm._engine._scheduler._pages.forget()  # nothing is shared
+    llm.reset_prefix_cache()  # nothing is shared
     return llm.generate([prompt], params)[0]
 
 
@@ -91,8 +91,7 @@ def test_a_prompt_that_many_share_is_computed_once(folders):  # noqa: F811
         llm._engine.step()
     cached = [request.metrics.num_cached for request in requests]
     assert llm.stats().prefix_hit_rate == sum(cached) / (24 * 401)
-    # 25 full pages match; the last one of those is computed again for the drafter.
-    assert cached == [0, *[384] * 23]
+    assert cached == [0, *[384] * 23]  # of 25 pages the last depends on the token behind it, which differs
     for request, one in zip(requests, prompts, strict=True):
         expected = run_alone(llm, one, SamplingParams(max_tokens=8))
         assert request.output_ids == list(expected.token_ids)

@@ -20,9 +20,9 @@ EOS, K, PAGE = 0, 3, 4
 
 
 def make(num_pages: int = 64, max_batch_size: int = 4, max_model_len: int = 40, max_prefill_tokens: int = 2048,
-         is_idle=lambda slot: True) -> Scheduler:
+         is_idle=lambda slot: True, num_draft_tokens: int = K) -> Scheduler:
     return Scheduler(max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
-                     num_draft_tokens=K, page_size=PAGE,
+                     num_draft_tokens=num_draft_tokens, page_size=PAGE,
                      pages=PageAllocator(num_pages), eos_token_ids=[EOS], slot_is_idle=is_idle)
 
 
@@ -231,12 +231,29 @@ def test_pages_of_the_same_prompt_are_shared_also_within_one_iteration():
     for number in range(3):
         scheduler.add(request(number, prompt_len=22, token=7))
     batch = scheduler.schedule()
-    # Five full pages match; the drafter's keys at the end of the last depend on a token that may differ.
-    assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 22), (16, 22), (16, 22)]
-    assert {table[:4] for table in batch.block_tables} == {batch.block_tables[0][:4]}
-    assert len({table[4] for table in batch.block_tables}) == 3
-    assert [one.metrics.num_cached for one in batch.requests] == [0, 16, 16]
+    assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 22), (20, 22), (20, 22)]
+    assert {table[:5] for table in batch.block_tables} == {batch.block_tables[0][:5]}
+    assert len({table[5] for table in batch.block_tables}) == 3
+    assert [one.metrics.num_cached for one in batch.requests] == [0, 20, 20]
     scheduler.check_integrity()
+
+
+@pytest.mark.parametrize(("num_draft_tokens", "num_cached"), [(K, [0, 4, 8]), (0, [0, 8, 8])])
+def test_a_drafters_page_stands_for_the_token_behind_it_too(num_draft_tokens, num_cached):
+    scheduler, prompts = make(num_draft_tokens=num_draft_tokens), ([1] * 9, [1] * 8 + [2], [1] * 8 + [2, 3])
+    requests = [Request(number, prompt, SamplingParams(), seed=0) for number, prompt in enumerate(prompts)]
+    for one in requests:
+        scheduler.add(one)
+    assert [(chunk.start, chunk.end) for chunk in scheduler.schedule().chunks] == [
+        (start, len(prompt)) for start, prompt in zip(num_cached, prompts, strict=True)]
+    scheduler.check_integrity()
+
+
+def test_a_page_whose_last_token_may_be_computed_again_is_nobody_elses():
+    scheduler = make()
+    for number in range(2):
+        scheduler.add(request(number, prompt_len=8, token=7))
+    assert [(chunk.start, chunk.end) for chunk in scheduler.schedule().chunks] == [(0, 8), (4, 8)]
 
 
 def test_pages_are_found_again_when_their_request_has_ended():
@@ -245,7 +262,7 @@ def test_pages_are_found_again_when_their_request_has_ended():
         one = request(number, prompt_len=13, max_tokens=1, token=3)
         scheduler.add(one)
         run_alone(scheduler, one)
-        assert one.metrics.num_cached == (8 if number else 0)
+        assert one.metrics.num_cached == (12 if number else 0)
     scheduler.abort()
     scheduler.add(one := request(2, prompt_len=13, token=3))
     run_alone(scheduler, one)

@@ -7,6 +7,7 @@ import pytest
 from test_engine import cases, folders, make  # noqa: F401 (a fixture)
 
 from specguide import Guide, Reasoning, SamplingParams
+from specguide.config import CacheConfig
 from specguide.errors import InvalidGuide, MatcherError
 
 EOS = 256
@@ -83,6 +84,32 @@ def test_one_that_fails_ends_its_request_alone(folders):  # noqa: F811
     assert [out.token_ids for out in outs] == [out.token_ids for out in expected]
     assert isinstance(first.error, MatcherError) and "out of ideas" in str(first.error)
     assert isinstance(second.error, MatcherError) and "no more matchers" in str(second.error)
+    llm._engine.check_integrity()
+    llm.close()
+
+
+def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):  # noqa: F811
+    """Seen when a request has lost its pages: its matcher is made anew and follows the output."""
+    made = []
+
+    class Fickle(Alternating):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def accept(self, token):
+            return len(made) < 3 and super().accept(token)  # the first was made to be looked at, the third follows
+
+        def allowed(self):
+            return [] if self.is_terminated else list(self.LETTERS)
+
+    llm = make(folders, max_batch_size=2, cache=CacheConfig(page_size=16, num_pages=36))
+    free, fickle = SamplingParams(max_tokens=300, ignore_eos=True), SamplingParams(max_tokens=200,
+                                                                                   guide=Guide(matcher=Fickle))
+    expected, = llm.generate(["x" * 150], free)
+    neighbour, out = llm.generate(["x" * 150, "y" * 150], [free, fickle])
+    assert neighbour.token_ids == expected.token_ids and out.metrics.num_preemptions
+    assert isinstance(out.error, MatcherError) and "refuses token" in str(out.error)
     llm._engine.check_integrity()
     llm.close()
 

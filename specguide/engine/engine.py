@@ -13,21 +13,14 @@ from typing import Any
 
 from tqdm import tqdm
 
-from specguide.batch import Batch, StepOutput
+from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
+from specguide.engine.failures import iteration_errors, timeout
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats, RequestCounts
-from specguide.errors import (
-    EngineError,
-    InvalidParams,
-    MatcherError,
-    RequestError,
-    RequestTimeout,
-    SpecguideError,
-    UserError,
-)
+from specguide.errors import EngineError, InvalidParams, SpecguideError, UserError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
@@ -141,7 +134,7 @@ class Engine:
         """
         self._collect_grammars()
         for request in self._deadlines.take_expired():
-            self._end(request, _timeout(request))
+            self._end(request, timeout(request))
         finished, self._ended = self._ended, []
         start = time.perf_counter()
         try:
@@ -151,7 +144,6 @@ class Engine:
             if batch is None and not self._in_flight and self._scheduler.num_unfinished:
                 time.sleep(_POLL_S)
             if batch is not None:
-                _note_start(batch)
                 self._in_flight.append((batch, self._runner.step.launch(batch)))
             while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
                 finished += self._commit(*self._in_flight.popleft())
@@ -212,6 +204,10 @@ class Engine:
                            accepted={k: list(v) for k, v in counts.accepted.items()},
                            latency={name: histogram.copy() for name, histogram in counts.latency.items()})
 
+    def reset_prefix_cache(self) -> None:
+        """Forget the keys of earlier prompts and outputs: the next requests compute all of theirs."""
+        self._runner.pages.forget()
+
     def write_trace(self, path: str | Path) -> None:
         """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
         if not self.config.trace:
@@ -238,7 +234,8 @@ class Engine:
             output, num_before = pending.result(), _num_output_tokens(batch)
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
-            finished = self._scheduler.commit(batch, tokens, self._errors(batch, output))
+            errors = iteration_errors(batch, output, self._runner.guide.errors(batch.slots))
+            finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
         self._iterations += 1
@@ -249,21 +246,6 @@ class Engine:
         for slot in self._scheduler.take_left():
             self._runner.guide.detach(slot)
             self._runner.step.leave(slot)
-
-    def _errors(self, batch: Batch, output: StepOutput) -> dict[int, SpecguideError]:
-        errors: dict[int, SpecguideError] = {**self._runner.guide.errors(batch.slots)}
-        for request, slot, row, n in zip(batch.requests, batch.slots, output.tokens.tolist(),
-                                         output.num_tokens.tolist(), strict=True):
-            forbidding = request.adjustment.forbidding if request.adjustment else ()
-            if n and row[n - 1] < 0 and (forbidding or slot not in errors):
-                names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
-                errors[slot] = RequestError(
-                    f"no token can follow after {len(request.output_ids) + n - 1}: "
-                    + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
-            elif forbidding and slot in errors:  # found before the iteration in which nothing was left
-                errors[slot] = MatcherError(
-                    f"{errors[slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
-        return errors
 
     def _collect_grammars(self) -> None:
         if self._compiling and not (self._ended or self._in_flight or self._scheduler.num_unfinished):
@@ -310,22 +292,6 @@ class Engine:
 def _seed(seed: int | None, sample: int) -> int:
     """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a prompt apart."""
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
-
-
-def _note_start(batch: Batch) -> None:
-    for request in batch.requests:
-        if not request.metrics.queue_s:
-            request.metrics.queue_s = time.perf_counter() - request.arrival_s
-
-
-def _timeout(request: Request) -> RequestTimeout:
-    metrics, total_s = request.metrics, time.perf_counter() - request.arrival_s
-    waited_s = metrics.queue_s or total_s
-    return RequestTimeout(
-        f"the request had not ended after timeout_s ({request.params.timeout_s:g} s): it waited {waited_s:.3g} s"
-        + (" for its grammar or a slot" if request.params.guide else " for a slot")
-        + f", ran {total_s - waited_s:.3g} s and has {len(request.output_ids)} tokens; raise timeout_s, lower "
-        "max_tokens, or send fewer requests at once", waited_s=waited_s, ran_s=total_s - waited_s)
 
 
 def _num_output_tokens(batch: Batch) -> int:

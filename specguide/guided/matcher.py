@@ -8,6 +8,7 @@ the same conformance tests run over each of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -60,3 +61,23 @@ class Matcher(Protocol):
         accepted one after the other, and they are proposals: a drafter may propose them, verification still checks.
         """
         ...
+
+
+@dataclass
+class FailedMatcher:
+    """Stands where there could be no matcher, so that its request ends with the cause, and it alone."""
+
+    cause: Exception
+    is_terminated = False
+
+    def fill(self, row: Row) -> None:
+        raise RuntimeError(f"its matcher could not be made: {self.cause}") from self.cause
+
+    def accept(self, token: int) -> bool:
+        return False
+
+    def rollback(self, n: int) -> None:
+        pass
+
+    def forced_tokens(self) -> list[int]:
+        return []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import InvalidGuide
-from specguide.guided.matcher import Matcher, Row
+from specguide.guided.matcher import Matcher
 
 _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 
@@ -35,29 +35,6 @@ class UserGrammar:
                                param="matcher")
 
     def matcher(self) -> Matcher:
-        """A new one; one that cannot be made fails as if it had been, so that its request alone ends."""
-        try:
-            matcher: Matcher = self.make()
-        except Exception as error:
-            return _Unmade(error)
+        """A new one. Raises whatever the user's function raises."""
+        matcher: Matcher = self.make()
         return matcher
-
-
-@dataclass
-class _Unmade:
-    """A matcher that could not be made."""
-
-    cause: Exception
-    is_terminated = False
-
-    def fill(self, row: Row) -> None:
-        raise RuntimeError(f"the guide's matcher cannot be made: {self.cause}") from self.cause
-
-    def accept(self, token: int) -> bool:
-        return False
-
-    def rollback(self, n: int) -> None:
-        pass
-
-    def forced_tokens(self) -> list[int]:
-        return []

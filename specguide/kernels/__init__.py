@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import ParamSpec, TypeVar
 
 from specguide.kernels import pointwise, reference
+from specguide.kernels.host_values import on_device
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 _P = ParamSpec("_P")
@@ -48,6 +49,6 @@ store_kv = with_triton("rope", reference.store_kv)
 
 __all__ = [
     "SamplingTensors", "add_rms_norm", "apply_bitmask", "gated_linear", "linear", "linear_parts", "masked_argmax",
-    "masked_sample", "norm_into", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv",
+    "masked_sample", "norm_into", "on_device", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv",
     "with_triton",
 ]

@@ -39,8 +39,13 @@ def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) ->
     parts:    [P, T, D] of residual's dtype or float32, as `linear_parts` gives them
     weight:   [D]
     """
-    total = residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
+    total = add_parts(residual, parts)
     return total, rms_norm(total, weight, eps)
+
+
+def add_parts(residual: Tensor, parts: Tensor) -> Tensor:
+    """residual [T, D] and the sum of parts [P, T, D], in residual's dtype."""
+    return residual + (parts[0] if len(parts) == 1 else parts.sum(0)).to(residual.dtype)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specguide.kernels.host_values import on_device
 from specguide.params import SamplingParams
 
 # Below this a temperature is greedy: the division would leave nothing else to choose.
@@ -39,10 +40,10 @@ class SamplingTensors:
 
         def tensor(values: list[float], neutral: float, dtype: torch.dtype = torch.float32) -> Tensor | None:
             used = any(value != neutral for value in values)
-            return torch.tensor(values, dtype=dtype, device=device) if used else None
+            return on_device(values, device, dtype) if used else None
 
         return cls(
-            seed=torch.tensor(list(seeds), dtype=torch.int64, device=device),
+            seed=on_device(list(seeds), device, torch.int64),
             temperature=tensor([p.temperature for p in params], 0.0),
             top_k=tensor([max(p.top_k, 0) for p in params], 0, torch.int64),
             top_p=tensor([p.top_p for p in params], 1.0),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from specguide.kernels import add_rms_norm, norm_into, rms_norm
+from specguide.kernels.pointwise import add_parts
 
 
 class RmsNorm:
@@ -27,7 +28,7 @@ class RmsNorm:
         """The sum of residual [T, D] and all parts [P, T, D], and its norm."""
         if residual.is_cuda:
             return add_rms_norm(residual, parts, self.weight, self.eps)
-        total = residual + parts[0]
+        total = add_parts(residual, parts)
         return total, self(total)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:

@@ -2,8 +2,9 @@
 
 Page i of a request holds the keys of its positions [i · P, (i + 1) · P). It is published once these are those of the
 request's own tokens for good: of the prompt when a prefill is planned, since all that reads the page comes after it on
-the device, and of the output when it is verified. A drafter's key at a position depends on the token after it, so
-the last of several pages that match is not shared where there is one: the page before it depends on tokens that match.
+the device, and of the output when it is verified. What is published stands for the tokens of these positions and all
+before, and where there is a drafter for one more: its key at a position depends on the token after it. The last
+position that has a token may be computed again, so its page is not published before there is another token.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _FEWEST_MORE = 4
 class BlockTables:
     """The pages of the requests that have been opened and not closed.
 
-    has_drafter: the pages hold a drafter's keys too
+    num_ahead: tokens behind a page that its keys depend on, 1 with a drafter, else 0
     """
 
-    def __init__(self, pages: PageAllocator, page_size: int, *, has_drafter: bool) -> None:
-        self._pages, self._page_size, self._has_drafter = pages, page_size, has_drafter
+    def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
+        self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
         self._tables: dict[Request, list[int]] = {}
         self._keys: dict[Request, list[bytes]] = {}  # of the first pages, as far as they are published
 
@@ -45,15 +46,12 @@ class BlockTables:
         the last one's pass is to say what follows."""
         table: list[int] = []
         keys: list[bytes] = []
-        for key in self._keys_from(request, keys, (request.num_tokens - 1) // self._page_size):
+        for key in self._keys_from(request, keys, request.num_tokens):
             page = self._pages.share(key)
             if page is None:
                 break
             table.append(page)
             keys.append(key)
-        if self._has_drafter and table:
-            self._pages.free([table.pop()])
-            keys.pop()
         self._tables[request], self._keys[request] = table, keys
         return len(table) * self._page_size
 
@@ -73,7 +71,7 @@ class BlockTables:
     def publish(self, request: Request, num_tokens: int) -> None:
         """The keys of the request's first `num_tokens` are, or will be, in its pages for good."""
         table, keys = self._tables[request], self._keys[request]
-        for key in self._keys_from(request, keys, num_tokens // self._page_size):
+        for key in self._keys_from(request, keys, num_tokens):
             self._pages.publish(table[len(keys)], key)
             keys.append(key)
 
@@ -82,11 +80,11 @@ class BlockTables:
         self._pages.free(self._tables.pop(request, ()))
         self._keys.pop(request, None)
 
-    def _keys_from(self, request: Request, known: Sequence[bytes], num_pages: int) -> Iterator[bytes]:
-        """Keys of the request's pages from behind `known` to num_pages; each stands for all tokens up to its end."""
-        last = known[-1] if known else b""
-        for page in range(len(known), num_pages):
-            tokens = array("q", request.tokens(page * self._page_size, (page + 1) * self._page_size))
+    def _keys_from(self, request: Request, known: Sequence[bytes], num_tokens: int) -> Iterator[bytes]:
+        """Keys of the request's pages behind those of `known`, as far as they are full of its first `num_tokens`."""
+        last, size = known[-1] if known else b"", self._page_size
+        for page in range(len(known), min(num_tokens, request.num_tokens - 1) // size):
+            tokens = array("q", request.tokens(page * size, (page + 1) * size + self._num_ahead))
             last = blake2b(last + tokens.tobytes(), digest_size=16).digest()
             yield last
 

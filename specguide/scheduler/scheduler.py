@@ -43,7 +43,7 @@ class Scheduler:
                  slot_is_idle: Callable[[int], bool]) -> None:
         self._max_model_len, self._max_prefill_tokens = max_model_len, max_prefill_tokens
         self._num_draft_tokens = num_draft_tokens
-        self._pages, self._tables = pages, BlockTables(pages, page_size, has_drafter=num_draft_tokens > 0)
+        self._pages, self._tables = pages, BlockTables(pages, page_size, num_ahead=min(num_draft_tokens, 1))
         self._eos_token_ids = frozenset(eos_token_ids)
         self._slots = SlotPool(max_batch_size, slot_is_idle)
         self._waiting = WaitingQueue()
@@ -152,6 +152,7 @@ class Scheduler:
             if slot is None:
                 return
             request.slot = slot
+            request.metrics.queue_s = request.metrics.queue_s or time.perf_counter() - request.arrival_s
             self._prefilling.append(self._waiting.pop())
 
     def _num_pages_to_come(self, request: Request) -> int:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, GuideSnapshot
-from specguide.errors import EngineError
+from specguide.guided.matcher import FailedMatcher
+from specguide.kernels import on_device
 from specguide.request import Request
 from specguide.sampling import SamplingTensors
-from specguide.spec.slots import on_device
 
 
 class SamplingKind(IntEnum):
@@ -36,7 +36,10 @@ class SamplingKind(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """How an iteration chooses tokens: its kind, and which sampling parameters any of the requests uses."""
+    """How an iteration chooses tokens: its kind, and which sampling parameters any of the requests uses.
+
+    used: read for what of it is None alone; the values are the slots'
+    """
 
     kind: SamplingKind
     used: SamplingTensors
@@ -55,7 +58,7 @@ class Selection:
         if self._tensors is None or (batch.requests, batch.slots) != self._selected:
             self._selected = batch.requests, batch.slots
             used = SamplingTensors.from_params([request.params for request in batch.requests],
-                                               [request.seed for request in batch.requests], self._device)
+                                               [request.seed for request in batch.requests], "cpu")
             kind = max(SamplingKind.of(request) for request in batch.requests)
             self._tensors = on_device(batch.slots, self._device), Sampling(kind, used)
         return self._tensors
@@ -74,8 +77,6 @@ def graph_sizes(max_batch_size: int) -> list[int]:
 def guide_snapshot(batch: Batch) -> GuideSnapshot:
     """What the grammar does beside the batch. Walks start with the last chunk of what is computed before the first
     token, or go on with it when it is computed again because their first rows were late.
-
-    Raises EngineError where a grammar refuses what it has allowed before: the output of a request that waited again.
     """
     if not batch.is_prefill:
         return GuideSnapshot(started=(), continued=batch.slots)
@@ -86,11 +87,14 @@ def guide_snapshot(batch: Batch) -> GuideSnapshot:
 
 
 def _matcher(request: Request) -> Any:
-    """Behind the request's output; None for a free request."""
+    """Behind the output of a request that has waited again; None for a free request."""
     if request.grammar is None:
         return None
-    matcher = request.grammar.matcher()
-    for token in request.output_ids:
-        if not matcher.accept(token):
-            raise EngineError(f"the grammar refuses token {token} of an output that it has allowed")
+    try:
+        matcher = request.grammar.matcher()
+        refused = next((token for token in request.output_ids if not matcher.accept(token)), None)
+    except Exception as error:  # of a library or a user
+        return FailedMatcher(error)
+    if refused is not None:
+        return FailedMatcher(ValueError(f"it refuses token {refused} of an output that it has allowed"))
     return matcher

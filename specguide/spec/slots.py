@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from specguide.batch import Batch, ForwardContext
 from specguide.cache import place_chains, slot_mapping
-from specguide.kernels import SamplingTensors
+from specguide.kernels import SamplingTensors, on_device
 from specguide.request import Request
 from specguide.sampling import SlotAdjustments
 
@@ -64,11 +63,6 @@ class Query:
     def _node_index(self) -> Tensor:
         """int64 [B, N]: index among the T tokens of every node."""
         return self.first_node[:, None] + torch.arange(self.num_nodes, device=self.first_node.device)
-
-
-def on_device(values: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A tensor of these values; on a GPU without waiting for what its stream has still to do."""
-    return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
 
 
 MAX_END_IDS = 16
@@ -145,8 +139,9 @@ class SlotState:
         lens = [len(chunk.token_ids) for chunk in chunks]
         ends = on_device([chunk.end for chunk in chunks], device)
         bounds = on_device([0, *accumulate(lens)], device)
-        position_ids = on_device([place for chunk in chunks for place in range(chunk.start, chunk.end)], device)
-        sequence_ids = on_device([index for index, num in enumerate(lens) for _ in range(num)], device)
+        index = torch.arange(sum(lens), device=device)
+        sequence_ids = torch.searchsorted(bounds[1:], index, right=True)
+        position_ids = index + (ends - bounds[1:])[sequence_ids]
         known_next = [[-1 if chunk.next_id is None else chunk.next_id] for chunk in chunks]
         block_table = self.block_table[slots]
         context = ForwardContext(

@@ -1,0 +1,14 @@
+"""Owns the way of small host values to the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
+    """A tensor of these values; on a GPU without waiting for what its stream has still to do."""
+    device = torch.device(device)
+    return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
