@@ -37,12 +37,14 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def commit() -> str:
-    """Commit of the checkout, "+" after it when files differ from it; in a copy without git, `SPECGUIDE_COMMIT`."""
+    """Commit of the checkout, "+" after it when files differ from it; of a copy, which `SPECGUIDE_COMMIT` names, that."""
     def git(*args: str) -> str:
         return subprocess.run(("git", *args), cwd=RESULTS_DIR.parent, capture_output=True, text=True).stdout.strip()
 
+    if named := os.environ.get("SPECGUIDE_COMMIT"):
+        return named
     if shutil.which("git") is None or not git("rev-parse", "HEAD"):
-        return os.environ.get("SPECGUIDE_COMMIT", "unknown")
+        return "unknown"
     return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
 
 

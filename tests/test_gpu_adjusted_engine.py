@@ -66,7 +66,7 @@ def test_log_probabilities_are_those_of_a_cpu(folders):
                 num_compared += 1
                 chances = [sorted(one.logprob for one in entry.values()) for entry in (found, expected)]
                 assert chances[0] == pytest.approx(chances[1], abs=1e-3)
-    assert num_compared > 200
+    assert num_compared > 100
 
 
 @pytest.mark.parametrize("vocab_size", [272, 128_256])

@@ -12,7 +12,8 @@ from specguide.kernels import gated_linear, linear, linear_parts, pointwise
 pytestmark = pytest.mark.gpu
 
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 3e-3, torch.float32: 1e-5}
-SHAPES = [(1, 64, 512), (4, 200, 1024), (5, 512, 4096), (16, 1000, 640), (64, 96, 2048), (65, 96, 2048), (3, 24, 576)]
+SHAPES = [(1, 64, 512), (4, 200, 1024), (5, 512, 4096), (16, 1000, 640), (64, 96, 2048), (65, 96, 2048),
+          (200, 320, 1024), (3, 24, 576)]
 
 
 def case(num_rows: int, num_outputs: int, num_inputs: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:

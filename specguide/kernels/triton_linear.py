@@ -24,6 +24,8 @@ from specguide.kernels.triton_device import num_multiprocessors, overlap
 
 _MOST_ROWS = 64
 _BLOCK_IN = 128
+_LIBRARY_TILE = 128
+"""Rows and features that a program of the library's computes at least, where the rows are many."""
 _PREFETCHED = 128
 """Columns of each row of a weight that are brought to the cache before the kernel may begin; more displace others."""
 
@@ -93,9 +95,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """See pointwise.linear_parts."""
-    if not _is_few(x, weight):
+    if _is_few(x, weight):
+        return _launch(x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=True), is_gated=False)
+    tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
+    num_splits = _num_splits(x, tiles) if bias is None and x.element_size() == 2 else 1
+    if num_splits == 1:
         return F.linear(x, weight, bias)[None]
-    return _launch(x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=True), is_gated=False)
+    shares = x.unflatten(1, (num_splits, -1)).transpose(0, 1), weight.unflatten(1, (num_splits, -1)).permute(1, 2, 0)
+    return torch.bmm(*shares, out_dtype=torch.float32)
 
 
 def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -114,11 +121,17 @@ def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -
     """From shapes alone; what was fastest on an H200."""
     num_processors, num_outputs = num_multiprocessors(x.device), weight.shape[0] // (2 if is_gated else 1)
     block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
-    num_splits, num_programs = 1, triton.cdiv(num_outputs, block_out)
-    while (may_split and num_splits < 4 and 2 * num_splits * num_programs <= num_processors
-           and weight.shape[1] % (2 * num_splits * _BLOCK_IN) == 0):
-        num_splits *= 2
+    num_splits = _num_splits(x, triton.cdiv(num_outputs, block_out)) if may_split else 1
     return Tile(block_out, num_splits, num_stages=4 if is_gated or block_out == 128 else 6)
+
+
+def _num_splits(x: Tensor, num_programs: int) -> int:
+    """Over so many programs each sum may be spread before there are more of them than multiprocessors."""
+    num_splits = 1
+    while (num_splits < 4 and 2 * num_splits * num_programs <= num_multiprocessors(x.device)
+           and x.shape[1] % (2 * num_splits * _BLOCK_IN) == 0):
+        num_splits *= 2
+    return num_splits
 
 
 def _launch(x: Tensor, weight: Tensor, bias: Tensor | None, tile: Tile, *, is_gated: bool) -> Tensor:
