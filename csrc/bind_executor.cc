@@ -25,15 +25,17 @@ std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft
                                                int num_threads, int64_t deadline_us, uintptr_t rows, uintptr_t guided,
                                                uintptr_t held, uintptr_t tokens, uintptr_t num_accepted,
                                                uintptr_t needed, py::object owner,
-                                               std::optional<int64_t> draft_wait_us) {
+                                               std::optional<int64_t> draft_wait_us,
+                                               std::optional<int64_t> target_wait_us) {
+  using std::chrono::microseconds;
   GuideBuffers buffers{max_batch_size,           num_draft_tokens,
                        vocab_size,               at<int32_t>(rows),
                        at<uint8_t>(guided),      at<uint8_t>(held),
                        at<int32_t>(tokens),      at<int32_t>(num_accepted),
                        at<int32_t>(needed),      share(std::move(owner))};
-  return destroyed_without_gil(
-      new GrammarExecutor(std::move(buffers), num_threads, std::chrono::microseconds(deadline_us),
-                          std::chrono::microseconds(draft_wait_us.value_or(deadline_us))));
+  GrammarExecutor::Waits waits{microseconds(deadline_us), microseconds(draft_wait_us.value_or(deadline_us)), {}};
+  if (target_wait_us) waits.target = microseconds(*target_wait_us);
+  return destroyed_without_gil(new GrammarExecutor(std::move(buffers), num_threads, waits));
 }
 
 void bind_counters(py::module_& m) {
@@ -82,7 +84,8 @@ void bind_executor(py::module_& m) {
       .def(py::init(&make_executor), py::kw_only(), py::arg("max_batch_size"), py::arg("num_draft_tokens"),
            py::arg("vocab_size"), py::arg("num_threads"), py::arg("deadline_us"), py::arg("rows"), py::arg("guided"),
            py::arg("held"), py::arg("tokens"), py::arg("num_accepted"), py::arg("needed"),
-           py::arg("owner") = py::none(), py::arg("draft_wait_us") = py::none())
+           py::arg("owner") = py::none(), py::arg("draft_wait_us") = py::none(),
+           py::arg("target_wait_us") = py::none())
       .def("submit", &GrammarExecutor::submit, py::arg("started"), py::arg("continued"), unlocked())
       .def("discard_snapshots", &GrammarExecutor::discard_snapshots)
       .def("detach", &detach, py::arg("slot"))

@@ -14,13 +14,14 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_wait) {
+GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits) {
   require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
   require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
   require(num_threads >= 1, "num_threads must be at least 1");
-  require(deadline > Clock::duration::zero(), "deadline_us must be at least 1");
-  require(draft_wait >= Clock::duration::zero(), "draft_wait_us must not be negative");
+  require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
+  require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
+  require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
   require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
   return buffers;
@@ -28,15 +29,14 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, Clock::duration dead
 
 }  // namespace
 
-GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline,
-                                 Clock::duration draft_wait)
-    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, deadline, draft_wait))),
-      deadline_(deadline),
-      draft_wait_(draft_wait),
+GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits)
+    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, waits))),
+      waits_(waits),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
-      pool_(num_threads, num_threads + buffers_->max_batch_size, deadline) {}
+      iteration_time_(waits.deadline),
+      pool_(num_threads, num_threads + buffers_->max_batch_size, waits.deadline) {}
 
 GrammarExecutor::~GrammarExecutor() {
   for (int slot = 0; slot < buffers_->max_batch_size; ++slot) detach(slot);
@@ -165,10 +165,11 @@ void GrammarExecutor::run_callback(int index) noexcept {
 
 // Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
 void GrammarExecutor::begin_iteration() {
-  store_word(buffers_->needed, 0);
   current_ = std::make_shared<Snapshot>();
   current_ = pop_snapshot();
   ++iteration_;
+  const auto last_begin = std::exchange(iteration_begin_, Clock::now());
+  if (iteration_ > 1) iteration_time_ = iteration_begin_ - last_begin;
   Batch batch(0);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
@@ -249,21 +250,27 @@ void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) 
   batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
 }
 
-// Waits for the batch until the deadline, or until the drafter has waited long enough.
+// Waits for the batch until the deadline, or until the forward stream has waited long enough.
 void GrammarExecutor::run(Batch batch) {
   if (batch.operations.empty()) return;
-  auto end = Clock::now() + deadline_;
+  auto end = Clock::now() + waits_.deadline;
   pool_.push(std::move(batch.operations));
-  if (batch.is_for_drafts() && draft_wait_ < deadline_) {
-    wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) >= batch.callback; });
-    end = std::min(end, Clock::now() + draft_wait_);
+  const auto when_needed = wait_when_needed(batch);
+  if (when_needed < waits_.deadline) {
+    wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) > batch.callback; });
+    end = std::min(end, Clock::now() + when_needed);
   }
   if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
 }
 
+Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
+  if (batch.is_for_drafts()) return waits_.draft;
+  return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
+}
+
 // True when all operations are done. Nobody's wait for a worker that another's are stuck in.
 bool GrammarExecutor::wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop) {
-  const auto look = deadline_ / kLooksPerDeadline;
+  const auto look = waits_.deadline / kLooksPerDeadline;
   while (true) {
     pool_.compensate(look);
     const auto until = std::min(Clock::now() + look, end);

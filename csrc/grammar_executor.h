@@ -2,11 +2,11 @@
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
-// callback waits until its deadline at most, for draft rows until the drafter has stood waiting for them long enough, and
+// callback waits until its deadline at most, or until the forward stream has stood waiting for its rows long enough, and
 // never throws. Rows are written by workers, flags by callbacks only.
 //
-// The word `needed` is reset by callback 0, and cannot be written at that time: the forward stream first waits for
-// callback 0's rows and then for others, and its next callback 0 comes behind all it has written.
+// The word `needed` counts the callbacks of the iteration whose rows the forward stream waits for, or soon will. Whoever
+// launches callback 0 takes it back to 0 before.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +36,14 @@ struct ExecutorCounters {
 
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
-  // A callback waits until `deadline` at most, which counts from its beginning; callbacks 1 … K, which fill draft rows,
-  // no longer than `draft_wait` beyond the moment when `needed` comes up to them. Where draft_wait is no shorter than
-  // the deadline, `needed` is not looked at.
-  GrammarExecutor(GuideBuffers buffers, int num_threads, Clock::duration deadline, Clock::duration draft_wait);
+  // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed` comes
+  // up to it, and where they are no shorter than the deadline it is not looked at. Without a wait for target rows it is
+  // an iteration's time shared among its requests: what holding one of them costs.
+  struct Waits {
+    Clock::duration deadline, draft;
+    std::optional<Clock::duration> target;
+  };
+  GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits);
   ~GrammarExecutor();
 
   using Start = std::pair<int, std::shared_ptr<Matcher>>;  // slot; null: a free request
@@ -113,6 +117,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
+  Clock::duration wait_when_needed(const Batch& batch) const;
   bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 
@@ -121,7 +126,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued);
 
   const std::shared_ptr<const GuideBuffers> buffers_;
-  const Clock::duration deadline_, draft_wait_;
+  const Waits waits_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;
@@ -135,6 +140,8 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   std::shared_ptr<const Snapshot> current_;
   std::vector<Progress> progress_;  // by slot
   int64_t iteration_ = 0;
+  Clock::time_point iteration_begin_;
+  Clock::duration iteration_time_;  // of the last one
 
   ThreadPool pool_;  // last: its workers end first
 };

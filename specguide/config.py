@@ -55,8 +55,10 @@ class GuideConfig:
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   worker threads that compile
     num_threads:           worker threads of the grammar executor; None: from the machine
-    deadline_us:           longest wait of a callback for rows of the target, microseconds; a slot later than that is
-                           held
+    deadline_us:           longest wait of a callback for any row, microseconds
+    target_wait_us:        how long the target's rows are still waited for when it has come to its last product, which
+                           makes its logits, microseconds; a slot later than that is held. None: on a GPU an iteration's
+                           time shared among its requests, which is what holding one costs; on a CPU deadline_us
     draft_wait_us:         how long the drafter's rows are still waited for when its step has come to the last product,
                            which makes its logits, microseconds; without a row it guesses. None: 20 on a GPU, on a
                            CPU deadline_us
@@ -73,6 +75,7 @@ class GuideConfig:
     num_compile_threads: int = 2
     num_threads: int | None = None
     deadline_us: int = 20_000
+    target_wait_us: int | None = None
     draft_wait_us: int | None = None
     max_whitespace: int = 8
     callbacks: str = "native"
@@ -81,7 +84,7 @@ class GuideConfig:
         if self.backend not in GUIDE_BACKENDS:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
-        for name, least in (("deadline_us", 1), ("draft_wait_us", 0), ("num_threads", 1)):
+        for name, least in (("deadline_us", 1), ("target_wait_us", 0), ("draft_wait_us", 0), ("num_threads", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)

@@ -178,9 +178,11 @@ def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> 
         forward = torch.cuda.current_stream()
         for index in range(2):
             side.wait_stream(forward)
+            if index == 0:
+                native.CudaStream(side.cuda_stream).write_value(needed.data_ptr(), 0)
             native.CudaStream(side.cuda_stream, "grammar").launch(callbacks[index])
             if index > 0:
-                native.CudaStream(forward.cuda_stream).write_value(needed.data_ptr(), index)
+                native.CudaStream(forward.cuda_stream).write_value(needed.data_ptr(), index + 1)
             forward.wait_stream(side)
 
     graph = captured(work)
@@ -189,7 +191,7 @@ def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> 
     graph.replay()
     torch.cuda.synchronize()
     assert time.perf_counter() - start < 4
-    assert int(guided[0, 0]) == 0 and executor.counters().late_draft_rows == 1 and int(needed[0, 0]) == 1
+    assert int(guided[0, 0]) == 0 and executor.counters().late_draft_rows == 1 and int(needed[0, 0]) == 2
     go.set()
     executor.submit([], [0])
     tokens[0] = torch.tensor([1, -1])

@@ -306,7 +306,7 @@ def test_a_callback_without_a_snapshot_is_the_executors_error() -> None:
 
 @pytest.mark.parametrize(("field", "value"), [
     ("max_batch_size", 0), ("num_draft_tokens", -1), ("vocab_size", 0), ("num_threads", 0), ("deadline_us", 0),
-    ("draft_wait_us", -1), ("rows", 0), ("needed", 0),
+    ("draft_wait_us", -1), ("target_wait_us", -1), ("rows", 0), ("needed", 0),
 ])
 def test_what_the_constructor_refuses(field: str, value: int) -> None:
     buffer = torch.zeros(8, dtype=torch.int32)

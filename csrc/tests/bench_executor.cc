@@ -43,7 +43,7 @@ double median_callback_us(int batch_size, int num_threads, std::chrono::microsec
   auto executor = std::make_shared<GrammarExecutor>(
       GuideBuffers{batch_size, kDrafts, kVocab, rows.data(), guided.data(), held.data(), tokens.data(),
                    num_accepted.data(), &needed, nullptr},
-      num_threads, 1s, 1s);
+      num_threads, GrammarExecutor::Waits{1s, 1s, 1s});
   const auto callbacks = executor->callbacks();
   std::vector<GrammarExecutor::Start> started;
   std::vector<int> slots;

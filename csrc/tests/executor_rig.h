@@ -10,10 +10,9 @@
 
 struct ExecutorRig {
   ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline)
-      : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, deadline, deadline) {}
+      : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, {deadline, deadline, deadline}) {}
 
-  ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline,
-              std::chrono::microseconds draft_wait)
+  ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, specguide::GrammarExecutor::Waits waits)
       : num_nodes(num_draft_tokens + 1),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
         guided(max_batch_size * num_nodes, 9),
@@ -23,13 +22,13 @@ struct ExecutorRig {
     specguide::GuideBuffers buffers{max_batch_size, num_draft_tokens, fake::kVocab,        rows.data(), guided.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), &needed,
                                     nullptr};
-    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, deadline, draft_wait);
+    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits);
     callbacks = executor->callbacks();
   }
 
   void call(int index) const { callbacks[index]->call(); }
 
-  // One whole iteration in which no token changes.
+  // One whole iteration in which no token changes, and whose rows nobody stands waiting for.
   void call_all() const {
     for (int i = 0; i < num_nodes; ++i) call(i);
   }
@@ -46,7 +45,7 @@ struct ExecutorRig {
   std::vector<int32_t> rows;
   std::vector<uint8_t> guided, held;
   std::vector<int32_t> tokens, num_accepted;
-  int32_t needed = 99;
+  int32_t needed = 0;
   std::shared_ptr<specguide::GrammarExecutor> executor;
   std::vector<specguide::HostFunctionRef> callbacks;
 };

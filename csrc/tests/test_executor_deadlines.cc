@@ -1,6 +1,7 @@
 // Deadlines of the executor: held slots, late draft rows, slots that change hands while an operation runs, neighbours.
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "check.h"
 #include "executor_rig.h"
@@ -119,18 +120,17 @@ TEST(a_late_draft_row_leaves_the_drafter_free_and_comes_for_the_target) {
 }
 
 TEST(a_draft_row_is_waited_for_until_the_drafter_has_needed_it_for_long_enough) {
-  ExecutorRig rig(1, 1, 1, 60s, 5ms);
+  ExecutorRig rig(1, 1, 1, {60s, 5ms, 60s});
   const Grammar grammar{10};
   const Path path(grammar, 2);
   Gate gate;
   rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
   rig.call(0);
-  CHECK(rig.needed == 0);
   rig.token(0, 0) = path.tokens[0];
   const auto begin = Clock::now();
   std::thread forward([&] {
     std::this_thread::sleep_for(30ms);
-    store_word(&rig.needed, 1);
+    store_word(&rig.needed, 2);
   });
   rig.call(1);
   forward.join();
@@ -149,7 +149,7 @@ TEST(a_draft_row_is_waited_for_until_the_drafter_has_needed_it_for_long_enough) 
 
 TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) {
   for (const bool is_needed : {false, true}) {
-    ExecutorRig rig(1, 1, 1, 60s, 30s);
+    ExecutorRig rig(1, 1, 1, {60s, 30s, 60s});
     const Grammar grammar{10};
     const Path path(grammar, 2);
     Gate gate;
@@ -160,7 +160,7 @@ TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) 
       std::this_thread::sleep_for(5ms);
       gate.open();
     });
-    if (is_needed) store_word(&rig.needed, 1);
+    if (is_needed) store_word(&rig.needed, 2);
     rig.call(1);
     worker.join();
     CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
@@ -169,7 +169,7 @@ TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) 
 }
 
 TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
-  ExecutorRig rig(1, 2, 1, 60s, 0us);
+  ExecutorRig rig(1, 2, 1, {60s, 0us, 60s});
   const Grammar grammar{10};
   const Path path(grammar, 3);
   Gate gate;
@@ -179,21 +179,22 @@ TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
   rig.call(1);  // nobody needs it before it is there
   CHECK(rig.is_guided(0, 0));
   rig.token(0, 1) = path.tokens[1];
-  store_word(&rig.needed, 2);
+  store_word(&rig.needed, 3);
   rig.call(2);
   CHECK(!rig.is_guided(0, 1) && rig.executor->counters().late_draft_rows == 1);
   gate.open();
   rig.token(0, 2) = path.tokens[2];
   rig.executor->submit({}, {0});
+  store_word(&rig.needed, 0);
   rig.call(0);
-  CHECK(rig.needed == 0 && rig.held[0] == 0);
+  CHECK(rig.held[0] == 0);
   rig.token(0, 0) = path.tokens[1];
   rig.call(1);  // the need of one iteration is none of the next
   CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[2]));
 }
 
 TEST(nobody_needing_it_a_draft_row_is_waited_for_until_the_deadline) {
-  ExecutorRig rig(1, 1, 1, 30ms, 5ms);
+  ExecutorRig rig(1, 1, 1, {30ms, 5ms, 30ms});
   const Grammar grammar{10};
   Gate gate;
   rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
@@ -206,6 +207,45 @@ TEST(nobody_needing_it_a_draft_row_is_waited_for_until_the_deadline) {
   rig.call(1);
   CHECK(Clock::now() - begin >= 30ms && !rig.is_guided(0, 0));
   gate.open();
+}
+
+TEST(a_target_row_is_waited_for_until_the_target_has_needed_it_for_long_enough) {
+  struct Case {
+    std::optional<Clock::duration> wait;
+    Clock::duration at_least;
+  };
+  // Without a wait of its own, half an iteration of 100 ms, which has two requests.
+  for (const auto& [wait, at_least] : {Case{5ms, 35ms}, Case{std::nullopt, 80ms}}) {
+    ExecutorRig rig(2, 0, 2, {60s, 60s, wait});
+    const Grammar grammar{9};
+    const Path path(grammar, 1);
+    Gate gate;
+    rig.executor->submit(
+        {{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}, {1, std::make_shared<CalledMatcher>()}}, {});
+    rig.call(0);
+    CHECK(rig.held[0] == 0 && rig.held[1] == 0);
+    rig.token(0, 0) = path.tokens[0];
+    rig.token(1, 0) = 1;
+    std::this_thread::sleep_for(100ms);
+    rig.executor->submit({}, {0, 1});
+    const auto begin = Clock::now();
+    std::thread forward([&] {
+      std::this_thread::sleep_for(30ms);
+      store_word(&rig.needed, 1);
+    });
+    rig.call(0);
+    forward.join();
+    CHECK(Clock::now() - begin >= at_least && Clock::now() - begin < 10s);
+    CHECK(rig.held[0] == 1 && rig.held[1] == 0);
+    gate.open();
+    do {
+      store_word(&rig.needed, 0);
+      rig.num_accepted[0] = -1;
+      rig.executor->submit({}, {0, 1});
+      rig.call(0);
+    } while (rig.held[0] == 1);
+    CHECK(rig.row(0, 0) == grammar.row(path.states[1]));
+  }
 }
 
 TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {

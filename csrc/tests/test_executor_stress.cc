@@ -47,20 +47,23 @@ std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, int num_threads, std::chrono::microseconds deadline, std::chrono::microseconds draft_wait)
-      : random_(seed), rig_(kSlots, kDrafts, num_threads, deadline, draft_wait), slots_(kSlots) {}
+  Simulation(uint64_t seed, int num_threads, GrammarExecutor::Waits waits)
+      : random_(seed), rig_(kSlots, kDrafts, num_threads, waits), slots_(kSlots) {}
 
   void run(int num_iterations) {
     HostStream grammar_stream("grammar");
     CallerStream forward_stream("forward");
-    HostEvent tokens_ready("tokens ready"), rows_ready("rows ready");
+    HostEvent tokens_ready("tokens ready"), needed_reset("needed reset"), rows_ready("rows ready");
     const auto callback = [&](int index) {
       forward_stream.record(tokens_ready);
       grammar_stream.wait(tokens_ready);
+      if (index == 0) grammar_stream.write_value(unowned(&rig_.needed), 0);
+      grammar_stream.record(needed_reset);
       grammar_stream.launch(rig_.callbacks[index]);
       grammar_stream.record(rows_ready);
       if (index == 0) leave_some();  // while the callback runs
-      if (index > 0) forward_stream.write_value(unowned(&rig_.needed), index);
+      forward_stream.wait(needed_reset);
+      forward_stream.write_value(unowned(&rig_.needed), index + 1);
       forward_stream.wait(rows_ready);
     };
     for (int i = 0; i < num_iterations; ++i) {
@@ -235,11 +238,10 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline,
-              std::chrono::microseconds draft_wait) {
+void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits) {
   const int alive = FakeMatcher::num_alive;
   {
-    Simulation simulation(seed, num_threads, deadline, draft_wait);
+    Simulation simulation(seed, num_threads, waits);
     simulation.run(num_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
     std::printf("        %d finished, %d failed\n", simulation.num_finished, simulation.num_failed);
@@ -249,8 +251,10 @@ void simulate(uint64_t seed, int num_threads, std::chrono::microseconds deadline
 
 }  // namespace
 
-TEST(one_thread_and_a_short_deadline) { simulate(1, 1, 700us, 700us); }
-TEST(three_threads_and_a_short_deadline) { simulate(2, 3, 700us, 30us); }
-TEST(two_threads_and_a_long_deadline) { simulate(3, 2, 1s, 1s); }
-TEST(a_deadline_that_everything_misses) { simulate(4, 2, 1us, 1us); }
-TEST(drafts_that_wait_for_no_row) { simulate(5, 2, 1s, 0us); }
+TEST(one_thread_and_a_short_deadline) { simulate(1, 1, {700us, 700us, 700us}); }
+TEST(three_threads_and_a_short_deadline) { simulate(2, 3, {700us, 30us, 700us}); }
+TEST(two_threads_and_a_long_deadline) { simulate(3, 2, {1s, 1s, 1s}); }
+TEST(a_deadline_that_everything_misses) { simulate(4, 2, {1us, 1us, 1us}); }
+TEST(drafts_that_wait_for_no_row) { simulate(5, 2, {1s, 0us, 1s}); }
+TEST(a_target_that_waits_for_its_share_of_an_iteration) { simulate(6, 3, {1s, 30us, {}}); }
+TEST(a_target_that_waits_for_no_row) { simulate(7, 2, {1s, 1s, 0us}); }

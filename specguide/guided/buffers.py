@@ -18,10 +18,10 @@ class GuideBuffers:
     held:         uint8 [max_batch_size], 1: target rows are late, this iteration accepts nothing for the slot
     tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
-    needed:       int32 [1], the callback 1 … K whose rows the forward stream will soon wait for; counts on the host
+    needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will; counts on the host
 
-    The callbacks write the first three, the step the next two. Callback 0 takes `needed` back to 0. On a GPU the step
-    has a copy of the first three, and tokens and accept counts are the callbacks' own memory.
+    The callbacks write the first three, the step the others. On a GPU it has a copy of the first three, and tokens and
+    accept counts are the callbacks' own memory.
     """
 
     bitmask: Tensor

@@ -61,6 +61,7 @@ class GuidedDecoder:
             self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
+        self._needed_reset = self._grammar.make_event("needed reset")
         self._wait_announced = self._forward.make_event("wait announced")
         self._wait_known = self._herald.make_event("wait known")
         self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
@@ -88,6 +89,9 @@ class GuidedDecoder:
         self._launched = callback
         self._forward.record(self._tokens_ready)
         self._grammar.wait(self._tokens_ready)
+        if callback == 0:
+            self._grammar.write_value(self._host.needed.data_ptr(), 0)
+            self._grammar.record(self._needed_reset)
         with self._on_grammar_stream():
             self.recorder.grammar("wait tokens")
             self._grammar.launch(self._callbacks[callback])
@@ -98,11 +102,12 @@ class GuidedDecoder:
         self._grammar.record(self._rows_ready)
 
     def announce_wait(self) -> None:
-        """The forward stream will soon wait for the callback launched last, not callback 0: from here on callbacks wait
-        for draft rows no longer than draft_wait_us. A `wait_rows` must follow."""
+        """The forward stream will soon wait for the callback launched last: from here on that waits for rows no longer
+        than target_wait_us or draft_wait_us. A `wait_rows` must follow."""
         self._forward.record(self._wait_announced)
         self._herald.wait(self._wait_announced)
-        self._herald.write_value(self._host.needed.data_ptr(), self._launched)
+        self._herald.wait(self._needed_reset)
+        self._herald.write_value(self._host.needed.data_ptr(), self._launched + 1)
         self._herald.record(self._wait_known)
         self._is_announced = True
 
@@ -172,10 +177,12 @@ def _executor(host: GuideBuffers, vocab_size: int, config: GuideConfig
     if config.callbacks == "python":
         return PythonGrammarExecutor(host, vocab_size)
     max_batch_size, num_nodes = host.tokens.shape
-    draft_wait_us = config.draft_wait_us
-    if draft_wait_us is None and host.tokens.is_pinned():
+    target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
+    if not host.tokens.is_pinned() and target_wait_us is None:
+        target_wait_us = config.deadline_us
+    if host.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
         max_batch_size=max_batch_size, num_draft_tokens=num_nodes - 1, vocab_size=vocab_size,
         num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
-        draft_wait_us=draft_wait_us, owner=host, **host.addresses())
+        target_wait_us=target_wait_us, draft_wait_us=draft_wait_us, owner=host, **host.addresses())

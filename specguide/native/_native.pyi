@@ -133,11 +133,11 @@ class GrammarExecutor:
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
     tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
-    needed        int32 [1]                              read: the callback whose rows the forward stream stands waiting
-                                                         for, or soon will; callback 0 resets it
+    needed        int32 [1]                              read: callbacks of the iteration whose rows the forward stream
+                                                         stands waiting for, or soon will; to be 0 before callback 0
 
-    Callbacks wait deadline_us at most; callbacks 1 … K, whose rows the drafter reads, no longer than draft_wait_us from
-    when `needed` comes up to them (None: deadline_us).
+    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer than target_wait_us
+    (None: an iteration's time shared among its requests), the others than draft_wait_us (None: deadline_us).
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -157,6 +157,7 @@ class GrammarExecutor:
         needed: int,
         owner: Any = None,
         draft_wait_us: int | None = None,
+        target_wait_us: int | None = None,
     ) -> None: ...
     def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
     def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs

@@ -36,9 +36,13 @@ class ForwardPasses:
         return self._drafting.head.target_ids
 
     def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
-        """Logits [B · N, vocab_size] after every node, and the hidden states that the drafter taps, [T, …]."""
+        """What `target_logits` takes, [B · N, hidden], and the hidden states that the drafter taps, [T, …]."""
         hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
-        return self._target.logits(query.at_nodes(hidden)), taps
+        return query.at_nodes(hidden), taps
+
+    def target_logits(self, hidden: Tensor) -> Tensor:
+        """Logits after every node, [B · N, vocab_size]."""
+        return self._target.logits(hidden)
 
     def refresh(self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
                 ) -> tuple[Tensor, Tensor]:

@@ -95,7 +95,9 @@ class OneModelStep:
 
     def _iterate(self, query: Query, sampling: Sampling, num_slots: int) -> Verified:
         self._recorder.forward("prepare")
-        logits, taps = self._passes.target(query)
+        hidden, taps = self._passes.target(query)
+        self._guide.announce_wait()
+        logits = self._passes.target_logits(hidden)
         self._recorder.forward("target forward")
         self._guide.wait_rows()
         verified = self._sampler.verify(logits, query, sampling)

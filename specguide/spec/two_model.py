@@ -87,9 +87,9 @@ class TwoModelStep:
         self._state.enter(batch, slots)
         self._guide.buffers.tokens[slots, 1:] = -1
         query = self._state.prefill(batch, slots)
-        logits, taps = self._passes.target(query)
+        hidden, taps = self._passes.target(query)
         assert taps is not None
-        verified = self._verify(logits, query, sampling)
+        verified = self._verify(self._passes.target_logits(hidden), query, sampling)
         self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
         self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
@@ -128,9 +128,9 @@ class TwoModelStep:
 
     def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
         query = self._state.chain(tokens, start, slots)
-        logits, taps = self._passes.target(query)
+        hidden, taps = self._passes.target(query)
         assert taps is not None
-        return query, logits, taps
+        return query, self._passes.target_logits(hidden), taps
 
     def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,
                  num_accepted: Tensor) -> tuple[Tensor, Tensor]:
