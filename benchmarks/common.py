@@ -37,7 +37,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def commit() -> str:
-    """Commit of the checkout, "+" after it when files differ from it; of a copy, which `SPECGUIDE_COMMIT` names, that."""
+    """Commit of the checkout, "+" after it when files differ from it; of a copy, `SPECGUIDE_COMMIT`."""
     def git(*args: str) -> str:
         return subprocess.run(("git", *args), cwd=RESULTS_DIR.parent, capture_output=True, text=True).stdout.strip()
 

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
+from benchmarks.gpu_clock import GpuClock
+from benchmarks.llama_8b import LLAMA_8B, TINY, num_bytes_read, random_models
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
@@ -32,22 +34,11 @@ from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.models import Decoder, Eagle3Head
-from specguide.models.config import ModelConfig
-from specguide.models.eagle3 import OptionalParts
-from specguide.models.eagle3_config import Eagle3Config
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.spec.forced import ForcedAcceptance
 
-LLAMA_8B: dict[str, Any] = dict(
-    architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
-    num_attention_heads=32, num_key_value_heads=8, head_dim=128, vocab_size=128_256, rms_norm_eps=1e-5,
-    rope_theta=500_000.0, max_position_embeddings=131_072, tie_word_embeddings=False,
-    rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                      original_max_position_embeddings=8192))
-TINY = LLAMA_8B | dict(hidden_size=64, intermediate_size=128, num_hidden_layers=6, num_attention_heads=4,
-                       num_key_value_heads=2, head_dim=16)
-DRAFT_VOCAB_SIZE, K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 32_000, 3, 30, 2048, 16
+K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 30, 2048, 16
 NUM_WARM_UP = 10
 SCHEMAS = (
     "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
@@ -76,19 +67,6 @@ def modes() -> dict[str, Mode]:
         Mode("two models", replace(spec, arrangement="two_model"), 1),
         Mode("two models unguided", replace(spec, arrangement="two_model"), 0)]
     return {mode.name: mode for mode in every}
-
-
-def random_models(config: dict[str, Any], device: torch.device, dtype: torch.dtype) -> tuple[Decoder, Eagle3Head]:
-    """Target and head of random weights."""
-    torch.manual_seed(0)
-    target = Decoder(ModelConfig.from_hf(config), device=device, dtype=dtype, max_positions=MAX_LEN)
-    head = Eagle3Head(Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)), target,
-                      OptionalParts(embed_tokens=False, lm_head=True, d2t=True, t2d=True))
-    for destination in (*target.destinations().values(), *head.destinations().values()):
-        tensor = destination.tensor
-        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
-    head.target_ids = torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(device, torch.int32)
-    return target, head
 
 
 @dataclass(frozen=True)
@@ -224,20 +202,23 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     case.check()
     num_timed = NUM_WARM_UP + num_iterations + 1
     before, counters = case.num_tokens, case.runner.guide.counters()
-    times = np.array(case.run(NUM_WARM_UP + num_iterations))[NUM_WARM_UP:]  # an idle GPU lowers its clocks
+    with GpuClock() as clock:
+        times = np.array(case.run(NUM_WARM_UP + num_iterations))[NUM_WARM_UP:]  # an idle GPU lowers its clocks
     case.check()
     after = case.runner.guide.counters()
-    mean_context_len = PROMPT_LEN + (before + case.num_tokens) / 2 / batch_size
+    num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
+    floor_s = num_bytes_read(*models, K if mode.spec else 0, num_cached) / bandwidth
     row = {
         "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
-        "floor_ms": round(floor_ms(models, batch_size, mean_context_len, bandwidth, mode.spec is not None), 3),
+        "floor_ms": round(1e3 * floor_s, 3),
         "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
+        "p99_of_near": round(float(np.percentile(times / running_median(times), 99)), 3),
         "acceptance_length": round(case.acceptance_length(before, num_timed), 3),
         "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / num_timed, 1),
         "fills": after["fills"] - counters["fills"],
         "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / num_timed, 1),
         "held": after["held"] - counters["held"],
-        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"]}
+        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"], **clock.summary()}
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
     if is_profiled:
         print_kernels(case)
@@ -245,22 +226,9 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     return row
 
 
-def floor_ms(models: tuple[Decoder, Eagle3Head], batch_size: int, mean_context_len: float, bandwidth: float,
-             spec: bool) -> float:
-    """Time of reading once what an iteration must read: weights, K times the head's, and keys and values."""
-    target, head = models
-
-    def num_bytes(model: Decoder | Eagle3Head) -> int:
-        names = model.destinations()
-        return sum(d.tensor.nbytes for name, d in names.items() if "embed_tokens" not in name)
-
-    config = target.config
-    kv = 2 * config.num_kv_heads * config.head_dim * target.dtype.itemsize * mean_context_len * batch_size
-    total = num_bytes(target) + config.num_layers * kv
-    if spec:
-        fc = head.fc.weight.nbytes
-        total += K * (num_bytes(head) - fc) + fc + K * kv
-    return 1e3 * total / bandwidth
+def running_median(times: np.ndarray, reach: int = 10) -> np.ndarray:
+    """Of each time and up to `reach` on either side: contexts grow, and a GPU that gets hot lowers its clock."""
+    return np.array([np.median(times[max(0, i - reach):i + reach + 1]) for i in range(len(times))])
 
 
 def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int, guide: GuideConfig) -> Workload:
@@ -297,22 +265,24 @@ def main() -> None:
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
     parser.add_argument("--threads", type=int, help="of the grammar executor; by default from the machine")
     parser.add_argument("--draft-wait-us", type=int, help="as in GuideConfig")
+    parser.add_argument("--target-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     has_gpu = torch.cuda.is_available()
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
-    models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype)
-    guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us)
+    models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype, MAX_LEN)
+    guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us,
+                        target_wait_us=args.target_wait_us)
     known, workload = modes(), real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide)
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     bandwidth = float("inf")
     if has_gpu:
         from benchmarks.kernels import copy_bandwidth
         bandwidth = copy_bandwidth()
-    print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'max':>8} {'floor':>8} {'accept':>7} {'tokens/s':>9} "
-          f"{'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5}")
+    print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'÷ near':>7} {'floor':>8} {'accept':>7} "
+          f"{'tokens/s':>9} {'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5} {'clock':>9}")
     rows = []
     for batch_size in map(int, args.batches.split(",")):
         for mode in chosen:
@@ -321,9 +291,9 @@ def main() -> None:
             row = measure(mode, models, batch_size, args.iterations, workload, bandwidth,
                           is_profiled=args.profile and has_gpu)
             print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
-                  f"{row['max_ms']:>8.3f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
+                  f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
                   f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
-                  f"{row['held']:>5} {row['late_draft_rows']:>5}", flush=True)
+                  f"{row['held']:>5} {row['late_draft_rows']:>5} {row.get('sm_mhz', 0):>5.0f} MHz", flush=True)
             rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
          {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None, save=not args.no_save and not args.tiny)

@@ -2,16 +2,17 @@
 
     python -m benchmarks.soak [--iterations 20000] [--seconds 200] [--spinners 4] [--batch 64]
 
-Four phases with the shipped model, each with an engine of its own whose slots are always full:
+Four phases with the shipped model, each with an engine of its own whose slots are filled up when a quarter is free:
 
-    spinners     as many iterations as half of the time allows, beside Python threads that never let go of the GIL of
-                 their own accord, and a thread with work on a CUDA stream of its own
-    no spinners  the rest of the iterations, beside the CUDA thread alone
+    spinners     beside Python threads that never let go of the GIL of their own accord, and a thread with work on
+                 a CUDA stream of its own
+    no spinners  the rest of the iterations, if any, at least a tenth of them, beside the CUDA thread alone
     reference    float32, one request's matcher goes through Python
     stall        the same, and that matcher sleeps 20 ms in every 50th fill, ten times the deadline
 
-A host loop that competes with four spinners gets a fifth of the GIL, so its own work takes five times as long; that is
-the first phase's figure, and nothing of it is the grammar's, whose callbacks take no GIL.
+A host loop that competes with four spinners gets a fifth of the GIL, and each call of torch has to ask for it, so its
+own work takes many times as long; that is the first phase's figure, and nothing of it is the grammar's, whose callbacks
+take no GIL. Spinners rest while outputs are checked.
 
 It exits with 1 when an output leaves its grammar or fails validation, a request is lost, memory grows, the executor's
 counters do not add up, or a stall is felt by the others; and when an iteration takes longer than --hang-seconds, with
@@ -32,7 +33,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import emit
-from benchmarks.soak_load import Job, StallingGrammar, jobs, launching, params_of, requests, spinning
+from benchmarks.soak_load import Job, Spinners, StallingGrammar, jobs, launching, params_of, requests
 from benchmarks.soak_watch import (
     MEMORY_TOLERANCE,
     Ledger,
@@ -99,9 +100,9 @@ class Soak:
         self._sign_of_life()
         with ExitStack() as beside:
             beside.enter_context(launching(torch.cuda.is_available() and self.phase.stalls is None))
-            beside.enter_context(spinning(self.phase.num_spinners))
+            spinners = beside.enter_context(Spinners(self.phase.num_spinners))
             begin = time.perf_counter()
-            self._serve(begin)
+            self._serve(begin, spinners)
             seconds = time.perf_counter() - begin
         iterations, num_decodes = list(self.engine.iterations), self.engine.num_decodes
         while self.engine.num_unfinished:
@@ -123,18 +124,20 @@ class Soak:
         faulthandler.cancel_dump_traceback_later()
         return row
 
-    def _serve(self, begin: float) -> None:
+    def _serve(self, begin: float, spinners: Spinners) -> None:
         marks, num_steps = list(MEMORY_AT), 0
         while marks:
             share = max(self.engine.num_decodes / self.phase.num_iterations,
                         (time.perf_counter() - begin) / self.phase.seconds)
             if num_steps % CHECK_EVERY == 0 or share >= marks[0]:
-                self.ledger.check()
+                with spinners.resting():
+                    self.ledger.check()
                 while marks and share >= marks[0]:
                     self.memory[marks.pop(0)] = Memory.now()
                 self.engine.pause()
-            while marks and self.engine.num_unfinished < self.batch:
-                self._add()
+            if marks and self.engine.num_unfinished <= 3 * self.batch // 4:
+                for _ in range(self.batch - self.engine.num_unfinished):
+                    self._add()
             self._step()
             num_steps += 1
 
@@ -205,9 +208,9 @@ def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, 
         return soak
 
     if args.spinners:
-        run(Phase("spinners", args.iterations, 0.45 * args.seconds, num_spinners=args.spinners))
+        run(Phase("spinners", args.iterations, 0.65 * args.seconds, num_spinners=args.spinners))
     done = sum(row["decode_iterations"] for row in rows)
-    run(Phase("no spinners", max(args.iterations - done, args.iterations // 10), 0.35 * args.seconds))
+    run(Phase("no spinners", max(args.iterations - done, args.iterations // 10), 0.15 * args.seconds))
     reference, stall = (run(Phase(name, max(300, args.iterations // 16), 0.1 * args.seconds, stalls=stalls))
                         for name, stalls in (("reference", False), ("stall", True)))
     rows[-1]["faults"] += stall_faults(reference, stall, rows[-2:])

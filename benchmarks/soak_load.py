@@ -25,9 +25,9 @@ from training import chat
 from training.evaluate_fields import SAMPLERS, samples_of
 
 SAMPLED_EVERY = 3
-SWITCH_INTERVAL_S = 2e-4
-"""After which Python takes the GIL from a spinner; at its usual 5 ms each turn of the host would wait for up to 20."""
-MAX_TOKENS = 700
+SWITCH_INTERVAL_S = 2e-5
+"""After which Python takes the GIL from a spinner; at its usual 5 ms each call of torch would wait for up to 20."""
+MAX_TOKENS = 1500
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +41,11 @@ class Job:
 
 
 def jobs(tokenizer: Tokenizer, num_each: int, seed: int) -> list[Job]:
-    """Fresh tasks with schemas of every group, and long lists of what they ask for: a prefill for every few decodes."""
+    """Fresh tasks with schemas of every group, and long lists of what they ask for."""
     tasks = [task for group in SAMPLERS for task in samples_of(group, seed, num_each) if task.schema]
-    lists = [chat.Task(task.text, answer="", schema=_list_of(task.schema, 4 + number % 10))
+    lists = [chat.Task(task.text, answer="", schema=_list_of(task.schema, 20 + number % 20))
              for number, task in enumerate(tasks) if task.schema and "$ref" not in task.schema]
-    mixed = [*tasks[::3], *lists]
+    mixed = [*tasks[::6], *lists]
     random.Random(seed).shuffle(mixed)
     return [_job(tokenizer, number, task) for number, task in enumerate(mixed)]
 
@@ -75,29 +75,42 @@ def params_of(job: Job, *, temperature: float = 0.0, seed: int = 0) -> SamplingP
                           guide=Guide(json_schema=job.schema))
 
 
-@contextmanager
-def spinning(num_threads: int) -> Iterator[None]:
-    """Threads that run Python and nothing else, so that each holds the GIL as long as it is let."""
-    stop = threading.Event()
+class Spinners:
+    """Context: threads that run Python and nothing else, so that each holds the GIL as long as it is let."""
 
-    def spin() -> None:
+    def __init__(self, num_threads: int) -> None:
+        self._stop, self._go = threading.Event(), threading.Event()
+        self._threads = [threading.Thread(target=self._spin, name=f"spinner {i}", daemon=True)
+                         for i in range(num_threads)]
+        self._interval_s = sys.getswitchinterval()
+
+    def __enter__(self) -> Spinners:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self._go.set()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._go.set()
+        sys.setswitchinterval(self._interval_s)
+        for thread in self._threads:
+            thread.join()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Meanwhile they wait."""
+        self._go.clear()
+        yield
+        self._go.set()
+
+    def _spin(self) -> None:
         number = 0
-        while not stop.is_set():
+        while not self._stop.is_set():
+            self._go.wait()
             for _ in range(10_000):
                 number = (number * 31 + 7) % 1_000_003
-
-    threads = [threading.Thread(target=spin, name=f"spinner {i}", daemon=True) for i in range(num_threads)]
-    interval_s = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        sys.setswitchinterval(interval_s)
-        for thread in threads:
-            thread.join()
 
 
 @contextmanager

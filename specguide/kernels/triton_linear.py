@@ -98,11 +98,10 @@ def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
     if _is_few(x, weight):
         return _launch(x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=True), is_gated=False)
     tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
-    num_splits = _num_splits(x, tiles) if bias is None and x.element_size() == 2 else 1
-    if num_splits == 1:
+    if bias is not None or x.element_size() != 2 or _num_splits(x, tiles) == 1:
         return F.linear(x, weight, bias)[None]
-    shares = x.unflatten(1, (num_splits, -1)).transpose(0, 1), weight.unflatten(1, (num_splits, -1)).permute(1, 2, 0)
-    return torch.bmm(*shares, out_dtype=torch.float32)
+    halves = x.unflatten(1, (2, -1)).transpose(0, 1), weight.unflatten(1, (2, -1)).permute(1, 2, 0)
+    return torch.bmm(*halves, out_dtype=torch.float32)
 
 
 def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
