@@ -52,7 +52,7 @@ class Mode:
     name: str
     spec: SpecConfig | None
     guided_share: float
-    callbacks: str = "native"
+    callbacks: str | None = None
 
 
 def modes() -> dict[str, Mode]:
@@ -61,7 +61,7 @@ def modes() -> dict[str, Mode]:
     every = [
         Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
         Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
-        Mode("polling", spec, 1, callbacks="polling"),
+        Mode("host functions", spec, 1, callbacks="native"),
         Mode("Python callbacks", spec, 1, callbacks="python"),
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
         Mode("two models", replace(spec, arrangement="two_model"), 1),

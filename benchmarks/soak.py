@@ -117,7 +117,7 @@ class Soak:
             "late_draft_rows": grammar["late_draft_rows"], "ms": distribution(iterations),
             "ms_without_prefill": distribution(decodes), "slowest": slowest(iterations),
             "memory_mb": {f"{share:.0%}": in_mb(memory) for share, memory in self.memory.items()},
-            "faults": [*self.ledger.faults, *memory_faults(self.memory[MEMORY_AT[0]], self.memory[MEMORY_AT[-1]]),
+            "faults": [*self.ledger.faults, *memory_faults(self.memory[0.5], self.memory[1.0]),
                        *counter_faults(self.engine, self.ledger.totals)]}
         self.engine.check_integrity()
         self.engine.close()
@@ -191,7 +191,7 @@ def print_row(row: dict[str, Any]) -> None:
     """For people."""
     for name in ("ms", "ms_without_prefill"):
         print(f"{row['phase']:<13}{name:<20}" + "".join(f"{key} {value:<11}" for key, value in row[name].items()))
-    first, last = (row["memory_mb"][share] for share in ("10%", "100%"))
+    first, last = (row["memory_mb"][share] for share in ("50%", "100%"))
     grown = ", ".join(f"{name} {first[name]:.1f} → {last[name]:.1f}" for name in first)
     print(f"{'':<13}{row['decode_iterations']} decode iterations, {row['of_requests']['requests']} requests, "
           f"{row['held_slots']} held slots; MB: {grown}", flush=True)

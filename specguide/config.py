@@ -64,7 +64,8 @@ class GuideConfig:
                            CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens
     callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
-                           iterations run; for comparison "python": through the GIL, slot after slot, without a deadline
+                           iterations run; for comparison "python": through the GIL, slot after slot, no deadline.
+                           None: polling on a GPU, where host functions may be called late, else native
     """
 
     backend: str = "auto"
@@ -78,7 +79,7 @@ class GuideConfig:
     target_wait_us: int | None = None
     draft_wait_us: int | None = None
     max_whitespace: int = 8
-    callbacks: str = "native"
+    callbacks: str | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in GUIDE_BACKENDS:
@@ -88,7 +89,7 @@ class GuideConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
-        if self.callbacks not in GUIDE_CALLBACKS:
+        if self.callbacks not in (None, *GUIDE_CALLBACKS):
             raise InvalidParams(f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
                                 param="callbacks")
 

@@ -56,7 +56,7 @@ class GuidedDecoder:
         else:
             self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
             self._herald = self._forward
-        if config.callbacks == "polling":
+        if config.callbacks == "polling" or (config.callbacks is None and device.type == "cuda"):
             words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda")
             self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
         self._tokens_ready = self._forward.make_event("tokens ready")

@@ -97,7 +97,7 @@ def _token(best, at, reached, words, target_ids, num_words):
     return token
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _argmax_kernel(
     logits, bitmask, guided, row_ids, target_ids, output, bests, ats, reacheds, num_rows, vocab_size, num_words,
     logits_stride, bitmask_stride, row_ids_stride, share, ROWS: tl.constexpr, GROUPS: tl.constexpr,
@@ -231,5 +231,6 @@ def choose_launch(num_rows: int, vocab_size: int, device: torch.device, *, prune
     tile = 2048 if pruned else 4096
     num_tiles = triton.cdiv(vocab_size, tile)
     num_splits = 1 if rows > 1 else max(1, min(num_tiles, 4 * num_places // max(num_rows, 1), 64))
+    num_splits = 1 << num_splits.bit_length() - 1  # few kinds of launch, each of which is compiled
     share = triton.cdiv(num_tiles, num_splits) * tile
     return Launch(rows, tile, triton.cdiv(vocab_size, share), share, num_warps)

@@ -37,7 +37,7 @@ class Launch:
     num_stages: int
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_blocks", "num_splits", "max_query_len"])
 def _attention_kernel(
     query, key_cache, value_cache, output, log_sums, block_table, query_start_loc,
     seq_lens, position_ids, tree_mask, scale, query_stride, query_head_stride,
@@ -114,7 +114,7 @@ def _attention_kernel(
                  mask=is_row[:, None] & (dim < HEAD_DIM)[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_splits"])
 def _combine_kernel(
     parts, log_sums, output, num_splits, HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, BLOCK_SPLITS: tl.constexpr,
     OVERLAP: tl.constexpr,

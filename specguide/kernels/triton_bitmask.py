@@ -57,10 +57,10 @@ def _apply_kernel(
     GROUPS: tl.constexpr, LANES: tl.constexpr, MERGES: tl.constexpr,
 ):
     """`share` columns of one row, in tiles [lanes, groups]: a group is what a thread stores at once."""
-    row = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1).to(tl.int64)  # programs side by side write side by side
     mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
     words, logits = bitmask + mask_row * bitmask_stride, logits + row * logits_stride
-    begin = tl.program_id(1) * share
+    begin = tl.program_id(0) * share
     end = tl.minimum(begin + share, vocab_size)
     group, lane = tl.arange(0, GROUPS)[None, :] * LANES, tl.arange(0, LANES)[:, None]
     step, full = GROUPS * LANES, (1 << LANES) - 1
@@ -95,7 +95,7 @@ def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     num_rows, vocab_size = logits.shape
     launch = choose_launch(num_rows, logits.element_size())
     lanes, share = 16 // logits.element_size(), launch.tile * launch.num_tiles
-    _apply_kernel[(num_rows, triton.cdiv(vocab_size, share))](
+    _apply_kernel[(triton.cdiv(vocab_size, share), num_rows)](
         logits, bitmask, guided.view(torch.uint8), row_ids, vocab_size, logits.stride(0), bitmask.stride(0),
         row_ids.stride(0), share, GROUPS=launch.tile // lanes, LANES=lanes, MERGES=launch.merges,
         num_warps=launch.num_warps)

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["offset"])
 def _place_kernel(
     tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, token_stride, node_stride, offset,
     NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
@@ -86,7 +86,7 @@ def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens
     return num_accepted
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["node", "num_chains"])
 def _store_kernel(drafts, num_accepted, slots, tokens, node, num_chains, NUM_SLOT_NODES: tl.constexpr,
                   BLOCK: tl.constexpr):
     chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

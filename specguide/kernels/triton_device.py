@@ -4,6 +4,10 @@ On Hopper and later a kernel may be launched before its predecessor on the strea
 launch): its programs take their places, and begin when the predecessor's results are there. A kernel of a forward pass
 is launched with `**overlap(device)`, and calls `await_results(OVERLAP)` before it reads or writes anything but weights.
 Since each of them does, what any earlier kernel wrote is there too.
+
+Triton compiles a kernel anew where an integer is 1 or a multiple of 16 and was not before. What follows the number of
+requests or tokens is exempt from that, `@triton.jit(do_not_specialize=[…])`: a request of a new length would wait for
+the compiler, and all others with it.
 """
 
 # mypy: allow-untyped-defs

@@ -47,7 +47,7 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
                               is_pure=False, pack=1)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _linear_kernel(
     x, weight, bias, output, num_rows, num_outputs, x_stride, ROW_LEN: tl.constexpr,
     GATED: tl.constexpr, ROWS: tl.constexpr, BLOCK_OUT: tl.constexpr, BLOCK_IN: tl.constexpr,

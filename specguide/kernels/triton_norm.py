@@ -12,7 +12,7 @@ from torch import Tensor
 from specguide.kernels.triton_device import await_results, overlap
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x, row_ids, residual, weight, total, output, num_rows, row_stride, head_stride, part_stride, residual_stride,
     output_stride, eps,

@@ -135,7 +135,7 @@ def _kth_log_weight(
     return -high.to(tl.float32, bitcast=True)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _race_kernel(
     logits, bitmask, guided, row_ids, bests, ats, temperatures, min_ps,
     seeds, positions, clocks, winners, masses, num_rows, vocab_size,
@@ -163,7 +163,7 @@ def _race_kernel(
         tl.store(masses + row * NUM_SPLITS + split, mass)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_rows"])
 def _settle_kernel(
     logits, bitmask, guided, row_ids, bests, ats, temperatures, top_ks,
     top_ps, min_ps, seeds, positions, clocks, winners, masses, output,

@@ -7,23 +7,17 @@ from dataclasses import dataclass
 
 import torch
 
-from specguide.kernels import SamplingTensors
+from specguide.spec.capture import capturing
 from specguide.spec.results import Verified
-from specguide.spec.selection import Sampling, SamplingKind
+from specguide.spec.selection import Sampling, SamplingKind, all_used
 from specguide.trace import Marks, Recorder
 
 Decode = Callable[[slice, Sampling], Verified]
 
 
 def fixed_arguments(num_slots: int, kind: SamplingKind, device: torch.device) -> tuple[slice, Sampling]:
-    """What decodes slots 0 … num_slots - 1, whichever of them have requests.
-
-    All sampling parameters count unless all requests are greedy, since later replays may use any.
-    """
-    used = SamplingTensors.neutral(1, device)
-    if kind is SamplingKind.GREEDY:
-        used = SamplingTensors(seed=used.seed)
-    return slice(0, num_slots), Sampling(kind, used)
+    """What decodes slots 0 … num_slots - 1, whichever of them have requests."""
+    return slice(0, num_slots), all_used(kind, device)
 
 
 class EagerDecode:
@@ -80,8 +74,6 @@ class DecodeGraphs(EagerDecode):
 
     def _capture(self, num_slots: int, kind: SamplingKind) -> _Captured:
         graph, arguments = torch.cuda.CUDAGraph(), fixed_arguments(num_slots, kind, self._device)
-        torch.cuda.synchronize()
-        with self._recorder.capture() as marks, torch.cuda.graph(
-                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
+        with self._recorder.capture() as marks, capturing(graph, self._stream, self._pool):
             outputs = self._decode(*arguments)
         return _Captured(graph, arguments, outputs, marks)

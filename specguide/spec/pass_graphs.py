@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from specguide.spec.capture import capturing
+
 T = TypeVar("T")
 
 
@@ -48,7 +50,6 @@ class PassGraphs(Generic[T]):
 
     def _capture(self, inputs: tuple[Tensor, ...], stream: torch.cuda.Stream) -> _Captured[T]:
         graph, inputs = torch.cuda.CUDAGraph(), tuple(given.clone() for given in inputs)
-        torch.cuda.synchronize()
-        with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
+        with capturing(graph, stream, self._pool):
             outputs = self._function(*inputs)
         return _Captured(graph, inputs, outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -45,6 +46,12 @@ class Sampling:
     used: SamplingTensors
 
 
+def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
+    """For requests that may use any sampling parameter, unless all of them are greedy."""
+    used = SamplingTensors.neutral(1, device)
+    return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
+
+
 class Selection:
     """The slots and sampling parameters of a batch on the device, kept while the batch stays the same."""
 
@@ -57,11 +64,15 @@ class Selection:
         """Slots int64 [B], and how the requests' tokens are chosen."""
         if self._tensors is None or (batch.requests, batch.slots) != self._selected:
             self._selected = batch.requests, batch.slots
-            used = SamplingTensors.from_params([request.params for request in batch.requests],
-                                               [request.seed for request in batch.requests], "cpu")
-            kind = max(SamplingKind.of(request) for request in batch.requests)
-            self._tensors = on_device(batch.slots, self._device), Sampling(kind, used)
+            self._tensors = on_device(batch.slots, self._device), self._sampling_of(batch.requests)
         return self._tensors
+
+    def _sampling_of(self, requests: Sequence[Request]) -> Sampling:
+        kind = max(SamplingKind.of(request) for request in requests)
+        if self._device.type == "cuda":  # no kernels of their own for what some requests leave out
+            return all_used(kind, self._device)
+        return Sampling(kind, SamplingTensors.from_params(
+            [request.params for request in requests], [request.seed for request in requests], "cpu"))
 
 
 def num_graph_slots(batch: Batch, max_batch_size: int) -> int:
