@@ -1,0 +1,113 @@
+"""What guided requests cost those beside them: the same requests at a fixed concurrency, a share of them guided.
+
+    python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0] [--max-tokens 100]
+
+The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free ones go on to
+max_tokens. Exits with 1 when a request is lost, a guided output leaves its grammar, a free one has another length, or
+memory grows. Prints a table, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, median
+from typing import Any
+
+from benchmarks.common import emit
+from benchmarks.soak_load import Job, jobs, params_of
+from benchmarks.soak_watch import Ledger, Memory, in_mb, memory_faults
+from specguide.config import EngineConfig, SpecConfig
+from specguide.engine import Engine
+from specguide.params import SamplingParams
+from specguide.request import Request
+
+
+def load(pool: Sequence[Job], num_requests: int, share: float, max_tokens: int) -> deque[tuple[Job, SamplingParams]]:
+    """Every request's job and parameters; which are guided is drawn."""
+    guided = set(random.Random(7).sample(range(num_requests), round(share * num_requests)))
+    free = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
+    return deque((job, replace(params_of(job), max_tokens=max_tokens) if number in guided else free)
+                 for number, job in ((number, pool[number % len(pool)]) for number in range(num_requests)))
+
+
+class Run:
+    """One share of guided requests, served."""
+
+    def __init__(self, engine: Engine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int) -> None:
+        self.ledger, self.free, self.faults = Ledger(engine.tokenizer), list[Request](), list[str]()
+        before, half, memory = engine.stats(), len(waiting) // 2, None
+        begin = time.perf_counter()
+        while waiting or engine.num_unfinished:
+            while waiting and engine.num_unfinished < concurrency:
+                job, params = waiting.popleft()
+                request = engine.add(job.prompt_ids, params)
+                if params.guide is not None:
+                    self.ledger.add(request, job)
+            if memory is None and len(waiting) <= half:
+                memory = Memory.now()
+            for request in engine.step():
+                self._take(request)
+        self.seconds = time.perf_counter() - begin
+        self.num_tokens = engine.stats().output_tokens - before.output_tokens
+        self.iterations = engine.stats().iterations - before.iterations
+        self.ledger.close()
+        self.memory = Memory.now()
+        self.faults += [*self.ledger.faults, *memory_faults(memory or self.memory, self.memory)]
+        engine.check_integrity()
+
+    def _take(self, request: Request) -> None:
+        if request.params.guide is not None:
+            self.ledger.take(request)
+            return
+        self.free.append(request)
+        if len(request.output_ids) != request.params.max_tokens:
+            self.faults.append(f"request {request.request_id} has {len(request.output_ids)} tokens: {request.error}")
+
+    def row(self, share: float) -> dict[str, Any]:
+        """In milliseconds and tokens per second."""
+        tpot = [1e3 * request.metrics.tpot_s for request in self.free]
+        return {"guided_share": share, "requests": self.ledger.totals["requests"] + len(self.free),
+                "guided": self.ledger.totals["requests"], "seconds": round(self.seconds, 2),
+                "tokens_per_s": round(self.num_tokens / self.seconds), "iterations": self.iterations,
+                "free_tpot_ms": {"mean": round(fmean(tpot), 4), "median": round(median(tpot), 4)} if tpot else None,
+                "memory_mb": in_mb(self.memory), "faults": self.faults}
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=2000, help="of each share")
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--shares", default="0,5,20,100,0", help="guided, per cent; the first is compared with")
+    parser.add_argument("--max-tokens", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=12, help="tasks of each group, from which requests are made")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    engine = Engine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
+    pool = [job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema]
+    engine.warm_up()
+    for share in (0.0, 1.0):  # kernels and grammars
+        Run(engine, load(pool, 2 * max(len(pool), args.concurrency), share, 8), args.concurrency)
+    rows: list[dict[str, Any]] = []
+    for share in (float(share) / 100 for share in args.shares.split(",")):
+        rows.append(Run(engine, load(pool, args.requests, share, args.max_tokens), args.concurrency).row(share))
+        tpot, first = rows[-1]["free_tpot_ms"], rows[0]["free_tpot_ms"]
+        rows[-1]["free_tpot_ratio"] = round(tpot["mean"] / first["mean"], 3) if tpot and first else None
+        print(f"{share:>5.0%} guided: {rows[-1]['tokens_per_s']:>7,} tokens/s, {rows[-1]['iterations']} iterations, "
+              f"free requests' time per token, ms: {tpot}, ratio {rows[-1]['free_tpot_ratio']}", flush=True)
+    engine.close()
+    emit("serving", {**vars(args), "jobs": len(pool)}, rows, save=not args.no_save)
+    faults = [f"{row['guided_share']:.0%} guided: {fault}" for row in rows for fault in row["faults"]]
+    for fault in faults[:20]:
+        print(fault, file=sys.stderr)
+    raise SystemExit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
