@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import jsonschema
 import pytest
@@ -99,6 +100,23 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
     assert captured(warm) == graphs
     for llm in (cold, warm):
         llm.close()
+
+
+@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+def test_after_a_warm_up_nothing_is_compiled(folders, arrangement, monkeypatch):
+    llm, random = make_arranged(folders, max_batch_size=12, arrangement=arrangement), Random(1)
+    llm.warm_up()
+    compiled: list[str] = []
+    runtime = pytest.importorskip("triton").knobs.runtime
+    monkeypatch.setattr(runtime, "jit_cache_hook", lambda *, fn, **_: compiled.append(fn.name))
+    for num_prompts in (1, 2, 3, 5, 7, 9, 12):
+        for longest in (1, 3, 7, 20, 50, 90):
+            lengths = [random.randint(1, longest) for _ in range(num_prompts)]
+            prompts = [[random.randrange(3, 200) for _ in range(length)] for length in lengths]
+            for params in (dict(), dict(temperature=0.8, top_k=5), dict(repetition_penalty=1.2), dict(logprobs=2)):
+                llm.generate(prompts, SamplingParams(max_tokens=5, **params))
+    assert compiled == []
+    llm.close()
 
 
 def test_a_warm_up_leaves_no_trace(folders):

@@ -15,7 +15,7 @@ from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec.graphs import EagerDecode, fixed_arguments
 from specguide.spec.selection import SamplingKind, graph_sizes
-from specguide.spec.warm_up import graph_kinds, run_idle
+from specguide.spec.warm_up import graph_kinds, prefill_kinds, run_idle
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,14 @@ def folders(tmp_path_factory):
 def test_a_graph_for_each_power_of_two_and_for_all(max_batch_size, sizes):
     assert graph_sizes(max_batch_size) == sizes
     assert graph_kinds(max_batch_size) == [(size, kind) for size in sizes for kind in SamplingKind]
+
+
+def test_prefills_of_all_powers_of_two():
+    kinds = prefill_kinds(6, 16, 12)
+    assert [(number, length) for number, length, kind in kinds if kind is SamplingKind.GREEDY] == [
+        (1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8), (4, 1), (4, 2), (4, 4)]
+    assert [kind for kind in kinds if kind[0] == 2 and kind[2] is not SamplingKind.GREEDY] == [
+        (2, 1, kind) for kind in SamplingKind if kind is not SamplingKind.GREEDY]
 
 
 @pytest.mark.parametrize("options", [dict(), dict(enforce_eager=True), dict(trace=True)], ids=str)
@@ -71,6 +79,8 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
             step._num_slots = num_slots
             decode = EagerDecode(step._decode, torch.device("cpu"))
             run_idle(guide, lambda decode=decode, num_slots=num_slots: decode.run(num_slots, kind))
+        for num_requests, num_tokens, kind in prefill_kinds(4, 16, 8):
+            step.warm_up_prefill(num_requests, num_tokens, kind)
     assert guide.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
         assert torch.equal(tensor, before[name]), name

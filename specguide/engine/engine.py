@@ -11,8 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
 from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
@@ -156,23 +154,21 @@ class Engine:
         return finished
 
     def warm_up(self) -> None:
-        """Capture all CUDA graphs that requests may need, which else happens when their sizes come up.
+        """Compile all kernels and capture all CUDA graphs that requests may need; else both happen as they come up.
 
-        Takes some seconds and shows a progress bar; what is captured already is not captured again. Nothing to do on
-        a CPU and with `enforce_eager`. A timeline shows it as iterations of their own phase; nothing else counts them.
-        Raises EngineError while requests are under way, and where a capture fails.
+        Takes some seconds, a minute where kernels have never been compiled, and shows a progress bar; what is captured
+        already is not captured again. Nothing to do on a CPU. A timeline shows it as iterations of their own phase;
+        nothing else counts them. Raises EngineError while requests are under way, and where a capture fails.
         """
         if self.num_unfinished:
             raise EngineError(f"warm_up must run before requests are added or after they have ended, and "
                               f"{self.num_unfinished} are under way: step the engine until they have ended")
-        step, guide = self._runner.step, self._runner.guide
-        kinds = step.graph_kinds()
+        guide = self._runner.guide
         try:
             while self._in_flight:
                 self._commit(*self._in_flight.popleft())
             before_ns = guide.counters()["callback_ns"]
-            for kind in tqdm(kinds, desc="capturing CUDA graphs", unit="graph", disable=not kinds):
-                step.warm_up(kind)
+            self._runner.warm_up()
             guide.errors(())
         except Exception as cause:
             self._abandon(cause)

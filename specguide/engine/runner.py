@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from tqdm import tqdm
 
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
@@ -27,10 +28,11 @@ SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
 class Runner:
     """Everything that the engine's loop drives.
 
-    vocab_size:       width of the logits
-    max_model_len:    longest prompt plus output, tokens
-    num_draft_tokens: K, 0 without speculation
-    lag:              iterations launched before the results of an earlier one are read
+    vocab_size:         width of the logits
+    max_model_len:      longest prompt plus output, tokens
+    max_prefill_tokens: most tokens of prompts in an iteration
+    num_draft_tokens:   K, 0 without speculation
+    lag:                iterations launched before the results of an earlier one are read
     """
 
     step: OneModelStep | TwoModelStep
@@ -38,6 +40,7 @@ class Runner:
     pages: PageAllocator
     vocab_size: int
     max_model_len: int
+    max_prefill_tokens: int
     num_draft_tokens: int
     lag: int
 
@@ -81,8 +84,17 @@ class Runner:
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
         step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
         step = step_type(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
-        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len, num_draft_tokens,
-                   lag)
+        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len,
+                   config.max_prefill_tokens, num_draft_tokens, lag)
+
+    def warm_up(self) -> None:
+        """Have all graphs captured and all kernels compiled, while no slot has a request."""
+        graphs = self.step.graph_kinds()
+        for graph in tqdm(graphs, desc="capturing CUDA graphs", unit="graph", disable=not graphs):
+            self.step.warm_up(graph)
+        prefills = self.step.prefill_kinds(self.max_prefill_tokens, self.max_model_len)
+        for prefill in tqdm(prefills, desc="compiling kernels", unit="prefill", disable=not prefills):
+            self.step.warm_up_prefill(*prefill)
 
 
 def target_folder(config: EngineConfig) -> Path:

@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, ForwardContext
+from specguide.batch import Batch, Chunk, ForwardContext
 from specguide.cache import place_chains, slot_mapping
 from specguide.kernels import SamplingTensors, on_device
 from specguide.request import Request
@@ -133,9 +133,9 @@ class SlotState:
         self.active[slot], self.lengths[slot] = False, 0
         self.block_table[slot] = -1
 
-    def prefill(self, batch: Batch, slots: Tensor) -> Query:
-        """The chunks of a prefill; the one node of each is its last token."""
-        device, chunks = self.lengths.device, batch.chunks
+    def prefill(self, chunks: Sequence[Chunk], slots: Tensor) -> Query:
+        """A prefill of `chunks`, one for each of slots int64 [B]; the one node of each is its last token."""
+        device = self.lengths.device
         lens = [len(chunk.token_ids) for chunk in chunks]
         ends = on_device([chunk.end for chunk in chunks], device)
         bounds = on_device([0, *accumulate(lens)], device)

@@ -12,15 +12,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch
+from specguide.batch import Batch, Chunk
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import DecodeGraphs, EagerDecode
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing, Verified
-from specguide.spec.selection import Sampling, Selection, guide_snapshot, num_graph_slots
+from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
-from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
+from specguide.spec.warm_up import GraphKind, PrefillKind, graph_kinds, prefill_kinds, run_idle
 
 
 class OneModelStep:
@@ -75,14 +75,32 @@ class OneModelStep:
     def warm_up(self, kind: GraphKind) -> None:
         """Capture one of `graph_kinds()`. No slot may have a request."""
         assert self._graphs is not None
-        run_idle(self._guide, partial(self._graphs.run, *kind))
+        # The first run is eager and the second one captures, for every turn of a recorder.
+        run_idle(self._guide, partial(self._graphs.run, *kind), 2 * self._recorder.num_turns)
+
+    def prefill_kinds(self, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
+        """Prefills that between them launch all kernels that any can; none on a CPU."""
+        if self._graphs is None:
+            return []
+        return prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)
+
+    @torch.inference_mode()
+    def warm_up_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
+        """Run a prefill of so many requests of so many tokens each. No slot may have a request."""
+        run_idle(self._guide, partial(self._idle_prefill, num_requests, num_tokens, kind))
+
+    def _idle_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
+        slots = self._state.ids[:num_requests]
+        query = self._state.prefill([Chunk([0] * num_tokens, 0)] * num_requests, slots)
+        self._guide.launch(0, num_requests)
+        self._iterate(query, all_used(kind, slots.device), num_requests)
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
         self._guide.buffers.tokens[slots, 1:] = -1
         num_slots = max(batch.slots) + 1
         self._guide.launch(0, num_slots)
-        verified = self._iterate(self._state.prefill(batch, slots), sampling, num_slots)
+        verified = self._iterate(self._state.prefill(batch.chunks, slots), sampling, num_slots)
         self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
 

@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch
+from specguide.batch import Batch, Chunk
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import fixed_arguments
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import PendingOutput, ResultRing, Verified
-from specguide.spec.selection import Sampling, Selection, guide_snapshot, num_graph_slots
+from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
-from specguide.spec.warm_up import GraphKind, graph_kinds, run_idle
+from specguide.spec.warm_up import GraphKind, PrefillKind, graph_kinds, prefill_kinds, run_idle
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
 
@@ -81,17 +81,34 @@ class TwoModelStep:
         """Capture the passes of one of `graph_kinds()`. No slot may have a request."""
         self._num_slots, sampling_kind = kind
         slots, sampling = fixed_arguments(self._num_slots, sampling_kind, self._state.lengths.device)
-        run_idle(self._guide, partial(self._decode, self._state.ids[slots], sampling))
+        # The first run is eager and the second one captures, for every turn of a recorder.
+        run_idle(self._guide, partial(self._decode, self._state.ids[slots], sampling), 2 * self._recorder.num_turns)
+
+    def prefill_kinds(self, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
+        """Prefills that between them launch all kernels that any can; none on a CPU."""
+        if self._stream is None:
+            return []
+        return prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)
+
+    @torch.inference_mode()
+    def warm_up_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
+        """Run a prefill of so many requests of so many tokens each. No slot may have a request."""
+        self._num_slots, slots = num_requests, self._state.ids[:num_requests]
+        query = self._state.prefill([Chunk([0] * num_tokens, 0)] * num_requests, slots)
+        run_idle(self._guide, partial(self._iterate, query, slots, all_used(kind, slots.device)))
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
         self._guide.buffers.tokens[slots, 1:] = -1
-        query = self._state.prefill(batch, slots)
+        verified = self._iterate(self._state.prefill(batch.chunks, slots), slots, sampling)
+        self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
+        return verified
+
+    def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
         hidden, taps = self._passes.target(query)
         assert taps is not None
         verified = self._verify(self._passes.target_logits(hidden), query, sampling)
         self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
-        self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
 
     def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:

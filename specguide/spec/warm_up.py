@@ -1,4 +1,4 @@
-"""Owns iterations without requests, which have an iteration's graphs captured before any request waits for them."""
+"""Owns iterations without requests: what they capture and compile, no request has to wait for."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from specguide.spec.selection import SamplingKind, graph_sizes
 
 GraphKind = tuple[int, SamplingKind]
 """Number of slots, and what the choice of tokens takes."""
+PrefillKind = tuple[int, int, SamplingKind]
+"""Number of requests, tokens of each, and what the choice of tokens takes."""
 
 
 def graph_kinds(max_batch_size: int) -> list[GraphKind]:
@@ -17,16 +19,24 @@ def graph_kinds(max_batch_size: int) -> list[GraphKind]:
     return [(size, kind) for size in graph_sizes(max_batch_size) for kind in SamplingKind]
 
 
-def run_idle(guide: GuidedDecoder, decode: Callable[[], object]) -> None:
-    """Run `decode` over slots that have no requests until it runs as graphs, and wait for it.
+def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
+    """Prefills that between them launch all kernels that any can: what is compiled goes by powers of two."""
+    numbers, lengths = ([1 << power for power in range(most.bit_length())]
+                        for most in (max_batch_size, min(max_prefill_tokens, max_model_len)))
+    kinds = [(number, length, SamplingKind.GREEDY) for number in numbers for length in lengths
+             if number * length <= max_prefill_tokens]
+    return kinds + [(number, 1, kind) for number in numbers for kind in SamplingKind if kind is not SamplingKind.GREEDY]
 
-    Such slots are not active: nothing is stored or accepted for them, and the callbacks find an empty snapshot. The
-    first run is eager and the second one captures, for every turn of a recorder.
+
+def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int = 1) -> None:
+    """Run `iterate` over slots that have no requests, and wait for it.
+
+    Such slots are not active: nothing is stored or accepted for them, and the callbacks find an empty snapshot.
     """
-    for _ in range(2 * guide.recorder.num_turns):
+    for _ in range(num_times):
         guide.submit(GuideSnapshot(started=(), continued=()))
         with guide.on_forward_stream():
             guide.recorder.begin_iteration("warm-up")
-            decode()
+            iterate()
     if guide.forward_stream is not None:
         guide.forward_stream.synchronize()
