@@ -10,13 +10,12 @@ namespace specguide {
 
 bool LibraryMatcher::accept(int32_t token) {
   if (terminated_) return false;
-  if (vocabulary_->is_text(token)) {
-    if (!take(token)) return false;
-    ++num_taken_;
-    return true;
+  if (vocabulary_->is_eos(token)) {
+    terminated_ = may_end();
+    return terminated_;
   }
-  if (!vocabulary_->is_eos(token) || !may_end()) return false;
-  terminated_ = true;
+  if (!may_take(token) || !take(token)) return false;
+  ++num_taken_;
   return true;
 }
 

@@ -1,5 +1,5 @@
 // Owns what the adapters of both grammar libraries have in common: end tokens, termination, tokens that no grammar
-// allows and the limits of rollback are settled here, so the libraries see text tokens alone and cannot differ in them.
+// allows and the limits of rollback are settled here, so the libraries see none of it and cannot differ in it.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,13 @@ class LibraryMatcher : public Matcher {
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
  protected:
-  // Takes a text token or refuses it and changes nothing.
+  // Whether a grammar can speak of the token, which is no end token: of text, as a rule.
+  virtual bool may_take(int32_t token) const { return vocabulary_->is_text(token); }
+  // Takes such a token, or refuses it and changes nothing.
   virtual bool take(int32_t token) = 0;
   // Writes all words of a row, end tokens included where the grammar may end.
   virtual void write_row(int32_t* row) = 0;
-  // Takes back n > 0 text tokens; that many were taken.
+  // Takes back n > 0 tokens; that many were taken.
   virtual void undo(int n) = 0;
   // Whether the grammar may end here.
   virtual bool may_end() = 0;

@@ -82,6 +82,9 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   LLGuidanceMatcher& operator=(const LLGuidanceMatcher&) = delete;
 
  protected:
+  // Its grammars speak of special tokens by their ids.
+  bool may_take(int32_t token) const override { return token >= 0 && token < vocabulary().size(); }
+
   // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
   bool take(int32_t token) override {
     const auto id = static_cast<uint32_t>(token);

@@ -10,7 +10,7 @@
 
 namespace specguide {
 
-// token_bytes: bytes of each token id, as many as the logits are wide; empty for tokens that no grammar allows.
+// token_bytes: bytes of each token id, as many as the logits are wide; empty for special tokens and padding.
 // eos_token_ids: the end tokens; their bytes are taken as empty, so that no grammar takes one for text.
 struct Vocabulary {
   Vocabulary(std::vector<std::string> bytes, std::vector<int32_t> eos)

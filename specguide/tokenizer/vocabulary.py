@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Vocabulary:
     """The byte strings behind token ids.
 
-    token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which no grammar allows
+    token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which are no text
     eos_token_ids: the end tokens, at least one; accepting one terminates a matcher
 
     Its length is the model's (padded) vocabulary size, that is, the width of the logits.

@@ -34,6 +34,8 @@ _DEAD_END = "NoExtensionBias"
 class LLGuidanceMatcher(LibraryMatcher):
     """The Python adapter."""
 
+    takes_special_tokens = True
+
     def __init__(self, vocabulary: Vocabulary, pattern: llguidance.LLMatcher) -> None:
         super().__init__(vocabulary)
         self._pattern = pattern

@@ -18,7 +18,12 @@ MAX_FORCED_TOKENS = 32
 
 
 class LibraryMatcher(ABC):
-    """A matcher of the contract over a library's Python interface; see `specguide.guided.matcher.Matcher`."""
+    """A matcher of the contract over a library's Python interface; see `specguide.guided.matcher.Matcher`.
+
+    takes_special_tokens: its grammars may speak of them, by their ids
+    """
+
+    takes_special_tokens = False
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -27,7 +32,7 @@ class LibraryMatcher(ABC):
 
     @abstractmethod
     def _take(self, token: int) -> bool:
-        """Takes a text token, or refuses it and changes nothing."""
+        """Takes a token that is no end token, or refuses it and changes nothing."""
 
     @abstractmethod
     def _write_row(self, row: Row) -> None:
@@ -35,7 +40,7 @@ class LibraryMatcher(ABC):
 
     @abstractmethod
     def _undo(self, n: int) -> None:
-        """Takes back n > 0 text tokens; that many were taken."""
+        """Takes back n > 0 tokens; that many were taken."""
 
     @abstractmethod
     def _may_end(self) -> bool:
@@ -47,7 +52,7 @@ class LibraryMatcher(ABC):
         if token in self._vocabulary.eos_token_ids:
             self._terminated = self._may_end()
             return self._terminated
-        if not self._vocabulary.token_bytes[token] or not self._take(token):
+        if not (self._vocabulary.token_bytes[token] or self.takes_special_tokens) or not self._take(token):
             return False
         self._num_taken += 1
         return True

@@ -1,0 +1,1 @@
+"""Owns what speaks the OpenAI API: tools, and what becomes of them in a model's output."""

@@ -1,0 +1,86 @@
+"""Owns how model families write tool calls: descriptions under specguide/grammars/tool_calls, and the choice of one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from specguide.errors import InvalidParams
+
+_FOLDER = Path(__file__).parent.parent / "grammars" / "tool_calls"
+
+
+@dataclass(frozen=True)
+class ToolFormat:
+    """How a model writes tool calls. A message's calls are
+
+        begin · call · (separator · call)* · end
+
+    and a call is before_name · name · before_arguments · arguments · after_arguments, where the arguments are a JSON
+    object and all else is text.
+
+    models:         which ones write so
+    template_marks: texts that are all in their chat templates
+    foreign_marks:  texts of which none is
+    special_tokens: parts of the texts that are single tokens, where the tokenizer has such
+    separator:      None: a message has one call
+    trigger:        how calls begin: text that has it is no text any more
+    """
+
+    name: str
+    models: str
+    template_marks: tuple[str, ...]
+    foreign_marks: tuple[str, ...]
+    special_tokens: tuple[str, ...]
+    begin: str
+    before_name: str
+    before_arguments: str
+    after_arguments: str
+    separator: str | None
+    end: str
+    trigger: str
+
+    @property
+    def opening(self) -> str:
+        """All before the first call's name."""
+        return self.begin + self.before_name
+
+    def call(self, name: str, arguments: str) -> str:
+        """One call's text."""
+        return self.before_name + name + self.before_arguments + arguments + self.after_arguments
+
+    def message(self, calls: list[tuple[str, str]]) -> str:
+        """The text of calls, each a name and its arguments as JSON."""
+        return self.begin + (self.separator or "").join(self.call(*call) for call in calls) + self.end
+
+    def fits(self, template: str) -> bool:
+        """Whether models with this chat template write so."""
+        return all(mark in template for mark in self.template_marks) and not any(
+            mark in template for mark in self.foreign_marks)
+
+
+@cache
+def tool_formats() -> dict[str, ToolFormat]:
+    """All that are known, by name."""
+    formats = {}
+    for path in sorted(_FOLDER.glob("*.json")):
+        fields = {name: tuple(value) if isinstance(value, list) else value
+                  for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+        formats[path.stem] = ToolFormat(name=path.stem, **fields)
+    return formats
+
+
+def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
+    """The one named, else the one that the chat template speaks of. Raises InvalidParams where there is none."""
+    known = ", ".join(tool_formats())
+    if name is not None:
+        if name not in tool_formats():
+            raise InvalidParams(f"tool format {name!r} is unknown; known: {known}", param="tool_format")
+        return tool_formats()[name]
+    found = next((one for one in tool_formats().values() if one.fits(template or "")), None)
+    if found is None:
+        raise InvalidParams("the model's chat template does not say how tool calls are written; name one of the tool "
+                            f"formats {known}", param="tool_format")
+    return found

@@ -1,0 +1,125 @@
+"""Owns the grammar of a message that may call tools: each call names a given tool and has arguments of its schema.
+
+Free text ends at the format's trigger: from there on the message is tool calls. Written for llguidance, in Lark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guided.backends.lark_terms import schema_term
+from specguide.guided.select import rewrite
+from specguide.params import Guide
+from specguide.server.tool_format import ToolFormat
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_BACKEND = "llguidance"
+SpecialToken = Callable[[str], int | None]
+"""The id of a special token, None for one that is text, or none."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call. parameters: the JSON schema of its arguments, an object's"""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any], param: str) -> Tool:
+        """From a definition of the OpenAI API. Raises InvalidParams, which names what is wrong behind `param`."""
+        function = definition.get("function")
+        if definition.get("type") != "function" or not isinstance(function, Mapping):
+            raise InvalidParams('a tool must be {"type": "function", "function": {"name": …, "parameters": …}}',
+                                param=param)
+        name, parameters = function.get("name"), function.get("parameters")
+        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+            raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
+                                param=f"{param}.function.name")
+        if parameters is None:
+            parameters = {"type": "object", "properties": {}, "additionalProperties": False}
+        if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
+            raise InvalidParams("a function's parameters must be a JSON schema of type object",
+                                param=f"{param}.function.parameters")
+        return cls(name, {"type": "object", **parameters})
+
+    def check(self, param: str) -> None:
+        """Raises InvalidGuide or UnsupportedGuide, which names the parameter, where the schema cannot be enforced."""
+        try:
+            rewrite(Guide(json_schema=self.parameters), _BACKEND)
+        except InvalidGuide as error:
+            error.param = f"{param}.function.parameters"
+            raise
+
+
+def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Raises InvalidParams and InvalidGuide, which name the tool."""
+    tools: dict[str, Tool] = {}
+    for index, definition in enumerate(definitions):
+        tool = Tool.of(definition, f"tools[{index}]")
+        if tool.name in tools:
+            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"tools[{index}].function.name")
+        tool.check(f"tools[{index}]")
+        tools[tool.name] = tool
+    return list(tools.values())
+
+
+def tool_guide(tool_format: ToolFormat, tools: Sequence[Tool], special_token: SpecialToken, limits: GuideConfig, *,
+               must_call: bool = False, is_parallel: bool = True, answer: Any = None) -> Guide:
+    """The grammar of a message.
+
+    must_call:   it is calls, at least one
+    is_parallel: it may have several, if the format has
+    answer:      a JSON schema: what is not calls matches it; None: that is free text
+    """
+    rules = _Rules(tool_format, special_token)
+    calls = rules.calls(is_parallel)
+    if must_call:
+        start = [calls]
+    elif answer is not None:
+        start = [f"{calls} | answer", f"answer: {schema_term(answer, limits)}"]
+    else:
+        start = rules.free_text(is_parallel)
+    alternatives = " | ".join(f"{rules.terms(tool.name + tool_format.before_arguments)} "
+                              f"{schema_term(dict(tool.parameters), limits)}" for tool in tools)
+    call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
+    return Guide(grammar="\n".join(["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]),
+                 backend=_BACKEND)
+
+
+class _Rules:
+    """Parts of a format as Lark."""
+
+    def __init__(self, tool_format: ToolFormat, special_token: SpecialToken) -> None:
+        self._format = tool_format
+        ids = {text: special_token(text) for text in tool_format.special_tokens}
+        self._ids = {text: token for text, token in ids.items() if token is not None}
+        self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
+
+    def terms(self, text: str) -> str:
+        """A text, in which special tokens stand as such; nothing for none."""
+        marks = "|".join(map(re.escape, self._ids))
+        parts = re.split(f"({marks})", text) if marks else [text]
+        return " ".join(f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part) for part in parts if part)
+
+    def calls(self, is_parallel: bool, *, after: str = "") -> str:
+        """All of a message's calls, behind a part of their opening."""
+        one = self._format
+        opening = self.terms(one.opening.removeprefix(after))
+        more = f"({self.terms(one.separator)} call)*" if is_parallel and one.separator is not None else ""
+        return " ".join(part for part in (opening, self.rest_of_call, more, self.terms(one.end)) if part)
+
+    def free_text(self, is_parallel: bool) -> list[str]:
+        """The start rule, and others, of text up to the trigger, from where on there are calls; or text alone."""
+        trigger = self._format.trigger
+        calls = self.calls(is_parallel, after=trigger)
+        if trigger in self._ids:  # which is in no text
+            return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
+        mark = "".join(f"\\x{{{ord(char):x}}}" for char in trigger)
+        return [f"TEXT | lead {calls}", f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/", f"lead[lazy]: /(?s:.*){mark}/"]

@@ -1,0 +1,138 @@
+"""Owns reading tool calls out of a message while it is written: text, which tool, its arguments piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from specguide.server.tool_format import ToolFormat
+
+
+@dataclass(frozen=True)
+class Text:
+    """More text that is no call."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallBegin:
+    """A call, whose arguments follow. index: which of the message's"""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """More of a call's arguments."""
+
+    index: int
+    text: str
+
+
+Event = Text | CallBegin | Arguments
+
+
+class _JsonEnd:
+    """Finds the end of a JSON object or array that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._depth, self._in_string, self._is_escaped = 0, False, False
+
+    def find(self, text: str) -> int | None:
+        """Characters of `text` up to the value's end; None where that is not in it."""
+        for index, char in enumerate(text):
+            if self._in_string:
+                self._in_string = self._is_escaped or char != '"'
+                self._is_escaped = char == "\\" and not self._is_escaped
+            elif char == '"':
+                self._in_string = True
+            elif char in "{[":
+                self._depth += 1
+            elif char in "}]":
+                self._depth -= 1
+                if self._depth == 0:
+                    return index + 1
+        return None
+
+
+class ToolCallParser:
+    """Takes a message that a guide of `tool_guide.tool_guide` let through, in pieces of any size.
+
+    Special tokens must be in the text by their names.
+    """
+
+    def __init__(self, tool_format: ToolFormat) -> None:
+        self._format = tool_format
+        self._unread, self.num_calls = "", 0
+        self._read: Callable[[], list[Event]] = self._read_text
+        self._json_end = _JsonEnd()
+
+    def feed(self, text: str) -> list[Event]:
+        """What is certain once this piece is there."""
+        self._unread += text
+        events: list[Event] = []
+        before = None
+        while before != (self._read, self._unread):
+            before = (self._read, self._unread)
+            events += self._read()
+        return events
+
+    def finish(self) -> list[Event]:
+        """The message is over: what was held back, unless it ends a call, is text."""
+        rest, self._unread = self._unread, ""
+        if self._read == self._read_name:
+            rest = self._format.opening + rest
+        elif self._read == self._read_end:
+            last = self._last
+            rest = rest[len(last):] if rest.startswith(last) else ""
+        return [Text(rest)] if rest else []
+
+    @property
+    def _last(self) -> str:
+        """What follows the arguments of the last call."""
+        return self._format.after_arguments + self._format.end
+
+    def _read_text(self) -> list[Event]:
+        opening = self._format.opening
+        text, found, rest = self._unread.partition(opening)
+        if found:
+            self._unread, self._read = rest, self._read_name
+        else:
+            certain = len(text) - _overlap(text, opening)
+            text, self._unread = text[:certain], text[certain:]
+        return [Text(text)] if text else []
+
+    def _read_name(self) -> list[Event]:
+        name, found, rest = self._unread.partition(self._format.before_arguments)
+        if not found:
+            return []
+        self._unread, self._read, self._json_end = rest, self._read_arguments, _JsonEnd()
+        self.num_calls += 1
+        return [CallBegin(self.num_calls - 1, name)]
+
+    def _read_arguments(self) -> list[Event]:
+        end = self._json_end.find(self._unread)
+        if end is not None:
+            self._read = self._read_end
+        text, self._unread = self._unread[:end], "" if end is None else self._unread[end:]
+        return [Arguments(self.num_calls - 1, text)] if text else []
+
+    def _read_end(self) -> list[Event]:
+        """Another call, or the last one's end, or what may become either."""
+        one = self._format
+        another = None if one.separator is None else one.after_arguments + one.separator + one.before_name
+        if another is not None and self._unread.startswith(another):
+            self._unread, self._read = self._unread[len(another):], self._read_name
+        elif another is not None and another.startswith(self._unread):
+            pass
+        elif not self._last.startswith(self._unread) or self._unread == self._last:
+            self._unread, self._read = self._unread.removeprefix(self._last), self._read_text
+        return []
+
+
+def _overlap(text: str, mark: str) -> int:
+    """Length of the longest end of `text` with which `mark` begins."""
+    lengths = range(min(len(text), len(mark) - 1), 0, -1)
+    return next((length for length in lengths if mark.startswith(text[-length:])), 0)

@@ -1,0 +1,212 @@
+"""Tool calls: how families write them, the grammar that enforces them, and reading them while they are written."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidParams, UnsupportedGuide
+from specguide.guided.compile import GrammarCompiler
+from specguide.server.tool_format import ToolFormat, choose_tool_format, tool_formats
+from specguide.server.tool_guide import Tool, tool_guide, tools_of
+from specguide.server.tool_parser import Arguments, CallBegin, Text, ToolCallParser
+from specguide.tokenizer import Tokenizer
+
+LIMITS = GuideConfig()
+WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"enum": [1, 2]}},
+           "required": ["city"], "additionalProperties": False}
+TIME = {"type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"],
+        "additionalProperties": False}
+TOOLS = [Tool("get.weather", WEATHER), Tool("time", TIME)]
+CALLS = [("get.weather", '{"city": "}\\"</tool"}'), ("time", '{"zone": "CET"}')]
+
+GOLDEN = {
+    "hermes": '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
+              '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>',
+    "mistral": '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]',
+    "mistral_args": '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}',
+    "deepseek_v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```"
+                   "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "deepseek_v31": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
+                    "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["special tokens", "no special tokens"])
+def tokenizer(request) -> Tokenizer:
+    """Bytes; the marks of all formats are special tokens, or text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE({char: token for token, char in enumerate(alphabet)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    marks = {mark for one in tool_formats().values() for mark in one.special_tokens}
+    backend.add_special_tokens(["<end>", *(sorted(marks) if request.param else [])])
+    return Tokenizer(backend, [backend.token_to_id("<end>")])
+
+
+@pytest.fixture(scope="module")
+def compiler(tokenizer):
+    compiler = GrammarCompiler(tokenizer.vocabulary(), LIMITS)
+    yield compiler
+    compiler.close()
+
+
+def special(tokenizer: Tokenizer) -> Any:
+    vocabulary = tokenizer.vocabulary()
+
+    def token(text: str) -> int | None:
+        found = tokenizer.token_id(text)
+        return None if found is None or vocabulary.token_bytes[found] else found
+
+    return token
+
+
+def accepts(compiler: GrammarCompiler, tokenizer: Tokenizer, guide: Any, text: str) -> bool:
+    """Whether the guide takes the whole of a text."""
+    matcher = compiler.compile(guide).matcher()
+    return all(matcher.accept(token) for token in tokenizer.encode(text)) and matcher.accept(tokenizer.eos_token_ids[0])
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_how_calls_are_written(name):
+    assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
+
+
+def test_llama_writes_one_call():
+    assert tool_formats()["llama3_json"].message([("f", '{"a": 1}')]) == '{"name": "f", "parameters": {"a": 1}}'
+
+
+@pytest.mark.parametrize(("template", "name"), [
+    ("… <tool_call> …", "hermes"), ('Respond as {"name": function name, "parameters": dictionary of …}', "llama3_json"),
+    ("[TOOL_CALLS] [", "mistral"), ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
+    ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"), ("<｜tool▁call▁begin｜>", "deepseek_v31")])
+def test_a_format_is_chosen_by_the_chat_template(template, name):
+    assert choose_tool_format(None, template).name == name and choose_tool_format("hermes", template).name == "hermes"
+    assert [one.name for one in tool_formats().values() if one.fits(template)] == [name]
+
+
+@pytest.mark.parametrize(("name", "template"), [("klingon", "<tool_call>"), (None, "a plain one"), (None, None),
+                                                (None, "<tool_call><function=")])
+def test_a_format_that_is_not_known(name, template):
+    with pytest.raises(InvalidParams, match="hermes, llama3_json, mistral") as caught:
+        choose_tool_format(name, template)
+    assert caught.value.param == "tool_format"
+
+
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_what_the_grammar_takes(one: ToolFormat, tokenizer, compiler):
+    def takes(text: str, **options: Any) -> bool:
+        return accepts(compiler, tokenizer, tool_guide(one, TOOLS, special(tokenizer), LIMITS, **options), text)
+
+    first, second = (one.message([call]) for call in CALLS)
+    for options in (dict(), dict(must_call=True), dict(answer={"type": "integer"})):
+        assert takes(first, **options) and takes(second, **options)
+        assert not takes(first[:-1], **options)
+        for wrong in (("other", "{}"), ("time", '{"zone": "GMT"}'), ("time", "{}"), ("get.weather", '{"zone": "CET"}')):
+            assert not takes(one.message([wrong]), **options)
+        both = one.message(CALLS)
+        assert takes(both, **options) == (one.separator is not None)
+        assert not takes(both, is_parallel=False, **options)
+    for text in ("Hello. \n{}", "<tool", "ü"):
+        assert takes(text) and not takes(text, must_call=True) and not takes(text, answer={"type": "integer"})
+        assert takes(text + first)
+    assert not takes("Hello. " + one.trigger + "x")
+    assert takes("12", answer={"type": "integer"}) and not takes("12", must_call=True)
+
+
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+@pytest.mark.parametrize("text", ["", "Wait: <tool [TOOL {\"nam ", "\n"])
+def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    message, rng = text + one.message(calls), random.Random(1)
+    for size in (1, 2, 7, len(message)):
+        parser, found, said = ToolCallParser(one), list[list[str]](), ""
+        start = 0
+        while start < len(message):
+            end = start + (size if size < 7 else rng.randint(1, size))
+            for event in parser.feed(message[start:end]) + (parser.finish() if end >= len(message) else []):
+                if isinstance(event, Text):
+                    said += event.text
+                elif isinstance(event, CallBegin):
+                    assert event.index == len(found)
+                    found.append([event.name, ""])
+                else:
+                    assert isinstance(event, Arguments)
+                    found[event.index][1] += event.text
+            start = end
+        assert [tuple(call) for call in found] == calls and said == text and parser.num_calls == len(calls)
+
+
+def test_a_message_that_is_cut_loses_nothing():
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed("Hi <tool_c") == [Text("Hi ")] and parser.finish() == [Text("<tool_c")]
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed('<tool_call>\n{"name": "ti') == []
+    assert parser.finish() == [Text('<tool_call>\n{"name": "ti')]
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed('<tool_call>\n{"name": "f", "arguments": {"a": "}') == [
+        CallBegin(0, "f"), Arguments(0, '{"a": "}')]
+    assert parser.finish() == []
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed(tool_formats()["hermes"].message([("f", "{}")]) + " So.")[-1] == Text(" So.")
+
+
+@pytest.mark.parametrize(("definition", "words", "param"), [
+    ({"type": "web_search"}, "must be", "tools[0]"),
+    ({"type": "function", "function": {"name": "a b"}}, "1 to 64 letters", "tools[0].function.name"),
+    ({"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}}, "of type object",
+     "tools[0].function.parameters"),
+    ({"type": "function", "function": {"name": "a", "parameters": {"properties": {"x": {"contentEncoding": 3}}}}}, "",
+     "tools[0].function.parameters")])
+def test_tools_that_are_refused(definition, words, param):
+    try:
+        tools_of([definition])
+    except (InvalidParams, UnsupportedGuide) as error:
+        assert words in str(error) and error.param == param
+    else:
+        assert not words
+
+
+def test_two_tools_of_one_name():
+    same = {"type": "function", "function": {"name": "a"}}
+    with pytest.raises(InvalidParams, match="two tools") as caught:
+        tools_of([same, same])
+    assert caught.value.param == "tools[1].function.name"
+
+
+def test_a_function_without_parameters_takes_none(tokenizer, compiler):
+    [tool] = tools_of([{"type": "function", "function": {"name": "a"}}])
+    one = tool_formats()["hermes"]
+    guide = tool_guide(one, [tool], special(tokenizer), LIMITS, must_call=True)
+    assert accepts(compiler, tokenizer, guide, one.message([("a", "{}")]))
+    assert not accepts(compiler, tokenizer, guide, one.message([("a", '{"x": 1}')]))
+
+
+def test_arguments_match_the_schema_by_another_judge(tokenizer, compiler):
+    """Random walks through the grammar, a byte at a time."""
+    rng, one = random.Random(3), tool_formats()["hermes"]
+    grammar = compiler.compile(tool_guide(one, TOOLS, special(tokenizer), LIMITS, must_call=True, is_parallel=False))
+    schemas = {tool.name: tool.parameters for tool in TOOLS}
+    vocabulary = tokenizer.vocabulary()
+    for _ in range(20):
+        matcher, tokens, row = grammar.matcher(), [], np.zeros(vocabulary.num_words, np.int32)
+        while not matcher.is_terminated and len(tokens) < 400:
+            matcher.fill(row)
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[:len(vocabulary)])
+            tokens.append(int(rng.choice(allowed)))
+            assert matcher.accept(tokens[-1])
+        assert matcher.is_terminated
+        events = ToolCallParser(one).feed(b"".join(
+            vocabulary.token_bytes[token] or tokenizer.decode([token], skip_special_tokens=False).encode()
+            for token in tokens[:-1]).decode(errors="replace"))
+        assert isinstance(events[0], CallBegin)
+        arguments = "".join(event.text for event in events if isinstance(event, Arguments))
+        if "\ufffd" not in arguments:
+            jsonschema.validate(json.loads(arguments), dict(schemas[events[0].name]))
