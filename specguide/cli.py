@@ -1,4 +1,4 @@
-"""Owns the command line: `specguide generate` and `specguide doctor`."""
+"""Owns the command line: `specguide generate`, `specguide serve` and `specguide doctor`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide.config import SpecConfig
+from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.doctor import diagnose
 from specguide.errors import InvalidParams, SpecguideError, UserError
 from specguide.params import Guide, SamplingParams
@@ -44,8 +44,7 @@ def generate(
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
-    drafts = model is None or head is not None
-    spec = SpecConfig(model=head, num_draft_tokens=num_draft_tokens) if drafts and not no_spec else None
+    spec = _spec(model, head, num_draft_tokens, no_spec=no_spec)
     llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)
@@ -63,6 +62,40 @@ def generate(
         "grammar_s": stats.grammar_s, "grammar_hidden_s": stats.grammar_hidden_s,
         "grammar_exposed_s": stats.grammar_exposed_s}
     typer.echo(json.dumps(figures) if json_stats else _line(figures), err=True)
+
+
+@app.command()
+def serve(
+    model: Annotated[Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    served_model_name: Annotated[str | None, typer.Option(help="What clients call it; the folder's name.")] = None,
+    api_key: Annotated[list[str] | None, typer.Option(help="A key that requests must carry; may be repeated.")] = None,
+    tool_format: Annotated[str | None, typer.Option(help="How the model writes tool calls; from its template.")] = None,
+    head: Annotated[Path | None, typer.Option(help="Folder of the model's EAGLE3 head.")] = None,
+    no_spec: Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.")] = False,
+    num_draft_tokens: Annotated[int, typer.Option(help="K, draft tokens per iteration.")] = 3,
+    guide_backend: Annotated[str, typer.Option(help="auto, llguidance or xgrammar.")] = "auto",
+    max_batch_size: Annotated[int, typer.Option(help="Requests that run at once.")] = 64,
+    max_waiting: Annotated[int, typer.Option(help="Requests beyond these; further ones are told to come back.")] = 1024,
+    max_model_len: Annotated[int | None, typer.Option(help="Longest prompt plus output; the model's own.")] = None,
+    max_body_bytes: Annotated[int, typer.Option(help="Largest request body.")] = 4 << 20,
+) -> None:
+    """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
+    import uvicorn
+
+    from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
+    from specguide.server.app import create_app
+    from specguide.server.config import ServerConfig
+
+    engine = Engine(EngineConfig(
+        model, spec=_spec(model, head, num_draft_tokens, no_spec=no_spec), guide=GuideConfig(backend=guide_backend),
+        max_batch_size=max_batch_size, max_model_len=max_model_len))
+    engine.warm_up()
+    name = served_model_name or ("specguide-small" if model is None else model.resolve().name)
+    config = ServerConfig(name, tuple(api_key or ()), tool_format, max_body_bytes)
+    server = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
+    uvicorn.run(server, host=host, port=port, log_level="info")
 
 
 @app.command()
@@ -84,6 +117,11 @@ def main() -> None:
     except SpecguideError as error:
         typer.echo(f"specguide: {error}", err=True)
         sys.exit(2 if isinstance(error, UserError) else 1)
+
+
+def _spec(model: Path | None, head: Path | None, num_draft_tokens: int, *, no_spec: bool) -> SpecConfig | None:
+    has_head = model is None or head is not None
+    return SpecConfig(model=head, num_draft_tokens=num_draft_tokens) if has_head and not no_spec else None
 
 
 def _guide(schema: Path | None, regex: str | None, grammar: Path | None) -> Guide | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from typing import Any
 
 import jsonschema
@@ -210,3 +211,13 @@ def test_arguments_match_the_schema_by_another_judge(tokenizer, compiler):
         arguments = "".join(event.text for event in events if isinstance(event, Arguments))
         if "\ufffd" not in arguments:
             jsonschema.validate(json.loads(arguments), dict(schemas[events[0].name]))
+
+
+def test_five_hundred_tools(tokenizer, compiler):
+    tools = [Tool(f"tool_{i}", {**WEATHER, "required": ["city", "days"][:1 + i % 2]}) for i in range(500)]
+    one, start = tool_formats()["hermes"], time.perf_counter()
+    guide = tool_guide(one, tools, special(tokenizer), LIMITS, must_call=True)
+    assert accepts(compiler, tokenizer, guide, one.message([("tool_499", '{"city": "Rome", "days": 2}')]))
+    assert not accepts(compiler, tokenizer, guide, one.message([("tool_499", '{"city": "Rome"}')]))
+    assert not accepts(compiler, tokenizer, guide, one.message([("tool_500", '{"city": "Rome"}')]))
+    assert time.perf_counter() - start < 20

@@ -82,7 +82,8 @@ class AsyncEngine:
     """
 
     def __init__(self, engine: Engine, *, max_waiting: int = 1024) -> None:
-        self.tokenizer = engine.tokenizer
+        self.config, self.tokenizer = engine.config, engine.tokenizer
+        self.vocab_size, self.max_model_len = engine.vocab_size, engine.max_model_len
         self._engine = engine
         self._most = engine.config.max_batch_size + max_waiting
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__

@@ -36,10 +36,10 @@ _POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
 class Engine:
     """Runs requests of token ids to their end, many at once.
 
-    vocab_size: width of the target's logits
-
-    failure:    why the last iteration that failed did; None where none has
-    on_ready:   called when a grammar has been compiled, from any thread
+    vocab_size:    width of the target's logits
+    max_model_len: longest prompt plus output, tokens
+    failure:       why the last iteration that failed did; None where none has
+    on_ready:      called when a grammar has been compiled, from any thread
 
     `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. Not
     thread-safe: one thread calls both.
@@ -51,7 +51,7 @@ class Engine:
         self.tokenizer.detokenizer()  # raises now where it would raise later
         self._runner = Runner.load(config)
         self._recorder = self._runner.guide.recorder
-        self.vocab_size = self._runner.vocab_size
+        self.vocab_size, self.max_model_len = self._runner.vocab_size, self._runner.max_model_len
         vocabulary = self.tokenizer.vocabulary(self.vocab_size)
         self._compiler = GrammarCompiler(vocabulary, config.guide)
         self._reasoning = ReasoningSections(vocabulary, self.tokenizer.token_id)

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from specguide.errors import InvalidParams
 
@@ -66,8 +67,9 @@ def tool_formats() -> dict[str, ToolFormat]:
     """All that are known, by name."""
     formats = {}
     for path in sorted(_FOLDER.glob("*.json")):
-        fields = {name: tuple(value) if isinstance(value, list) else value
-                  for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
+        described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                                  for name, value in described.items()}
         formats[path.stem] = ToolFormat(name=path.stem, **fields)
     return formats
 

@@ -68,6 +68,12 @@ class Tokenizer:
         except Exception as error:  # tokenizers raises plain Exception for a malformed file
             raise CheckpointError(f"{path}: is not a tokenizer.json: {error}") from None
 
+    @property
+    def chat_template(self) -> str | None:
+        """The text of the model's chat template; None where it has none."""
+        template = getattr(self._chat, "chat_template", None)
+        return template if isinstance(template, str) else None
+
     def __len__(self) -> int:
         """Tokens with an id, added ones included."""
         return self._backend.get_vocab_size(with_added_tokens=True)

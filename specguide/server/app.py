@@ -1,0 +1,168 @@
+"""Owns the HTTP application: routes, who may ask, and how errors are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, StreamingResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.exceptions import HTTPException
+
+from specguide.engine import AsyncEngine
+from specguide.errors import InvalidParams, SpecguideError
+from specguide.server import chat, completions
+from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.config import ServerConfig
+from specguide.server.errors import ApiError
+from specguide.server.messages import template_messages
+from specguide.server.metrics import EngineCollector
+from specguide.server.middleware import ApiKeys, BodyLimit
+from specguide.server.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+
+router = APIRouter()
+
+
+def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
+    """The API over an engine, which it closes when it is stopped, once its requests have ended."""
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await engine.close(config.drain_s)
+
+    app = FastAPI(title="specguide", lifespan=lifespan)
+    app.state.backend = Backend(engine, config)
+    app.state.registry = CollectorRegistry()
+    app.state.registry.register(EngineCollector(engine))
+    app.state.started_s = int(time.time())
+    app.include_router(router)
+    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
+    if config.api_keys:
+        app.add_middleware(ApiKeys, keys=config.api_keys)
+    app.exception_handler(ApiError)(lambda _, error: error.response())
+    app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())
+    app.exception_handler(RequestValidationError)(lambda _, error: _invalid(error).response())
+    app.exception_handler(HTTPException)(lambda _, error: ApiError(error.status_code, str(error.detail)).response())
+    return app
+
+
+@router.post("/v1/chat/completions")
+async def chat_completions(body: ChatRequest, request: Request) -> Response:
+    """Answer a conversation, as OpenAI's API does."""
+    backend = _backend(request)
+    turn = await asyncio.to_thread(chat.understand, backend, body)
+    answer = chat.Answer(backend, turn)
+    stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
+    deltas = await unless_left(request, begun(stream))
+    if not body.stream:
+        return JSONResponse(await unless_left(request, answer.whole(deltas)))
+    return _events(answer.chunks(deltas, include_usage=_wants_usage(body)))
+
+
+@router.post("/v1/completions")
+async def text_completions(body: CompletionRequest, request: Request) -> Response:
+    """Continue prompts, as OpenAI's API does."""
+    backend = _backend(request)
+    asked = await asyncio.to_thread(completions.understand, backend, body)
+    answer = completions.Answer(backend, asked)
+    deltas = await unless_left(request, completions.deltas(backend, asked, body.priority))
+
+    async def chunks() -> AsyncIterator[dict[str, Any]]:
+        async for prompt, delta in deltas:
+            yield answer.chunk(answer.take(prompt, delta), include_usage=_wants_usage(body))
+        if _wants_usage(body):
+            yield answer.chunk(None, include_usage=True)
+
+    async def whole() -> dict[str, Any]:
+        async for prompt, delta in deltas:
+            answer.take(prompt, delta)
+        return answer.whole()
+
+    if not body.stream:
+        return JSONResponse(await unless_left(request, whole()))
+    return _events(chunks())
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> dict[str, Any]:
+    """The one that is served."""
+    backend = _backend(request)
+    return {"object": "list", "data": [{
+        "id": backend.config.model_name, "object": "model", "created": request.app.state.started_s,
+        "owned_by": "specguide", "max_model_len": backend.engine.max_model_len}]}
+
+
+@router.post("/tokenize")
+async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
+    """Token ids of a prompt, or of messages behind the chat template."""
+    backend = _backend(request)
+    backend.check_model(body.model)
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidParams("give a prompt or messages", param="prompt")
+    tokens = (backend.tokenizer.encode(body.prompt, body.add_special_tokens) if body.prompt is not None else
+              backend.tokenizer.apply_chat_template(template_messages(body.messages or ()), tools=body.tools))
+    return {"tokens": tokens, "count": len(tokens), "max_model_len": backend.engine.max_model_len}
+
+
+@router.post("/detokenize")
+async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, Any]:
+    """Text of token ids."""
+    backend = _backend(request)
+    backend.check_model(body.model)
+    size = backend.engine.vocab_size
+    bad = next((token for token in body.tokens if not 0 <= token < size), None)
+    if bad is not None:
+        raise InvalidParams(f"token {bad} is not an id of this model's {size} tokens", param="tokens")
+    return {"prompt": backend.tokenizer.decode(body.tokens, skip_special_tokens=False)}
+
+
+@router.get("/health")
+@router.get("/ready")
+async def health(request: Request) -> Response:
+    """200 while requests are taken, else 503 and why not."""
+    cause = _backend(request).engine.health.cause
+    return JSONResponse({"status": "ok"} if cause is None else {"status": "unhealthy", "cause": str(cause)},
+                        200 if cause is None else 503)
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _backend(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:
+    return body.stream_options is not None and body.stream_options.include_usage
+
+
+def _events(chunks: AsyncIterator[dict[str, Any]]) -> StreamingResponse:
+    """Server-sent events, the last of them "[DONE]"; an error is an event."""
+    async def lines() -> AsyncIterator[str]:
+        try:
+            async for chunk in chunks:
+                yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
+        except ApiError as error:
+            yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
+        yield "data: [DONE]\n\n"
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+
+def _invalid(error: RequestValidationError) -> ApiError:
+    """The first thing that is wrong with a body, named as one would in JSON."""
+    first = error.errors()[0]
+    place = [part for part in first["loc"] if part != "body"]
+    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or None
+    message = f"unknown field {param}" if first["type"] == "extra_forbidden" else f"{param or 'body'}: {first['msg']}"
+    return ApiError(400, message, param=param)

@@ -1,0 +1,77 @@
+"""Owns what the endpoints share: the engine, special tokens, and waiting for a client that may leave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from functools import cached_property
+from typing import TypeVar
+
+from fastapi import Request
+
+from specguide.config import GuideConfig
+from specguide.engine import AsyncEngine, RequestDelta, RequestStream
+from specguide.server.config import ServerConfig
+from specguide.server.errors import ApiError
+from specguide.server.tool_format import ToolFormat, choose_tool_format
+
+T = TypeVar("T")
+_LOOK_S = 0.2
+
+
+class Backend:
+    """An engine and what the server was told."""
+
+    def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
+        self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
+
+    @property
+    def limits(self) -> GuideConfig:
+        """Of guides."""
+        return self.engine.config.guide
+
+    @cached_property
+    def tool_format(self) -> ToolFormat:
+        """Raises InvalidParams where it is not known."""
+        return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
+
+    def special_token(self, text: str) -> int | None:
+        """The id of a special token; None for a token that is text, or none."""
+        token = self.tokenizer.token_id(text)
+        vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
+        return None if token is None or vocabulary.token_bytes[token] else token
+
+    def check_model(self, name: str | None) -> None:
+        """Raises ApiError for another model's name."""
+        if name not in (None, self.config.model_name):
+            raise ApiError(404, f"the model {name!r} does not exist; this server has {self.config.model_name!r}",
+                           param="model", code="model_not_found")
+
+
+async def begun(stream: RequestStream) -> AsyncIterator[RequestDelta]:
+    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later."""
+    first = await anext(stream)
+    if first.error is not None:
+        raise ApiError.of(first.error)
+
+    async def all_of_them() -> AsyncIterator[RequestDelta]:
+        yield first
+        async for delta in stream:
+            if delta.error is not None:
+                raise ApiError.of(delta.error)
+            yield delta
+
+    return all_of_them()
+
+
+async def unless_left(request: Request, work: Awaitable[T]) -> T:
+    """The work's result; cancels it when the client leaves, and then raises ApiError for nobody."""
+    task = asyncio.ensure_future(work)
+    try:
+        while not task.done():
+            await asyncio.wait([task], timeout=_LOOK_S)
+            if not task.done() and await request.is_disconnected():
+                raise ApiError(499, "the client has left")
+        return task.result()
+    finally:
+        task.cancel()

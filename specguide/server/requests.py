@@ -1,0 +1,128 @@
+"""Owns the request bodies of the API: OpenAI's fields, and those that vLLM's users know. Unknown ones are refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from specguide.params import SamplingParams
+
+
+class Body(BaseModel):
+    """A body without unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class StreamOptions(Body):
+    """include_usage: a last chunk says how many tokens there were"""
+
+    include_usage: bool = False
+
+
+class StructuredOutputs(Body):
+    """What an output must match, as in vLLM; one of them."""
+
+    json_: dict[str, Any] | bool | str | None = Field(None, alias="json")
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    json_object: bool | None = None
+    structural_tag: dict[str, Any] | str | None = None
+
+
+class SamplingFields(Body):
+    """What all endpoints that generate have in common."""
+
+    model: str
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    temperature: float | None = 1.0
+    top_p: float | None = 1.0
+    n: int | None = 1
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    logit_bias: dict[str, float] | None = None
+    presence_penalty: float | None = 0.0
+    frequency_penalty: float | None = 0.0
+    user: str | None = None
+    # vLLM's
+    top_k: int | None = 0
+    min_p: float | None = 0.0
+    repetition_penalty: float | None = 1.0
+    min_tokens: int | None = 0
+    ignore_eos: bool = False
+    stop_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
+    allowed_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool = False
+    priority: int = 0
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: dict[str, Any] | bool | str | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+
+    def sampling(self, **values: Any) -> SamplingParams:
+        """With `values` beside. Raises InvalidParams."""
+        given = {name: getattr(self, name) for name in (
+            "temperature", "top_p", "n", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
+            "min_p", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words",
+            "allowed_token_ids", "include_stop_str_in_output")}
+        return SamplingParams.from_dict({name: value for name, value in (given | values).items() if value is not None})
+
+
+class ResponseFormat(Body):
+    """OpenAI's `response_format`, and vLLM's and SGLang's further types of it."""
+
+    type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
+    json_schema: dict[str, Any] | None = None
+    regex: str | None = None
+    pattern: str | None = None
+    grammar: str | None = None
+    format: dict[str, Any] | None = None
+
+
+class ChatRequest(SamplingFields):
+    """/v1/chat/completions"""
+
+    messages: list[dict[str, Any]]
+    max_completion_tokens: int | None = None
+    max_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    response_format: ResponseFormat | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = True
+    metadata: dict[str, str] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+class CompletionRequest(SamplingFields):
+    """/v1/completions"""
+
+    prompt: str | list[int] | list[str] | list[list[int]]
+    max_tokens: int | None = 16
+    logprobs: int | None = None
+    echo: bool = False
+    suffix: str | None = None
+    best_of: int | None = None
+
+
+class TokenizeRequest(Body):
+    """/tokenize: a prompt or messages"""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    tools: list[dict[str, Any]] | None = None
+    add_special_tokens: bool = True
+
+
+class DetokenizeRequest(Body):
+    """/detokenize"""
+
+    model: str | None = None
+    tokens: list[int]

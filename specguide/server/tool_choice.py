@@ -1,0 +1,71 @@
+"""Owns what a request says about tools: which may be called, whether one must be, and the guide of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidParams
+from specguide.params import Guide
+from specguide.server.tool_format import ToolFormat
+from specguide.server.tool_guide import SpecialToken, Tool, tool_guide
+
+
+@dataclass(frozen=True)
+class ToolChoice:
+    """The tools that may be called. must_call: one must be; is_named: exactly that one, once"""
+
+    tools: Sequence[Tool]
+    must_call: bool = False
+    is_named: bool = False
+
+    @classmethod
+    def of(cls, choice: str | Mapping[str, Any] | None, tools: Sequence[Tool]) -> ToolChoice | None:
+        """None where no tool may be called. Raises InvalidParams."""
+        if not tools:
+            if choice not in (None, "none", "auto"):
+                raise InvalidParams("tool_choice needs tools", param="tool_choice")
+            return None
+        if choice in (None, "auto"):
+            return cls(tools)
+        if choice == "none":
+            return None
+        if choice == "required":
+            return cls(tools, must_call=True)
+        if isinstance(choice, Mapping) and choice.get("type") == "function":
+            return cls(_named([choice], tools), must_call=True, is_named=True)
+        if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
+            allowed = choice.get("allowed_tools", choice)
+            mode, names = allowed.get("mode", "auto"), allowed.get("tools")
+            if mode in ("auto", "required") and isinstance(names, list) and names:
+                return cls(_named(names, tools), must_call=mode == "required")
+        raise InvalidParams('tool_choice must be "none", "auto", "required", {"type": "function", "function": {"name": '
+                            '…}} or {"type": "allowed_tools", "allowed_tools": {"mode": "auto" or "required", "tools": '
+                            "[…]}}", param="tool_choice")
+
+    def guide(self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig, *, is_parallel: bool,
+              answer: Guide | None) -> Guide:
+        """Of the whole message; `answer` is what it must match where it is not calls. Raises InvalidParams."""
+        schema = None
+        if answer is not None:
+            if answer.kind not in ("json_schema", "json_object"):
+                raise InvalidParams(f"tools go together with a JSON schema for the answer, not with a {answer.kind}",
+                                    param="tools")
+            schema = {"type": "object"} if answer.kind == "json_object" else answer.json_schema
+        return tool_guide(tool_format, self.tools, special_token, limits, must_call=self.must_call,
+                          is_parallel=is_parallel and not self.is_named, answer=schema)
+
+
+def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:
+    known = {tool.name: tool for tool in tools}
+    found = []
+    for choice in choices:
+        function = choice.get("function", choice) if isinstance(choice, Mapping) else {}
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if name not in known:
+            raise InvalidParams(f"tool_choice names {name!r}, and the tools are {', '.join(known)}",
+                                param="tool_choice")
+        found.append(known[name])
+    return found
