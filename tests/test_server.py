@@ -208,6 +208,12 @@ def test_health_and_metrics(client, server):
     ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name", "two tools"),
     ({"tools": [WEATHER] * 601}, 400, "tools", "there may be 600"),
     ({"response_format": {"type": "json_schema"}}, 400, "response_format.json_schema.schema", "needs"),
+    ({"response_format": {"type": "json_schema", "json_schema": {
+        "name": "p", "strict": True, "schema": {"type": "object", "properties": {}}}}}, 400,
+     "response_format.json_schema.schema", "'additionalProperties' is required"),
+    ({"tools": [{"type": "function", "function": {**WEATHER["function"], "strict": True, "parameters": {
+        "type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}}}]}, 400,
+     "tools[0].function.parameters", "Invalid schema for function 'get_weather'"),
     ({"response_format": schema_format({"type": "object", "unevaluatedItems": {"contentSchema": 1}})}, None, None, ""),
     ({"response_format": {"type": "regex", "regex": "("}}, 400, None, ""),
     ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each say"),
@@ -223,6 +229,21 @@ def test_what_is_refused(http, change, status, param, words):
         return
     assert answer.status_code == status, answer.text
     assert words in error["message"] and (param is None or error["param"] == param)
+
+
+@pytest.mark.parametrize("depth", [150, 700, 5000])
+@pytest.mark.parametrize("place", ["response_format", "strict", "tools", "guided_json"])
+def test_schemas_that_are_nested_too_deeply(http, place, depth):
+    schema = '{"type": "array", "items": ' * depth + "true" + "}" * depth
+    schema = f'{{"type": "object", "properties": {{"x": {schema}}}}}'
+    strict = '{"type": "json_schema", "json_schema": {"name": "x", "strict": %s, "schema": %s}}'
+    fields = {"response_format": '"response_format": ' + strict % ("false", schema),
+              "strict": '"response_format": ' + strict % ("true", schema),
+              "tools": f'"tools": [{{"type": "function", "function": {{"name": "f", "parameters": {schema}}}}}]',
+              "guided_json": f'"guided_json": {schema}'}
+    body = f'{{"model": "small", "messages": [{{"role": "user", "content": "x"}}], {fields[place]}}}'
+    answer = http.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000, b'{"model": "small"}'])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -25,6 +25,9 @@ from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
 from specguide.server.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+
+T = TypeVar("T")
+B = TypeVar("B")
 
 router = APIRouter()
 
@@ -56,7 +59,7 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
 async def chat_completions(body: ChatRequest, request: Request) -> Response:
     """Answer a conversation, as OpenAI's API does."""
     backend = _backend(request)
-    turn = await asyncio.to_thread(chat.understand, backend, body)
+    turn = await _understood(chat.understand, backend, body)
     answer = chat.Answer(backend, turn)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream))
@@ -69,7 +72,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
 async def text_completions(body: CompletionRequest, request: Request) -> Response:
     """Continue prompts, as OpenAI's API does."""
     backend = _backend(request)
-    asked = await asyncio.to_thread(completions.understand, backend, body)
+    asked = await _understood(completions.understand, backend, body)
     answer = completions.Answer(backend, asked)
     deltas = await unless_left(request, completions.deltas(backend, asked, body.priority))
 
@@ -140,6 +143,14 @@ async def metrics(request: Request) -> Response:
 def _backend(request: Request) -> Backend:
     backend: Backend = request.app.state.backend
     return backend
+
+
+async def _understood(understand: Callable[[Backend, B], T], backend: Backend, body: B) -> T:
+    """In a thread, since a schema or a prompt may be long."""
+    try:
+        return await asyncio.to_thread(understand, backend, body)
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deeply") from None
 
 
 def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.params import Guide
 from specguide.server.requests import ResponseFormat, SamplingFields
+from specguide.server.strict import check_strict
 
 
 def guide_of(fields: SamplingFields, response_format: ResponseFormat | None = None) -> Guide | None:
@@ -40,11 +41,14 @@ def _of_format(one: ResponseFormat) -> Guide | None:
     if one.type == "json_object":
         return Guide(json_object=True)
     if one.type == "json_schema":
-        schema = (one.json_schema or {}).get("schema")
+        described, param = one.json_schema or {}, "response_format.json_schema.schema"
+        schema = described.get("schema")
         if schema is None:
             raise InvalidParams('response_format of type json_schema needs {"json_schema": {"name": …, "schema": …}}',
-                                param="response_format.json_schema.schema")
-        return _naming("response_format.json_schema.schema", json_schema=schema)
+                                param=param)
+        if described.get("strict"):
+            check_strict(schema, f"response_format '{described.get('name')}'", param)
+        return _naming(param, json_schema=schema)
     tag = None if one.format is None else {"type": "structural_tag", "format": one.format}
     value = {"regex": one.regex or one.pattern, "grammar": one.grammar, "structural_tag": tag}[one.type]
     if value is None:

@@ -16,6 +16,7 @@ from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guided.backends.lark_terms import schema_term
 from specguide.guided.select import rewrite
 from specguide.params import Guide
+from specguide.server.strict import check_strict
 from specguide.server.tool_format import ToolFormat
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
@@ -42,6 +43,8 @@ class Tool:
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
                                 param=f"{param}.function.name")
+        if function.get("strict"):
+            check_strict(parameters, f"function '{name}'", f"{param}.function.parameters")
         if parameters is None:
             parameters = {"type": "object", "properties": {}, "additionalProperties": False}
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
