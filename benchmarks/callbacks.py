@@ -15,10 +15,9 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -27,6 +26,7 @@ from typing import Any
 import torch
 
 from benchmarks import common
+from benchmarks.spinners import Spinners
 from specguide import native
 from specguide.guided.hostfunc import check as check_hostfuncs
 from specguide.guided.hostfunc import hostfunc
@@ -186,22 +186,6 @@ def us_per_replay(graph: torch.cuda.CUDAGraph, main: torch.cuda.Stream) -> tuple
     return statistics.median(times), len(times)
 
 
-@contextmanager
-def busy_python() -> Iterator[None]:
-    """Another thread that holds the GIL whenever it can."""
-    stop = threading.Event()
-
-    def spin() -> None:
-        while not stop.is_set():
-            sum(range(1000))
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    yield
-    stop.set()
-    thread.join()
-
-
 def measure(place: str, arrange: Callable[[torch.cuda.Stream, Way | None], Work]) -> list[dict[str, Any]]:
     """Microseconds a callback of every way, in one place."""
     main = torch.cuda.Stream()
@@ -210,7 +194,7 @@ def measure(place: str, arrange: Callable[[torch.cuda.Stream, Way | None], Work]
     rows = []
     for way in ways():
         graph = captured(main, arrange(main, way))
-        with busy_python() if way.is_busy else nullcontext():
+        with Spinners(1) if way.is_busy else nullcontext():
             if way.num_run is not None:
                 count_calls(graph, way)
             with_callbacks, replays = us_per_replay(graph, main)

@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import re
-import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,14 +48,8 @@ class Record:
 
     @property
     def command(self) -> str:
-        """What was called; of an older record, what would give such rows."""
-        if "command" in self.content:
-            return str(self.content["command"])
-        words = ["python", "-m", f"benchmarks.{self.kind}"]
-        if self.kind == "iteration":
-            words += ["--batches", ",".join(map(str, batches(self.rows))), "--modes", ",".join(modes(self.rows)),
-                      "--iterations", str(self.content["config"]["iterations"])]
-        return shlex.join(words)
+        """What was called."""
+        return str(self.content["command"])
 
 
 @dataclass(frozen=True)
@@ -93,51 +85,55 @@ def over(values: Iterable[Any]) -> str:
     return " / ".join(str(value) for value in values)
 
 
-def ratio_line(record: Record, what: str, one: str, other: str, of: Callable[[Row], float]) -> Iterator[Line]:
-    """One mode against another at the batches that have both."""
-    found = {(row["mode"], row["batch_size"]): row for row in record.rows}
-    sizes = [size for size in batches(record.rows) if (one, size) in found and (other, size) in found]
-    if sizes:
-        ratios = [of(found[one, size]) / of(found[other, size]) for size in sizes]
-        yield Line(what, over(sizes), over(f"{ratio:.2f}" for ratio in ratios), record)
+def times(row: Row) -> str:
+    """Median (p99)."""
+    return f"{number(row['median_ms'])} ({number(row['p99_ms'])})"
 
 
-def median_ms(row: Row) -> float:
-    return float(row["median_ms"])
+def time_lines(record: Record, by_mode: Mapping[str, Sequence[Row]]) -> Iterator[Line]:
+    """Of a record that has unguided rows: times of what is plotted, the floor, and what guidance does to the tail."""
+    def line(what: str, rows: Sequence[Row], shown: Callable[[Row], Any]) -> Line:
+        return Line(what, over(row["batch_size"] for row in rows), over(map(shown, rows)), record)
+
+    unguided, guided = by_mode["unguided"], by_mode.get("guided", [])
+    for mode in (mode for mode in PLOTTED if mode in by_mode):
+        yield line(f"iteration {mode}, ms: median (p99)", by_mode[mode], times)
+    yield line("floor, ms: weights, keys and values read once (unguided ÷ floor)", unguided,
+               lambda row: f"{number(row['floor_ms'])} ({row['median_ms'] / row['floor_ms']:.2f})")
+    if guided:
+        yield line("guided: p99 of each time over the median of the 20 around it", guided,
+                   lambda row: f"{row['p99_of_near']:.2f}")
+        yield line(f"guided: held slots (late draft rows) in {record.content['config']['iterations']} iterations",
+                   guided, lambda row: f"{row['held']} ({row['late_draft_rows']})")
+    if with_clock := [row for row in guided if "sm_mhz" in row]:
+        yield line("guided: clock of the GPU, MHz", with_clock, lambda row: f"{row['sm_mhz']:.0f}")
 
 
-def tokens_per_s(row: Row) -> float:
-    return float(row["tokens_per_s"])
+RATIOS = (
+    ("guided ÷ unguided", "guided", "unguided", "median_ms"),
+    ("20 % guided ÷ unguided", "20 % guided", "unguided", "median_ms"),
+    ("tokens/s, one model ÷ two models", "guided", "two models", "tokens_per_s"),
+    ("tokens/s, one model ÷ two models, unguided", "unguided", "two models unguided", "tokens_per_s"),
+    ("tokens/s, speculative ÷ plain, guided", "guided", "plain guided", "tokens_per_s"),
+    ("tokens/s, speculative ÷ plain, unguided", "unguided", "plain unguided", "tokens_per_s"),
+    ("iteration, Python ÷ native callbacks", "Python callbacks", "guided", "median_ms"),
+    ("iteration, native callbacks as host functions ÷ polling", "host functions", "guided", "median_ms"),
+    ("p99 of iterations, native callbacks as host functions ÷ polling", "host functions", "guided", "p99_ms"),
+)
+"""What it says, of which mode, to which other, of what; a record has a line where it has batches of both."""
 
 
 def iteration_lines(record: Record) -> Iterator[Line]:
     """Times where the record has something to hold them against, then each pair of modes that it has."""
-    rows = record.rows
-    by_mode = {mode: [row for row in rows if row["mode"] == mode] for mode in modes(rows)}
+    by_mode = {mode: [row for row in record.rows if row["mode"] == mode] for mode in modes(record.rows)}
     if "unguided" in by_mode:
-        for mode in (mode for mode in PLOTTED if mode in by_mode):
-            yield Line(f"iteration {mode}, ms: median (p99)", over(row["batch_size"] for row in by_mode[mode]),
-                       over(f"{number(row['median_ms'])} ({number(row['p99_ms'])})" for row in by_mode[mode]), record)
-    yield from ratio_line(record, "guided ÷ unguided", "guided", "unguided", median_ms)
-    yield from ratio_line(record, "20 % guided ÷ unguided", "20 % guided", "unguided", median_ms)
-    if "unguided" in by_mode:
-        with_floor = [row for row in by_mode["unguided"] if "floor_ms" in row]
-        if with_floor:
-            yield Line("floor, ms: weights, keys and values read once (unguided ÷ floor)",
-                       over(row["batch_size"] for row in with_floor),
-                       over(f"{number(row['floor_ms'])} ({row['median_ms'] / row['floor_ms']:.2f})"
-                            for row in with_floor), record)
-        if guided := by_mode.get("guided"):
-            yield Line(f"guided: held slots; late draft rows, in {record.content['config']['iterations']} iterations",
-                       over(row["batch_size"] for row in guided),
-                       f"{over(row['held'] for row in guided)}; {over(row['late_draft_rows'] for row in guided)}",
-                       record)
-    yield from ratio_line(record, "tokens/s, one model ÷ two models", "guided", "two models", tokens_per_s)
-    yield from ratio_line(record, "tokens/s, one model ÷ two models, unguided", "unguided", "two models unguided",
-                          tokens_per_s)
-    yield from ratio_line(record, "tokens/s, speculative ÷ plain, guided", "guided", "plain guided", tokens_per_s)
-    yield from ratio_line(record, "tokens/s, speculative ÷ plain, unguided", "unguided", "plain unguided", tokens_per_s)
-    yield from ratio_line(record, "iteration, Python ÷ native callbacks", "Python callbacks", "guided", median_ms)
+        yield from time_lines(record, by_mode)
+    for what, one, other, name in RATIOS:
+        others = {row["batch_size"]: row for row in by_mode.get(other, [])}
+        ratios = {row["batch_size"]: row[name] / others[row["batch_size"]][name]
+                  for row in by_mode.get(one, []) if row["batch_size"] in others}
+        if ratios:
+            yield Line(what, over(ratios), over(f"{ratio:.2f}" for ratio in ratios.values()), record)
 
 
 def kernel_lines(record: Record) -> Iterator[Line]:
@@ -146,7 +142,7 @@ def kernel_lines(record: Record) -> Iterator[Line]:
     for row in record.rows:
         num_rows, _, shape = row["shape"].partition(" × ")
         shape, _, share = shape.rpartition(", ")
-        for rival, against in row.get("against", {}).items():
+        for rival, against in row["against"].items():
             by_share = found.setdefault((f"time of {row['kernel']} ÷ {rival}, {shape}", rival), {})
             by_share.setdefault(share, {})[num_rows] = against["ratio"]
     for (what, _), by_share in found.items():
@@ -157,38 +153,53 @@ def kernel_lines(record: Record) -> Iterator[Line]:
 
 
 def callback_lines(record: Record) -> Iterator[Line]:
-    """Whatever times in microseconds a row has, by the words in it."""
+    """One for each way in each place."""
     for row in record.rows:
-        words = ", ".join(str(value) for value in row.values() if isinstance(value, str))
-        times = {name.removesuffix("_us").replace("_", " "): value for name, value in row.items()
-                 if re.search(r"(^|_)us$", name) and isinstance(value, int | float)}
-        if times:
-            measured = ", ".join(f"{name} {number(value)} µs" if name != "us" else f"{number(value)} µs"
-                                 for name, value in times.items())
-            yield Line(f"callback: {words}" if words else "callback", str(row.get("batch_size", "")), measured, record)
+        yield Line(f"callback: {row['callback']}, {row['place']}", "", f"{number(row['us'])} µs", record)
 
 
 def soak_lines(record: Record) -> Iterator[Line]:
     """One for each phase."""
     for row in record.rows:
-        ms = row.get("ms_without_prefill", {})
-        times = f"; {number(ms['median'])} ({number(ms['p99'])}) ms" if {"median", "p99"} <= ms.keys() else ""
+        ms = row["ms_without_prefill"]
+        shown = f"; {number(ms['median'])} ({number(ms['p99'])}) ms" if ms["num"] else ""
         yield Line(f"soak, {row['phase']}: iterations, requests, faults; median (p99) of decode iterations",
-                   str(record.content["config"].get("batch", "")),
-                   f"{row['decode_iterations']:,}, {row['requests']:,}, {len(row['faults'])}{times}", record)
+                   str(record.content["config"]["batch"]),
+                   f"{row['decode_iterations']:,}, {row['of_requests']['requests']:,}, {len(row['faults'])}{shown}",
+                   record)
+
+
+def serving_lines(record: Record) -> Iterator[Line]:
+    """Shares of guided requests side by side."""
+    def line(what: str, rows: Sequence[Row], shown: Callable[[Row], str]) -> Line:
+        shares = over(f"{100 * row['guided_share']:g}" for row in rows)
+        return Line(f"{what}; {shares} % of the requests guided", str(record.content["config"]["concurrency"]),
+                    over(map(shown, rows)), record)
+
+    yield line("tokens/s", record.rows, lambda row: f"{row['tokens_per_s']:,}")
+    if with_free := [row for row in record.rows if row["free_tpot_ratio"] is not None]:
+        yield line("free requests, ms a token (÷ the first)", with_free,
+                   lambda row: f"{number(row['free_tpot_ms']['mean'])} ({row['free_tpot_ratio']:.2f})")
+
+
+def host_lines(record: Record) -> Iterator[Line]:
+    """Both sides of an iteration, by batch."""
+    yield Line("guided iteration of the shipped model, µs: device (host, beside it)",
+               over(row["batch_size"] for row in record.rows),
+               over(f"{number(row['device_us'])} ({number(row['host_us'])})" for row in record.rows), record)
 
 
 def equality_lines(record: Record) -> Iterator[Line]:
     """One for each pair of runs."""
     for row in record.rows:
-        yield Line(f"greedy outputs that differ: {row['name']}", str(record.content["config"].get("batch", "")),
+        yield Line(f"greedy outputs that differ: {row['name']}", str(record.content["config"]["batch"]),
                    f"{row['differ']} of {row['requests']}; {row['share_before_difference']:.1%} of tokens before",
                    record)
 
 
 LINES: dict[str, Callable[[Record], Iterator[Line]]] = {
-    "iteration": iteration_lines, "kernels": kernel_lines, "callbacks": callback_lines, "soak": soak_lines,
-    "equality": equality_lines}
+    "iteration": iteration_lines, "kernels": kernel_lines, "callbacks": callback_lines, "serving": serving_lines,
+    "host": host_lines, "soak": soak_lines, "equality": equality_lines}
 
 
 def table(records: Sequence[Record]) -> str:
@@ -233,7 +244,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             above = [max(row["p99_ms"] - row["median_ms"], 0) for row in points.values()]
             axes.errorbar([sizes.index(size) + offset for size in points], medians, [[0] * len(above), above],
                           marker="o", markersize=4, capsize=3, color=color, label=mode)
-    floors = {row["batch_size"]: row["floor_ms"] for row in rows if "floor_ms" in row}
+    floors = {row["batch_size"]: row["floor_ms"] for row in rows}
     axes.plot([sizes.index(size) for size in sorted(floors)], [floors[size] for size in sorted(floors)], "--",
               color="#777777", label="floor")
     axes.set(xticks=range(len(sizes)), xticklabels=map(str, sizes), xlabel="batch", ylim=(0, None),

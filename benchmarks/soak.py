@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 from benchmarks.common import emit
-from benchmarks.soak_load import Job, Spinners, StallingGrammar, jobs, launching, params_of, requests
+from benchmarks.soak_load import Job, StallingGrammar, jobs, launching, params_of, requests
 from benchmarks.soak_watch import (
     MEMORY_TOLERANCE,
     Ledger,
@@ -45,6 +45,7 @@ from benchmarks.soak_watch import (
     memory_faults,
     slowest,
 )
+from benchmarks.spinners import Spinners
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.runner import SHIPPED_MODEL
 from specguide.request import Request
@@ -52,6 +53,7 @@ from specguide.tokenizer import Tokenizer
 
 STALL_S, STALL_EVERY, DEADLINE_US = 0.02, 50, 2000
 CHECK_EVERY = 256
+SWITCH_INTERVAL_S = 2e-5  # at the usual 5 ms each call of torch would wait for up to 20
 WARM_UP_S = 300  # in which all kernels may have to be compiled
 MEMORY_AT = (0.1, 0.25, 0.5, 0.75, 1.0)
 
@@ -100,7 +102,7 @@ class Soak:
         self._sign_of_life()
         with ExitStack() as beside:
             beside.enter_context(launching(torch.cuda.is_available() and self.phase.stalls is None))
-            spinners = beside.enter_context(Spinners(self.phase.num_spinners))
+            spinners = beside.enter_context(Spinners(self.phase.num_spinners, SWITCH_INTERVAL_S))
             begin = time.perf_counter()
             self._serve(begin, spinners)
             seconds = time.perf_counter() - begin

@@ -1,10 +1,9 @@
-"""Owns what a soak puts an engine under: guided requests, threads that hold the GIL, other CUDA work, slow grammars."""
+"""Owns what a soak puts an engine under: guided requests, other CUDA work, slow grammars."""
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,6 @@ from training import chat
 from training.evaluate_fields import SAMPLERS, samples_of
 
 SAMPLED_EVERY = 3
-SWITCH_INTERVAL_S = 2e-5
-"""After which Python takes the GIL from a spinner; at its usual 5 ms each call of torch would wait for up to 20."""
 MAX_TOKENS = 1500
 
 
@@ -73,44 +70,6 @@ def requests(pool: Sequence[Job]) -> Iterator[tuple[Job, SamplingParams]]:
 def params_of(job: Job, *, temperature: float = 0.0, seed: int = 0) -> SamplingParams:
     return SamplingParams(max_tokens=MAX_TOKENS, temperature=temperature, seed=seed,
                           guide=Guide(json_schema=job.schema))
-
-
-class Spinners:
-    """Context: threads that run Python and nothing else, so that each holds the GIL as long as it is let."""
-
-    def __init__(self, num_threads: int) -> None:
-        self._stop, self._go = threading.Event(), threading.Event()
-        self._threads = [threading.Thread(target=self._spin, name=f"spinner {i}", daemon=True)
-                         for i in range(num_threads)]
-        self._interval_s = sys.getswitchinterval()
-
-    def __enter__(self) -> Spinners:
-        sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self._go.set()
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._go.set()
-        sys.setswitchinterval(self._interval_s)
-        for thread in self._threads:
-            thread.join()
-
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Meanwhile they wait."""
-        self._go.clear()
-        yield
-        self._go.set()
-
-    def _spin(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            self._go.wait()
-            for _ in range(10_000):
-                number = (number * 31 + 7) % 1_000_003
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -150,6 +151,8 @@ _MAX_BIASES = 512
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
+_Predicate = Callable[[Any], bool]
+
 
 @dataclass(frozen=True)
 class SamplingParams:
@@ -217,41 +220,11 @@ class SamplingParams:
             object.__setattr__(self, name, normal(getattr(self, name)))
         stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
-        for name, valid, meaning in (
-            ("max_tokens", _is_int(self.max_tokens) and self.max_tokens >= 1, "an integer ≥ 1"),
-            ("temperature", _is_real(self.temperature) and self.temperature >= 0, "a finite number ≥ 0"),
-            ("top_k", _is_int(self.top_k) and self.top_k >= -1, "an integer ≥ 1, or 0 for no limit"),
-            ("top_p", _is_real(self.top_p) and 0 < self.top_p <= 1, "a number in (0, 1]"),
-            ("min_p", _is_real(self.min_p) and 0 <= self.min_p <= 1, "a number in [0, 1]"),
-            ("seed", self.seed is None or (_is_int(self.seed) and 0 <= self.seed < 2**63), "an integer in [0, 2^63)"),
-            ("stop_token_ids", _are_ids(self.stop_token_ids), "token ids ≥ 0"),
-            ("guide", self.guide is None or isinstance(self.guide, Guide), "a Guide or None"),
-            ("reasoning", self.reasoning is None or isinstance(self.reasoning, Reasoning), "a Reasoning or None"),
-            ("allowed_token_ids", self.allowed_token_ids is None or (
-                bool(self.allowed_token_ids) and _are_ids(self.allowed_token_ids)),
-             "at least one token id, all ≥ 0, or None to allow all"),
-            ("bad_words", _is_tuple(self.bad_words) and all(isinstance(word, str) and word for word in self.bad_words),
-             "a list of non-empty texts"),
-            ("logit_bias", self.logit_bias is None or _are_biases(self.logit_bias),
-             f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
-            ("min_tokens", _is_int(self.min_tokens) and _is_int(self.max_tokens)
-             and 0 <= self.min_tokens <= self.max_tokens, "an integer ≥ 0 and ≤ max_tokens"),
-            ("repetition_penalty", _is_real(self.repetition_penalty) and self.repetition_penalty > 0, "a number > 0"),
-            ("frequency_penalty", _is_real(self.frequency_penalty) and abs(self.frequency_penalty) <= 2,
-             "a number in [-2, 2]"),
-            ("presence_penalty", _is_real(self.presence_penalty) and abs(self.presence_penalty) <= 2,
-             "a number in [-2, 2]"),
-            ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
-             f"an integer from 0 to {MAX_LOGPROBS}, or None"),
-            ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
-             "a non-empty string or a list of them"),
-            ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
-            ("n", _is_int(self.n) and 1 <= self.n <= MAX_SAMPLES, f"an integer from 1 to {MAX_SAMPLES}"),
-            ("timeout_s", self.timeout_s is None or (_is_real(self.timeout_s) and self.timeout_s > 0),
-             "a number of seconds > 0 or None"),
-        ):
-            if not valid:
-                raise InvalidParams(f"{name} must be {meaning}, found {getattr(self, name)!r}", param=name)
+        wrong = next((name for name, (is_valid, _) in _RULES.items() if not is_valid(getattr(self, name))), None)
+        if wrong is None and self.min_tokens > self.max_tokens:
+            wrong = "min_tokens"
+        if wrong is not None:
+            raise InvalidParams(f"{wrong} must be {_RULES[wrong][1]}, found {getattr(self, wrong)!r}", param=wrong)
         if self.reasoning is not None and self.guide is None:
             raise InvalidParams("reasoning says what comes before a guided answer: give a guide, or leave it out",
                                 param="reasoning")
@@ -279,17 +252,64 @@ def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
 
 
-def _is_tuple(value: Any) -> bool:
-    return isinstance(value, tuple)
+def _is_positive(value: Any) -> bool:
+    return _is_real(value) and value > 0
 
 
 def _are_ids(values: Any) -> bool:
-    return _is_tuple(values) and all(_is_int(value) and value >= 0 for value in values)
+    return isinstance(values, tuple) and all(_is_int(value) and value >= 0 for value in values)
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, str) and value for value in values)
 
 
 def _are_biases(biases: Any) -> bool:
     return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
         _is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+
+
+def _int_in(least: int, most: float = math.inf) -> _Predicate:
+    return lambda value: _is_int(value) and least <= value <= most
+
+
+def _real_in(least: float, most: float = math.inf) -> _Predicate:
+    return lambda value: _is_real(value) and least <= value <= most
+
+
+def _instance_of(kind: type) -> _Predicate:
+    return lambda value: isinstance(value, kind)
+
+
+def _optional(is_valid: _Predicate) -> _Predicate:
+    return lambda value: value is None or is_valid(value)
+
+
+_RULES: dict[str, tuple[_Predicate, str]] = {
+    "max_tokens": (_int_in(1), "an integer ≥ 1"),
+    "temperature": (_real_in(0), "a finite number ≥ 0"),
+    "top_k": (_int_in(-1), "an integer ≥ 1, or 0 for no limit"),
+    "top_p": (lambda value: _is_positive(value) and value <= 1, "a number in (0, 1]"),
+    "min_p": (_real_in(0, 1), "a number in [0, 1]"),
+    "seed": (_optional(_int_in(0, 2**63 - 1)), "an integer in [0, 2^63)"),
+    "stop_token_ids": (_are_ids, "token ids ≥ 0"),
+    "guide": (_optional(_instance_of(Guide)), "a Guide or None"),
+    "reasoning": (_optional(_instance_of(Reasoning)), "a Reasoning or None"),
+    "allowed_token_ids": (_optional(lambda ids: _are_ids(ids) and len(ids) > 0),
+                          "at least one token id, all ≥ 0, or None to allow all"),
+    "bad_words": (_are_texts, "a list of non-empty texts"),
+    "logit_bias": (_optional(_are_biases), f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
+    "min_tokens": (_int_in(0), "an integer ≥ 0 and ≤ max_tokens"),
+    "repetition_penalty": (_is_positive, "a number > 0"),
+    "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
+    "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
+    "logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+    "stop": (_are_texts, "a non-empty string or a list of them"),
+    "include_stop_str_in_output": (_instance_of(bool), "True or False"),
+    "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
+    "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
+}
+"""Of SamplingParams' fields: which values are valid, as a predicate and in words."""
 
 
 def _as_tuple(values: Any) -> Any:

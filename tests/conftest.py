@@ -1,4 +1,4 @@
-"""Owns what all tests share: which are skipped where, how hypothesis runs, and the fixture for real-world data."""
+"""Owns what all tests share: which are skipped where, how hypothesis runs, tiny checkpoints, real-world data."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Folders of a tiny random target and a head for it, to be read only."""
+    from tiny import save_head, save_target  # imports transformers, which takes seconds
+
+    folder = tmp_path_factory.mktemp("tiny")
+    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_engine import cases, make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
-from tiny import VOCAB_SIZE, save_head, save_target
+from tiny import VOCAB_SIZE
 from transformers import LlamaForCausalLM
 
 from specguide import Guide, GuideConfig, SamplingParams
@@ -28,12 +28,6 @@ ADJUSTMENTS = {
     "least length": dict(min_tokens=9),
     "all": dict(repetition_penalty=1.2, presence_penalty=-0.5, frequency_penalty=0.6, logit_bias={97: 5, 256: 4},
                 bad_words=["b", "ad", "\n"], min_tokens=6)}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from concurrent.futures import Future
 
 import pytest
 from test_engine import K, cases, make
-from tiny import save_head, save_target
 
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
@@ -19,12 +18,6 @@ from specguide.engine import AsyncEngine, Engine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
 
 ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def start(folders, lag: int = 0, max_batch_size: int = 4, **options) -> AsyncEngine:

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 from test_engine import K, Scripted, cases, make, with_misfit
-from tiny import save_head, save_target
 
 from specguide import LLM, GuideConfig, SpecConfig
 
 NO_WAIT = GuideConfig(draft_wait_us=0, deadline_us=60_000_000)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize("spec", [dict(), dict(guided_drafts=False), dict(arrangement="two_model")],

@@ -10,18 +10,11 @@ from concurrent.futures import Future
 import jsonschema
 import numpy as np
 import pytest
-from tiny import save_head, save_target
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import MatcherError
 
 K = 3
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def make(folders, *, spec: bool = True, **options) -> LLM:

@@ -8,16 +8,9 @@ from concurrent.futures import Future
 
 import pytest
 from test_engine import cases, make
-from tiny import save_head, save_target
 
 from specguide import Guide, SamplingParams
 from specguide.errors import RequestTimeout
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def run(engine):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from jsonschema import Draft202012Validator
 from test_engine import K
-from tiny import save_head, save_target
 
 from benchmarks.soak_load import StallingGrammar
 from benchmarks.soak_watch import Job, Ledger, WatchedEngine, counter_faults
@@ -15,12 +14,6 @@ from specguide.config import EngineConfig, GuideConfig
 SCHEMA = '{"type": "array", "items": {"enum": ["red", "green", 17, null]}, "minItems": 6, "maxItems": 9}'
 NEIGHBOUR = '{"type": "string", "maxLength": 60}'
 EVERY = 7
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def serve(folders, sleep_s: float, lag: int):

@@ -8,18 +8,11 @@ import logging
 
 import pytest
 from test_engine import K, cases, make
-from tiny import save_head, save_target
 
 from specguide import SamplingParams, SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.engine.stats import Histogram
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def test_histogram():

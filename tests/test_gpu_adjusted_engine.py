@@ -10,19 +10,12 @@ from gpu_case import captured, to_device
 from test_adjusted_engine import ADJUSTMENTS, SAMPLED, mixed, told
 from test_engine import make
 from test_gpu_engine import FP32
-from tiny import save_head, save_target
 
 from specguide import SamplingParams
 from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, score_tokens
 from specguide.spec.selection import SamplingKind
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def kinds_captured(llm) -> set[SamplingKind]:

@@ -11,7 +11,6 @@ import torch
 from test_engine import Scripted, cases, make, with_misfit
 from test_two_model import make as make_arranged
 from test_warm_up import device_tensors
-from tiny import save_head, save_target
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
 from specguide.errors import MatcherError
@@ -19,12 +18,6 @@ from specguide.errors import MatcherError
 pytestmark = pytest.mark.gpu
 
 FP32 = dict(device="cuda", dtype="float32")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize("params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"])
@@ -52,10 +45,12 @@ def test_a_batch_gives_what_each_request_gives_alone(folders):
     llm.close()
 
 
+@pytest.mark.parametrize("options", [
+    dict(), dict(guide=GuideConfig(callbacks="python")), dict(arrangement="two_model")], ids=str)
 @pytest.mark.parametrize(("action", "words"), [("raise", "the matcher broke"), ("dead end", "allows no")])
-def test_a_failing_matcher_ends_its_own_request(folders, action, words):
+def test_a_failing_matcher_ends_its_own_request(folders, action, words, options):
     prompts, params = cases(4, 6)
-    llm = make(folders, **FP32)
+    llm = make_arranged(folders, **FP32, **options)
     alone = llm.generate(prompts, params)
     outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
     assert [out.token_ids for out in outs] == [out.token_ids for out in alone]

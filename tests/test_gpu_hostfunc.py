@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from benchmarks.spinners import Spinners
 from specguide import native
 from specguide.errors import EngineError
 from specguide.guided.hostfunc import check, hostfunc
@@ -26,19 +27,8 @@ class Payload:
 @pytest.fixture
 def busy_python() -> Iterator[None]:
     """Other Python threads that keep the GIL contended."""
-    stop = threading.Event()
-
-    def spin() -> None:
-        while not stop.is_set():
-            sum(range(1000))
-
-    threads = [threading.Thread(target=spin) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    yield
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with Spinners(3):
+        yield
 
 
 def wait_until_gone(alive: Callable[[], object]) -> None:

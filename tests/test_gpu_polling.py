@@ -12,7 +12,6 @@ import torch
 from test_engine import cases, make
 from test_gpu_hostfunc import Payload, captured, wait_until_gone
 from test_polling import POLLING, polling_stream
-from tiny import save_head, save_target
 
 from specguide import GuideConfig, native
 from specguide.errors import EngineError
@@ -20,12 +19,6 @@ from specguide.errors import EngineError
 pytestmark = pytest.mark.gpu
 
 FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 class Rig:

@@ -8,19 +8,12 @@ from statistics import median
 import pytest
 from test_engine import K, cases, make
 from timelines import by_iteration, check_iterations, track
-from tiny import save_head, save_target
 
 from specguide.trace import TRACKS, read_chrome_trace
 
 pytestmark = pytest.mark.gpu
 
 CLOCK_ERROR_NS = 100_000  # of GPU time on the host's clock over a short run
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.fixture(scope="module", params=[0, 1, 2], ids=lambda lag: f"lag{lag}")

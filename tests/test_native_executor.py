@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.spinners import Spinners
 from specguide import native
 from specguide.errors import EngineError
 
@@ -279,22 +280,11 @@ def test_detaching_releases_the_matcher_also_when_a_snapshot_still_names_it() ->
 
 
 def test_callbacks_work_while_python_is_busy() -> None:
-    stop = threading.Event()
-
-    def spin() -> None:
-        while not stop.is_set():
-            sum(range(1000))
-
-    thread = threading.Thread(target=spin)
-    thread.start()
-    try:
+    with Spinners(1):
         rig = Rig()
         rig.submit({0: ChainMatcher()})
         rig.call(0)
         assert rig.allowed(0, 0) == [0]
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_a_callback_without_a_snapshot_is_the_executors_error() -> None:

@@ -10,18 +10,11 @@ import weakref
 import pytest
 import torch
 from test_engine import cases, make
-from tiny import save_head, save_target
 
 from specguide import GuideConfig, native
 from specguide.errors import EngineError
 
 POLLING = GuideConfig(callbacks="polling", deadline_us=60_000_000)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def polling_stream(llm) -> native.PollingStream:

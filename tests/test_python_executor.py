@@ -9,7 +9,6 @@ import pytest
 import torch
 from test_engine import Scripted, cases, make, with_misfit
 from test_native_executor import END, VOCAB, WORDS, ChainMatcher
-from tiny import save_head, save_target
 
 from specguide import GuideConfig, SamplingParams, native
 from specguide.errors import EngineError, MatcherError
@@ -18,12 +17,6 @@ from specguide.guided.python_executor import PythonGrammarExecutor
 
 PYTHON = dict(guide=GuideConfig(callbacks="python"))
 TOTALS = ("accepts", "fills", "rollbacks", "held", "late_draft_rows", "max_accepts", "max_fills", "max_rollbacks")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize(("spec", "lag"), [(True, 0), (True, 2), (False, 0)], ids=["spec", "lagging", "plain"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from test_engine import K, Scripted, cases, random_schema, with_misfit
-from tiny import save_head, save_target
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import MatcherError
@@ -13,12 +12,6 @@ from specguide.spec import OneModelStep, TwoModelStep
 ARRANGEMENTS = {
     "two models": dict(arrangement="two_model"), "drafts unguided": dict(guided_drafts=False),
     "both": dict(arrangement="two_model", guided_drafts=False)}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 def make(folders, *, arrangement: str = "one_model", guided_drafts: bool = True, **options) -> LLM:

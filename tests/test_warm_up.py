@@ -9,19 +9,12 @@ import torch
 from test_engine import cases, make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
-from tiny import save_head, save_target
 
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec.graphs import EagerDecode, fixed_arguments
 from specguide.spec.selection import SamplingKind, graph_sizes
 from specguide.spec.warm_up import graph_kinds, prefill_kinds, run_idle
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize(("max_batch_size", "sizes"), [(1, [1]), (2, [2, 1]), (6, [6, 4, 2, 1]), (8, [8, 4, 2, 1])])

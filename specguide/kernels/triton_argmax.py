@@ -97,24 +97,20 @@ def _token(best, at, reached, words, target_ids, num_words):
     return token
 
 
-@triton.jit(do_not_specialize=["num_rows"])
-def _argmax_kernel(
-    logits, bitmask, guided, row_ids, target_ids, output, bests, ats, reacheds, num_rows, vocab_size, num_words,
-    logits_stride, bitmask_stride, row_ids_stride, share, ROWS: tl.constexpr, GROUPS: tl.constexpr,
-    LANES: tl.constexpr, NUM_SPLITS: tl.constexpr, KEEP_PARTS: tl.constexpr,
+@triton.jit
+def _best_groups(
+    logits, words, target_ids, begin, end, is_guided, ROWS: tl.constexpr, GROUPS: tl.constexpr, LANES: tl.constexpr,
 ):
-    """Some rows' best over `share` columns: the token itself where that is all of them, else a part of it."""
-    index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    row = tl.minimum(index, num_rows - 1).to(tl.int64)  # the last program may take the last row more than once
-    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-    first_words = bitmask + mask_row * bitmask_stride
-    is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
-    words, logits = first_words[None, None, :], logits + (row * logits_stride)[None, None, :]
-    split, step = tl.program_id(1), GROUPS * LANES
-    begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
+    """What each place of a group in a tile finds over columns begin … end - 1; three of [groups, rows].
+
+    These are its best logit, where the group begins that has it, and, over a draft vocabulary, whether any token that
+    it met is allowed.
+    logits, words: pointers to rows' first, [1, 1, rows]
+    """
+    step = GROUPS * LANES
     group = tl.arange(0, GROUPS)[None, :, None] * LANES
     best = tl.full((GROUPS, ROWS), float("-inf"), tl.float32)
-    at = tl.full((GROUPS, ROWS), _NONE, tl.int32)  # where the group begins that has it
+    at = tl.full((GROUPS, ROWS), _NONE, tl.int32)
     reached = tl.full((GROUPS, ROWS), 0, tl.int32)
     tokens = _load_tokens(target_ids, begin + group, end, LANES)
     next_tokens = _load_tokens(target_ids, begin + step + group, end, LANES)
@@ -131,24 +127,48 @@ def _argmax_kernel(
         if target_ids is not None:
             reached |= tl.max(is_any.to(tl.int32), 0)
         tokens, next_tokens, word = next_tokens, third_tokens, next_word
+    return best, at, reached
+
+
+@triton.jit
+def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.constexpr):
+    """Each row's best logit and its column, [rows]: of what _best_groups found, the winner is read once more."""
     best1 = tl.max(best, 0)
     found = best1 > float("-inf")
-    # The winning group is read once more, to tell which of it won.
     column = tl.where(found, tl.min(tl.where(best == best1[None, :], at, _NONE), 0), 0)[None, None, :]
     tokens = _load_tokens(target_ids, column, end, LANES)
     word = _load_words(words, target_ids, tokens, column, end, is_guided, LANES)
     values, _is_any = _load_choosable(logits, target_ids, tokens, word, column, end, LANES)
     column += tl.arange(0, LANES)[:, None, None]
-    at1 = tl.min(tl.min(tl.where(found & (values == best1[None, None, :]), column, _NONE), 0), 0)
-    reached1 = tl.max(reached, 0)
+    return best1, tl.min(tl.min(tl.where(found & (values == best1[None, None, :]), column, _NONE), 0), 0)
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _argmax_kernel(
+    logits, bitmask, guided, row_ids, target_ids, output, bests, ats, reacheds, num_rows, vocab_size, num_words,
+    logits_stride, bitmask_stride, row_ids_stride, share, ROWS: tl.constexpr, GROUPS: tl.constexpr,
+    LANES: tl.constexpr, NUM_SPLITS: tl.constexpr, KEEP_PARTS: tl.constexpr,
+):
+    """Some rows' best over `share` columns: the token itself where that is all of them, else a part of it."""
+    index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    row = tl.minimum(index, num_rows - 1).to(tl.int64)  # the last program may take the last row more than once
+    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+    first_words = bitmask + mask_row * bitmask_stride
+    is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
+    words, logits = first_words[None, None, :], logits + (row * logits_stride)[None, None, :]
+    split = tl.program_id(1)
+    begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
+    best, at, reached = _best_groups(logits, words, target_ids, begin, end, is_guided, ROWS, GROUPS, LANES)
+    best, at = _best_column(logits, words, target_ids, best, at, end, is_guided, LANES)
+    reached = tl.max(reached, 0)
     exists = index < num_rows
     if KEEP_PARTS:
         part = row * NUM_SPLITS + split
-        tl.store(bests + part, best1, mask=exists)
-        tl.store(ats + part, at1, mask=exists)
-        tl.store(reacheds + part, reached1, mask=exists)
+        tl.store(bests + part, best, mask=exists)
+        tl.store(ats + part, at, mask=exists)
+        tl.store(reacheds + part, reached, mask=exists)
     else:
-        tl.store(output + row, _token(best1, at1, reached1, first_words, target_ids, num_words), mask=exists)
+        tl.store(output + row, _token(best, at, reached, first_words, target_ids, num_words), mask=exists)
 
 
 @triton.jit

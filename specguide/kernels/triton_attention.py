@@ -37,14 +37,101 @@ class Launch:
     num_stages: int
 
 
+@triton.jit
+def _load_queries(query, token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM: tl.constexpr):
+    """Query heads of the tile's rows, [rows, dim], 0 where none is."""
+    source = token.to(tl.int64) * query_stride + head * query_head_stride
+    return tl.load(query + source[:, None] + dim[None, :], mask=is_row[:, None] & (dim < HEAD_DIM)[None, :], other=0)
+
+
+@triton.jit
+def _key_range(
+    tree_mask, position, earlier, seq_len, num_own, split, num_splits, window, IS_SPLIT: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """The first key that a program looks at, and the one behind its last.
+
+    position: of the tile's rows; None without a window
+    num_own:  of the new keys, those that any row of the tile sees where there is no tree
+    """
+    begin, end = 0, seq_len
+    if tree_mask is None:
+        end = tl.minimum(seq_len, earlier + num_own)
+    if position is not None:
+        begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
+    if IS_SPLIT:
+        share = tl.cdiv(tl.cdiv(end - begin, KEYS), num_splits) * KEYS
+        begin += split * share
+        end = tl.minimum(end, begin + share)
+    return begin, end
+
+
+@triton.jit
+def _load_kv(
+    key_cache, value_cache, pages, kv_head, key_id, exists, dim, PAGE_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """Keys and values, each [keys, dim], 0 where none is; `pages` points to the sequence's first page id."""
+    page = tl.load(pages + key_id // PAGE_SIZE, mask=exists, other=0)
+    slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
+    cell = (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
+    # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let through.
+    is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
+    keys = tl.load(key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+    return keys, tl.load(value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+
+
+@triton.jit
+def _visible(tree_mask, position_ids, position, token, is_row, key_id, exists, earlier, max_query_len, window):
+    """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window where there is one.
+
+    position_ids: points to the position of the sequence's first token
+    position:     of the rows; None without a window
+    """
+    own = key_id - earlier
+    if tree_mask is None:
+        visible = exists[None, :] & (own[None, :] <= token[:, None])
+    else:
+        is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
+        sees = tl.load(tree_mask + token[:, None] * max_query_len + own[None, :], mask=is_own, other=1)
+        visible = exists[None, :] & (sees != 0)
+    if position is not None:
+        own_position = tl.load(position_ids + own, mask=exists & (own >= 0), other=0).to(tl.int32)
+        key_position = tl.where(own < 0, key_id, own_position)
+        visible = visible & (position[:, None] - key_position[None, :] < window)
+    return visible
+
+
+@triton.jit
+def _online_softmax(scores, values, best, total, mixed):
+    """Each row's greatest score, sum of exponentials and sum of values weighted by them, with more keys taken in."""
+    higher = tl.maximum(best, tl.max(scores, 1))
+    shift = tl.where(higher == float("-inf"), 0.0, higher)
+    weights = tl.exp2(scores - shift[:, None])
+    decay = tl.exp2(best - shift)
+    total = total * decay + tl.sum(weights, 1)
+    mixed = mixed * decay[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
+    return higher, total, mixed
+
+
+@triton.jit
+def _store_rows(output, log_sums, best, total, mixed, row_id, is_row, dim, IS_SPLIT: tl.constexpr,
+                HEAD_DIM: tl.constexpr):
+    """Each row's attention, `mixed`; of a split also the logarithm of the row's sum of exponentials."""
+    if IS_SPLIT:
+        tl.store(log_sums + row_id, best + tl.log2(total), mask=is_row)
+        is_row = is_row & (total != 0)
+    tl.store(output + row_id[:, None] * HEAD_DIM + dim[None, :], mixed,
+             mask=is_row[:, None] & (dim < HEAD_DIM)[None, :])
+
+
 @triton.jit(do_not_specialize=["num_blocks", "num_splits", "max_query_len"])
 def _attention_kernel(
-    query, key_cache, value_cache, output, log_sums, block_table, query_start_loc,
-    seq_lens, position_ids, tree_mask, scale, query_stride, query_head_stride,
-    block_table_stride, num_blocks, num_splits, max_query_len, window,
-    HAS_WINDOW: tl.constexpr, IS_SPLIT: tl.constexpr,
-    NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr,
-    PAGE_SIZE: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, OVERLAP: tl.constexpr,
+    query, key_cache, value_cache, output, log_sums, block_table, query_start_loc, seq_lens, position_ids, tree_mask,
+    scale, query_stride, query_head_stride, block_table_stride, num_blocks, num_splits, max_query_len, window,
+    HAS_WINDOW: tl.constexpr, IS_SPLIT: tl.constexpr, NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PAGE_SIZE: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes log₂ e: exponents are to base 2."""
     await_results(OVERLAP)
@@ -59,59 +146,25 @@ def _attention_kernel(
         row, dim = tl.arange(0, ROWS), tl.arange(0, BLOCK_DIM)
         token, head = block * TOKENS + row // GROUP, kv_head * GROUP + row % GROUP
         is_row = (row < TOKENS * GROUP) & (token < query_len)
-        source = (first + token).to(tl.int64) * query_stride + head * query_head_stride
-        queries = tl.load(query + source[:, None] + dim[None, :], mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
-                          other=0)
-        begin, end = 0, seq_len
-        if tree_mask is None:
-            end = tl.minimum(seq_len, earlier + tl.minimum((block + 1) * TOKENS, query_len))
+        queries = _load_queries(query, first + token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM)
+        position = None
         if HAS_WINDOW:
             position = tl.load(position_ids + first + token, mask=is_row, other=2**31 - 1).to(tl.int32)
-            begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
-        if IS_SPLIT:
-            share = tl.cdiv(tl.cdiv(end - begin, KEYS), num_splits) * KEYS
-            begin += split * share
-            end = tl.minimum(end, begin + share)
-        total = tl.full((ROWS,), 0, tl.float32)
-        best = tl.full((ROWS,), float("-inf"), tl.float32)
+        begin, end = _key_range(tree_mask, position, earlier, seq_len, tl.minimum((block + 1) * TOKENS, query_len),
+                                split, num_splits, window, IS_SPLIT, KEYS)
+        total, best = tl.full((ROWS,), 0, tl.float32), tl.full((ROWS,), float("-inf"), tl.float32)
         mixed = tl.full((ROWS, BLOCK_DIM), 0, tl.float32)
         for start in range(begin, end, KEYS):
             key_id = start + tl.arange(0, KEYS)
-            exists = key_id < end
-            page = tl.load(block_table + seq * block_table_stride + key_id // PAGE_SIZE, mask=exists, other=0)
-            slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
-            cell = (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
-            # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let through.
-            is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
-            keys = tl.load(key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
-            values = tl.load(value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+            keys, values = _load_kv(key_cache, value_cache, block_table + seq * block_table_stride, kv_head, key_id,
+                                    key_id < end, dim, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
             scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-            own = key_id - earlier
-            if tree_mask is None:
-                visible = exists[None, :] & (own[None, :] <= token[:, None])
-            else:
-                is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
-                sees = tl.load(tree_mask + token[:, None] * max_query_len + own[None, :], mask=is_own, other=1)
-                visible = exists[None, :] & (sees != 0)
-            if HAS_WINDOW:
-                own_position = tl.load(position_ids + first + own, mask=exists & (own >= 0), other=0).to(tl.int32)
-                key_position = tl.where(own < 0, key_id, own_position)
-                visible = visible & (position[:, None] - key_position[None, :] < window)
-            scores = tl.where(visible, scores, float("-inf"))
-            higher = tl.maximum(best, tl.max(scores, 1))
-            shift = tl.where(higher == float("-inf"), 0.0, higher)
-            weights = tl.exp2(scores - shift[:, None])
-            decay = tl.exp2(best - shift)
-            total = total * decay + tl.sum(weights, 1)
-            mixed = mixed * decay[:, None] + tl.dot(weights.to(values.dtype), values, input_precision="ieee")
-            best = higher
+            visible = _visible(tree_mask, position_ids + first, position, token, is_row, key_id, key_id < end, earlier,
+                               max_query_len, window)
+            best, total, mixed = _online_softmax(tl.where(visible, scores, float("-inf")), values, best, total, mixed)
         mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
-        sink = ((first + token).to(tl.int64) * NUM_KV_HEADS * GROUP + head) * num_splits + split
-        if IS_SPLIT:
-            tl.store(log_sums + sink, best + tl.log2(total), mask=is_row)
-            is_row = is_row & (total != 0)
-        tl.store(output + sink[:, None] * HEAD_DIM + dim[None, :], mixed,
-                 mask=is_row[:, None] & (dim < HEAD_DIM)[None, :])
+        row_id = ((first + token).to(tl.int64) * NUM_KV_HEADS * GROUP + head) * num_splits + split
+        _store_rows(output, log_sums, best, total, mixed, row_id, is_row, dim, IS_SPLIT, HEAD_DIM)
 
 
 @triton.jit(do_not_specialize=["num_splits"])

@@ -163,6 +163,19 @@ def _race_kernel(
         tl.store(masses + row * NUM_SPLITS + split, mass)
 
 
+@triton.jit
+def _load_filters(top_ks, top_ps, min_ps, row):
+    """A row's top_k, top_p and min_p, each neutral where no row asks for it."""
+    top_k, top_p, min_p = tl.full((), 0, tl.int64), 1.0, 0.0
+    if top_ks is not None:
+        top_k = tl.load(top_ks + row)
+    if top_ps is not None:
+        top_p = tl.load(top_ps + row)
+    if min_ps is not None:
+        min_p = tl.load(min_ps + row)
+    return top_k, top_p, min_p
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def _settle_kernel(
     logits, bitmask, guided, row_ids, bests, ats, temperatures, top_ks,
@@ -176,13 +189,7 @@ def _settle_kernel(
     temperature = tl.load(temperatures + row)
     if (temperature >= _GREEDY) & (best > float("-inf")):
         _clock, token = _load_best(clocks, winners, row, NUM_SPLITS, BLOCK)
-        top_k, top_p, min_p = tl.full((), 0, tl.int64), 1.0, 0.0
-        if top_ks is not None:
-            top_k = tl.load(top_ks + row)
-        if top_ps is not None:
-            top_p = tl.load(top_ps + row)
-        if min_ps is not None:
-            min_p = tl.load(min_ps + row)
+        top_k, top_p, min_p = _load_filters(top_ks, top_ps, min_ps, row)
         if (top_k > 0) | (top_p < 1):
             row3 = row + tl.arange(0, 1)[:, None, None]
             words_offset, is_guided, exists = load_row(row3, num_rows, guided, row_ids, row_ids_stride,
