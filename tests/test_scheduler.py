@@ -84,6 +84,42 @@ def test_a_held_slot_keeps_its_request_as_it_was():
     assert one.output_ids == [3] and one.metrics.num_iterations == 0 and one.metrics.num_held == 2
 
 
+def pause_of(scheduler: Scheduler, one: Request, tokens: list[int]) -> int:
+    """Iterations that others decode for, one token each, until its prefill is planned again; that gives `tokens`."""
+    for num_others in range(99):
+        batch = scheduler.schedule()
+        if one in batch.requests:
+            assert batch.is_prefill
+            scheduler.commit(batch, [tokens], {})
+            return num_others
+        scheduler.commit(batch, [[5]], {})
+    raise AssertionError
+
+
+def test_a_prefill_that_is_held_waits_the_longer_the_more_often_in_a_row():
+    scheduler, other, one = make(num_pages=80, max_model_len=200), request(0, max_tokens=150), request(1, max_tokens=40)
+    scheduler.add(other)
+    run_alone(scheduler, other)
+    scheduler.add(one)
+    assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [], [7])] == [1, 2, 4, 8]
+    for _ in range(9):  # this says nothing of another matcher, later
+        scheduler.commit(scheduler.schedule(), [[5], []], {})
+    assert one.metrics.num_held == 12 and one.output_ids == [7]
+    scheduler._preempt(one)
+    assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [7])] == [0, 2, 4]
+    scheduler.check_integrity()
+
+
+def test_another_matcher_begins_without_the_pause_of_the_last_one():
+    scheduler, other, one = make(num_pages=80, max_model_len=200), request(0, max_tokens=150), request(1, max_tokens=40)
+    scheduler.add(other)
+    run_alone(scheduler, other)
+    scheduler.add(one)
+    assert [pause_of(scheduler, one, []) for _ in range(4)] == [1, 2, 4, 8]
+    scheduler._preempt(one)
+    assert pause_of(scheduler, one, [7]) <= 1
+
+
 def test_an_error_ends_its_own_request_only():
     scheduler, requests = make(), [request(i) for i in range(2)]
     for one in requests:
