@@ -120,6 +120,17 @@ def test_another_matcher_begins_without_the_pause_of_the_last_one():
     assert pause_of(scheduler, one, [7]) <= 1
 
 
+def test_an_error_behind_the_last_token_comes_too_late():
+    scheduler, requests = make(), [request(0, max_tokens=2), request(1, max_tokens=9), request(2)]
+    for one in requests:
+        scheduler.add(one)
+    scheduler.commit(scheduler.schedule(), [[5]] * 3, {})
+    cause = RequestError("broken")
+    scheduler.commit(scheduler.schedule(), [[6], [6, EOS], [6, 7]], {one.slot: cause for one in requests})
+    assert [(one.output_ids, one.finish_reason, one.error) for one in requests] == [
+        ([5, 6], "length", None), ([5, 6, EOS], "stop", None), ([5, 6, 7], "error", cause)]
+
+
 def test_an_error_ends_its_own_request_only():
     scheduler, requests = make(), [request(i) for i in range(2)]
     for one in requests:
