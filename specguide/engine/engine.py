@@ -285,6 +285,7 @@ class Engine:
             del self._compiling[future]
             future.cancel()
             request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        self._deadlines.discard(request)
         self._scheduler.cancel(request, error)
         self._leave_slots()
         self._ended.append(request)
