@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -74,8 +75,8 @@ class Reasoning:
     def __post_init__(self) -> None:
         for name in ("end", "begin"):
             mark = getattr(self, name)
-            if not (mark is None and name == "begin") and not (isinstance(mark, str) and mark):
-                raise InvalidParams(f"the {name} mark of reasoning must be a text that is not empty, found {mark!r}",
+            if not (mark is None and name == "begin") and not _is_text(mark):
+                raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
                                     param="reasoning")
         if self.max_tokens is not None and not (_is_int(self.max_tokens) and self.max_tokens >= 0):
             raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
@@ -147,6 +148,7 @@ MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""
 
 _MAX_BIASES = 512
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can spell it and no text has it
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
@@ -230,8 +232,8 @@ class SamplingParams:
             ("allowed_token_ids", self.allowed_token_ids is None or (
                 bool(self.allowed_token_ids) and _are_ids(self.allowed_token_ids)),
              "at least one token id, all ≥ 0, or None to allow all"),
-            ("bad_words", _is_tuple(self.bad_words) and all(isinstance(word, str) and word for word in self.bad_words),
-             "a list of non-empty texts"),
+            ("bad_words", _is_tuple(self.bad_words) and all(map(_is_text, self.bad_words)),
+             "a list of non-empty Unicode texts"),
             ("logit_bias", self.logit_bias is None or _are_biases(self.logit_bias),
              f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
             ("min_tokens", _is_int(self.min_tokens) and _is_int(self.max_tokens)
@@ -243,8 +245,8 @@ class SamplingParams:
              "a number in [-2, 2]"),
             ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
              f"an integer from 0 to {MAX_LOGPROBS}, or None"),
-            ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
-             "a non-empty string or a list of them"),
+            ("stop", isinstance(self.stop, tuple) and all(map(_is_text, self.stop)),
+             "a non-empty Unicode string or a list of them"),
             ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
             ("n", _is_int(self.n) and 1 <= self.n <= MAX_SAMPLES, f"an integer from 1 to {MAX_SAMPLES}"),
             ("timeout_s", self.timeout_s is None or (_is_real(self.timeout_s) and self.timeout_s > 0),
@@ -277,6 +279,10 @@ def _is_int(value: Any) -> bool:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
 
 
 def _is_tuple(value: Any) -> bool:

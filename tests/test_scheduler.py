@@ -238,6 +238,18 @@ def test_priority_is_a_head_start_that_nobody_keeps_for_ever():
     assert order == [high, low, late]
 
 
+@pytest.mark.parametrize("many", [10**6, 10**400], ids=["many", "too many"])
+def test_any_priority_can_be_compared(many):
+    scheduler = make(max_batch_size=1)
+    for number, priority in enumerate((-many, many, 0)):
+        scheduler.add(request(number, priority=priority, max_tokens=1))
+    order = []
+    while (batch := scheduler.schedule()) is not None:
+        order += [one.request_id for one in batch.requests]
+        scheduler.commit(batch, [[5]], {})
+    assert order == [1, 2, 0]
+
+
 def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
     scheduler = make(num_pages=13, max_batch_size=2)
     first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
