@@ -97,13 +97,13 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
             raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
         try:
             json.dumps(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
 
     return check
