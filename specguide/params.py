@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -75,8 +76,8 @@ class Reasoning:
     def __post_init__(self) -> None:
         for name in ("end", "begin"):
             mark = getattr(self, name)
-            if not (mark is None and name == "begin") and not (isinstance(mark, str) and mark):
-                raise InvalidParams(f"the {name} mark of reasoning must be a text that is not empty, found {mark!r}",
+            if not (mark is None and name == "begin") and not _is_text(mark):
+                raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
                                     param="reasoning")
         if self.max_tokens is not None and not (_is_int(self.max_tokens) and self.max_tokens >= 0):
             raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
@@ -97,13 +98,13 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
             raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
         try:
             json.dumps(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
 
     return check
@@ -148,6 +149,7 @@ MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""
 
 _MAX_BIASES = 512
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can spell it and no text has it
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
@@ -256,12 +258,16 @@ def _is_positive(value: Any) -> bool:
     return _is_real(value) and value > 0
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
+
+
 def _are_ids(values: Any) -> bool:
     return isinstance(values, tuple) and all(_is_int(value) and value >= 0 for value in values)
 
 
 def _are_texts(values: Any) -> bool:
-    return isinstance(values, tuple) and all(isinstance(value, str) and value for value in values)
+    return isinstance(values, tuple) and all(map(_is_text, values))
 
 
 def _are_biases(biases: Any) -> bool:
@@ -297,14 +303,14 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "reasoning": (_optional(_instance_of(Reasoning)), "a Reasoning or None"),
     "allowed_token_ids": (_optional(lambda ids: _are_ids(ids) and len(ids) > 0),
                           "at least one token id, all ≥ 0, or None to allow all"),
-    "bad_words": (_are_texts, "a list of non-empty texts"),
+    "bad_words": (_are_texts, "a list of non-empty Unicode texts"),
     "logit_bias": (_optional(_are_biases), f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
     "min_tokens": (_int_in(0), "an integer ≥ 0 and ≤ max_tokens"),
     "repetition_penalty": (_is_positive, "a number > 0"),
     "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
-    "stop": (_are_texts, "a non-empty string or a list of them"),
+    "stop": (_are_texts, "a non-empty Unicode string or a list of them"),
     "include_stop_str_in_output": (_instance_of(bool), "True or False"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),

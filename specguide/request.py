@@ -62,7 +62,11 @@ class Logprob:
 
 @dataclass(eq=False)
 class Request:
-    """One request from admission to release. Mutated by the scheduler alone, but for its log-probabilities.
+    """One request from admission to release.
+
+    The engine makes it and writes `grammar`, `adjustment` and its metrics' `prompt_tokens` and `compile_s`, all before
+    `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs`, which the engine
+    appends when the scheduler has taken the tokens, and `text.take`, which is for whoever streams it.
 
     priority:      requests of higher priority run first, see scheduler.waiting
     slot:          its place in every fixed-address buffer; -1 while it waits
@@ -73,6 +77,7 @@ class Request:
     num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes when these are all
     num_in_flight: iterations that it is in and that are not committed
     has_walk:      its grammar has started in its slot
+    num_late:      times in a row that its prefill was held
     not_before:    iteration of the scheduler before which its prefill is not run again, unless nothing else can run
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     adjustment:    what its parameters do to its logits, None for nothing
@@ -94,6 +99,7 @@ class Request:
     num_computed: int = 0
     num_in_flight: int = 0
     has_walk: bool = False
+    num_late: int = 0
     not_before: int = 0
     turn: int = 0
     output_ids: list[int] = field(default_factory=list)

@@ -100,6 +100,18 @@ def test_a_request_that_ends_in_time_leaves_no_deadline(folders):
     llm.close()
 
 
+@pytest.mark.parametrize("prompt_len", [9, 600], ids=["cancelled", "refused"])
+def test_what_has_ended_does_not_end_again_by_its_deadline(folders, prompt_len):
+    llm = make(folders)
+    request = llm._engine.add([5] * prompt_len, SamplingParams(timeout_s=0.01))
+    llm._engine.cancel(request)
+    reason, error = request.finish_reason, request.error
+    time.sleep(0.02)
+    assert llm._engine.step() == [request] and (request.finish_reason, request.error) == (reason, error)
+    assert sum(llm.stats().finished.values()) == 1 and llm._engine.step() == []
+    llm.close()
+
+
 def test_closing_ends_what_compiles(folders):
     llm = make(folders)
     request, _ = compiling(llm._engine)

@@ -120,6 +120,15 @@ def test_malformed_guide_is_named(kind: str, value: Any) -> None:
     assert caught.value.param == kind
 
 
+def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"items": schema}
+    for value in (schema, '{"items":' * 100_000 + "{}" + "}" * 100_000):
+        with pytest.raises(InvalidGuide, match=r"json_schema .*recursion depth"):
+            Guide(json_schema=value)
+
+
 def test_unknown_backend_is_refused() -> None:
     assert Guide(regex="a", backend="xgrammar").kind == "regex"
     with pytest.raises(InvalidGuide, match="outlines") as caught:

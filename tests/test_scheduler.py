@@ -84,6 +84,53 @@ def test_a_held_slot_keeps_its_request_as_it_was():
     assert one.output_ids == [3] and one.metrics.num_iterations == 0 and one.metrics.num_held == 2
 
 
+def pause_of(scheduler: Scheduler, one: Request, tokens: list[int]) -> int:
+    """Iterations that others decode for, one token each, until its prefill is planned again; that gives `tokens`."""
+    for num_others in range(99):
+        batch = scheduler.schedule()
+        if one in batch.requests:
+            assert batch.is_prefill
+            scheduler.commit(batch, [tokens], {})
+            return num_others
+        scheduler.commit(batch, [[5]], {})
+    raise AssertionError
+
+
+def test_a_prefill_that_is_held_waits_the_longer_the_more_often_in_a_row():
+    scheduler, other, one = make(num_pages=80, max_model_len=200), request(0, max_tokens=150), request(1, max_tokens=40)
+    scheduler.add(other)
+    run_alone(scheduler, other)
+    scheduler.add(one)
+    assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [], [7])] == [1, 2, 4, 8]
+    for _ in range(9):  # this says nothing of another matcher, later
+        scheduler.commit(scheduler.schedule(), [[5], []], {})
+    assert one.metrics.num_held == 12 and one.output_ids == [7]
+    scheduler._preempt(one)
+    assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [7])] == [0, 2, 4]
+    scheduler.check_integrity()
+
+
+def test_another_matcher_begins_without_the_pause_of_the_last_one():
+    scheduler, other, one = make(num_pages=80, max_model_len=200), request(0, max_tokens=150), request(1, max_tokens=40)
+    scheduler.add(other)
+    run_alone(scheduler, other)
+    scheduler.add(one)
+    assert [pause_of(scheduler, one, []) for _ in range(4)] == [1, 2, 4, 8]
+    scheduler._preempt(one)
+    assert pause_of(scheduler, one, [7]) <= 1
+
+
+def test_an_error_behind_the_last_token_comes_too_late():
+    scheduler, requests = make(), [request(0, max_tokens=2), request(1, max_tokens=9), request(2)]
+    for one in requests:
+        scheduler.add(one)
+    scheduler.commit(scheduler.schedule(), [[5]] * 3, {})
+    cause = RequestError("broken")
+    scheduler.commit(scheduler.schedule(), [[6], [6, EOS], [6, 7]], {one.slot: cause for one in requests})
+    assert [(one.output_ids, one.finish_reason, one.error) for one in requests] == [
+        ([5, 6], "length", None), ([5, 6, EOS], "stop", None), ([5, 6, 7], "error", cause)]
+
+
 def test_an_error_ends_its_own_request_only():
     scheduler, requests = make(), [request(i) for i in range(2)]
     for one in requests:
@@ -189,6 +236,18 @@ def test_priority_is_a_head_start_that_nobody_keeps_for_ever():
         order += [one for one in batch.requests if batch.is_prefill]
         scheduler.commit(batch, [[EOS]], {})
     assert order == [high, low, late]
+
+
+@pytest.mark.parametrize("many", [10**6, 10**400], ids=["many", "too many"])
+def test_any_priority_can_be_compared(many):
+    scheduler = make(max_batch_size=1)
+    for number, priority in enumerate((-many, many, 0)):
+        scheduler.add(request(number, priority=priority, max_tokens=1))
+    order = []
+    while (batch := scheduler.schedule()) is not None:
+        order += [one.request_id for one in batch.requests]
+        scheduler.commit(batch, [[5]], {})
+    assert order == [1, 2, 0]
 
 
 def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():

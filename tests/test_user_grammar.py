@@ -88,6 +88,29 @@ def test_one_that_fails_ends_its_request_alone(folders):  # noqa: F811
     llm.close()
 
 
+def test_one_that_makes_nothing_guides_nobody_freely(folders):  # noqa: F811
+    made = [Alternating()]
+    llm = make(folders)
+    out, = llm.generate("x", SamplingParams(guide=Guide(matcher=lambda: made.pop() if made else None)))
+    assert isinstance(out.error, MatcherError) and "lacks accept" in str(out.error) and out.token_ids == ()
+    llm.close()
+
+
+@pytest.mark.parametrize("spec", [True, False])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):  # noqa: F811
+    class Short(Alternating):
+        def allowed(self):
+            return [self.LETTERS[0]] if len(self.taken) < 4 else []
+
+    llm = make(folders, spec=spec, lag=lag)
+    guide = Guide(matcher=Short)
+    complete, short = llm.generate(["x", "x"], [SamplingParams(guide=guide, max_tokens=num) for num in (4, 5)])
+    assert (complete.text, complete.finish_reason, complete.error) == ("aaaa", "length", None)
+    assert short.token_ids == complete.token_ids and "after 4" in str(short.error)
+    llm.close()
+
+
 def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):  # noqa: F811
     """Seen when a request has lost its pages: its matcher is made anew and follows the output."""
     made = []
@@ -119,13 +142,20 @@ def test_what_they_lack_is_said(folders):  # noqa: F811
         def accept(self, token):
             return True
 
+    class Unsure(Alternating):
+        @property
+        def is_terminated(self):
+            raise OSError("who knows")
+
     def broken():
         raise ValueError("no")
 
+    makers = (Half, broken, Unsure)
     llm = make(folders)
-    half, failed = llm.generate(["x", "y"], [SamplingParams(guide=Guide(matcher=maker)) for maker in (Half, broken)])
+    half, failed, unsure = llm.generate(["x", "y", "z"], [SamplingParams(guide=Guide(matcher=m)) for m in makers])
     assert isinstance(half.error, InvalidGuide) and "lacks fill, rollback, is_terminated, forced_" in str(half.error)
     assert isinstance(failed.error, InvalidGuide) and "ValueError: no" in str(failed.error)
+    assert isinstance(unsure.error, InvalidGuide) and "OSError: who knows" in str(unsure.error)
     with pytest.raises(InvalidGuide, match="function that makes a matcher"):
         Guide(matcher=3)
     llm.close()

@@ -229,7 +229,8 @@ class Engine:
         with self._recorder.host("wait"):
             output, num_before = pending.result(), _num_output_tokens(batch)
         with self._recorder.host("commit"):
-            tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
+            tokens = [[token for token in row[:n] if token >= 0]
+                      for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             errors = iteration_errors(batch, output, self._runner.guide.errors(batch.slots))
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
@@ -252,26 +253,22 @@ class Engine:
             request.metrics.compile_s = time.perf_counter() - request.arrival_s
             cause = future.exception()
             if cause is None:
-                self._guide(request, future.result())
+                self._admit(request, future.result())
             else:
                 self._end(request, cause if isinstance(cause, SpecguideError) else EngineError(
                     f"the grammar compiler failed: {cause}"))
 
-    def _guide(self, request: Request, grammar: CompiledGrammar) -> None:
-        reasoning = request.params.reasoning
+    def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
+        request.grammar, reasoning = grammar, request.params.reasoning
         try:
-            request.grammar = self._reasoning.before(grammar, reasoning) if reasoning else grammar
-        except UserError as error:
-            self._end(request, error)
-        else:
-            self._admit(request)
-
-    def _admit(self, request: Request) -> None:
-        try:
+            if grammar is not None and reasoning is not None:
+                request.grammar = self._reasoning.before(grammar, reasoning)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
             self._scheduler.add(request)
         except UserError as error:
             self._end(request, error)
+        except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
+            self._end(request, EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"))
 
     def _end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End a request outside an iteration: with `error`, or as aborted."""
@@ -280,6 +277,7 @@ class Engine:
             del self._compiling[future]
             future.cancel()
             request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        self._deadlines.discard(request)
         self._scheduler.cancel(request, error)
         self._leave_slots()
         self._ended.append(request)

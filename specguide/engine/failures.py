@@ -12,19 +12,24 @@ from specguide.request import Request
 
 def iteration_errors(batch: Batch, output: StepOutput, latched: Mapping[int, MatcherError]
                      ) -> dict[int, SpecguideError]:
-    """By slot, what ends a request of an iteration. latched: what the grammar callbacks have found, by slot"""
-    errors: dict[int, SpecguideError] = dict(latched)
+    """By slot, what ends a request behind the tokens that an iteration gave it.
+
+    latched: what the grammar callbacks have found, by slot. What they find behind the verification, perhaps on a way
+             that the target does not go, holds the slot from the next iteration on, and ends its request there
+    """
+    errors: dict[int, SpecguideError] = {}
     for request, slot, row, n in zip(batch.requests, batch.slots, output.tokens.tolist(), output.num_tokens.tolist(),
                                      strict=True):
         forbidding = request.adjustment.forbidding if request.adjustment else ()
-        if n and row[n - 1] < 0 and (forbidding or slot not in errors):
+        is_stuck = n > 0 and row[n - 1] < 0
+        if is_stuck and (forbidding or slot not in latched):
             names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
             errors[slot] = RequestError(
                 f"no token can follow after {len(request.output_ids) + n - 1}: "
                 + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
-        elif forbidding and slot in errors:  # found before the iteration in which nothing was left
-            errors[slot] = MatcherError(
-                f"{errors[slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
+        elif slot in latched and (is_stuck or not n):
+            errors[slot] = latched[slot] if not forbidding else MatcherError(
+                f"{latched[slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
     return errors
 
 

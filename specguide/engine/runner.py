@@ -109,9 +109,18 @@ def _device(config: EngineConfig) -> torch.device:
         raise InvalidParams(f"device {config.device!r} is unknown: {error}", param="device") from error
     if device.type not in ("cpu", "cuda"):
         raise InvalidParams(f'device {config.device!r} is not supported; use "cpu" or "cuda"', param="device")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidParams(f"device {config.device!r}: torch finds no CUDA device here", param="device")
-    return device
+    return _cuda_device(device) if device.type == "cuda" else device
+
+
+def _cuda_device(device: torch.device) -> torch.device:
+    """With its index, since what is current is each thread's own."""
+    if not torch.cuda.is_available():
+        raise InvalidParams(f"device {str(device)!r}: torch finds no CUDA device here", param="device")
+    index, num_devices = device.index, torch.cuda.device_count()
+    if index is not None and index >= num_devices:
+        raise InvalidParams(f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
+                            f"'cuda:{num_devices - 1}'", param="device")
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
 
 
 def _dtype(config: EngineConfig, device: torch.device) -> torch.dtype:

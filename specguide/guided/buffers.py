@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from types import SimpleNamespace
 
 import torch
 from torch import Tensor
@@ -58,6 +57,10 @@ class GuideBuffers:
 
 
 def _mapped(pinned: Tensor, device: torch.device) -> Tensor:
-    """The same int32 memory as a tensor of the device, which reads and writes it over the bus."""
-    interface = {"shape": tuple(pinned.shape), "typestr": "<i4", "data": (pinned.data_ptr(), False), "version": 3}
-    return torch.as_tensor(SimpleNamespace(__cuda_array_interface__=interface, keep=pinned), device=device)
+    """The same memory as a tensor of the device, which reads and writes it over the bus; `pinned` must outlive it.
+
+    All devices may, whichever pinned it. The ways that torch documents take it for the pinning device's, and copy.
+    """
+    mapped = torch.empty(0, dtype=pinned.dtype, device=device)
+    storage = torch._C._construct_storage_from_data_pointer(pinned.data_ptr(), mapped.device, pinned.nbytes)
+    return mapped.set_(storage, 0, pinned.shape, pinned.stride())

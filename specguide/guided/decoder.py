@@ -72,7 +72,8 @@ class GuidedDecoder:
             self._executor.log_callbacks(self.recorder.max_spans)
 
     def on_forward_stream(self) -> AbstractContextManager[object]:
-        """Makes it torch's current stream."""
+        """Makes it torch's current stream, and its device the current one, on whatever thread. Everything that is
+        launched is launched inside."""
         return nullcontext() if self.forward_stream is None else torch.cuda.stream(self.forward_stream)
 
     def submit(self, snapshot: GuideSnapshot) -> None:

@@ -16,7 +16,7 @@ _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 class UserGrammar:
     """Stands where a compiled grammar does. Its matchers are called from worker threads, one at a time, with the GIL.
 
-    Raises InvalidGuide when what `make` makes lacks a part of the contract, or it raises.
+    Raises InvalidGuide where `matcher` does.
     """
 
     make: Callable[[], Any]
@@ -24,17 +24,17 @@ class UserGrammar:
     num_bytes = 0
 
     def __post_init__(self) -> None:
+        self.matcher()
+
+    def matcher(self) -> Matcher:
+        """A new one. Raises InvalidGuide when what `make` makes lacks a part of the contract, or it raises."""
         try:
-            matcher = self.make()
+            matcher: Matcher = self.make()
+            missing = [name for name in _METHODS if not hasattr(matcher, name)]
         except Exception as error:
             raise InvalidGuide(f"the guide's matcher cannot be made: {type(error).__name__}: {error}",
                                param="matcher") from error
-        missing = [name for name in _METHODS if not hasattr(matcher, name)]
         if missing:
             raise InvalidGuide(f"the guide's matcher lacks {', '.join(missing)}; see specguide.guided.matcher.Matcher",
                                param="matcher")
-
-    def matcher(self) -> Matcher:
-        """A new one. Raises whatever the user's function raises."""
-        matcher: Matcher = self.make()
         return matcher

@@ -13,6 +13,7 @@ from specguide.params import SamplingParams
 
 # Below this a temperature is greedy: the division would leave nothing else to choose.
 GREEDY_TEMPERATURE = 1e-5
+_MOST = torch.iinfo(torch.int64).max
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class SamplingTensors:
         return cls(
             seed=on_device(list(seeds), device, torch.int64),
             temperature=tensor([p.temperature for p in params], 0.0),
-            top_k=tensor([max(p.top_k, 0) for p in params], 0, torch.int64),
+            top_k=tensor([min(max(p.top_k, 0), _MOST) for p in params], 0, torch.int64),
             top_p=tensor([p.top_p for p in params], 1.0),
             min_p=tensor([p.min_p for p in params], 0.0),
         )

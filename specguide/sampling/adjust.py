@@ -75,7 +75,7 @@ class SlotAdjustments:
         self.bias[slot, self._ids(adjustment.bias)] += torch.tensor(
             list(adjustment.bias.values()), dtype=torch.float32, device=self.bias.device)
         self.is_end[slot, self._ids(adjustment.end_ids)] = True
-        self.first_end[slot] = len(prompt_ids) + adjustment.min_tokens
+        self.first_end[slot] = min(len(prompt_ids) + adjustment.min_tokens, torch.iinfo(torch.int64).max)
         self.in_prompt[slot, self._ids(prompt_ids)] = True
         self.counts[slot] = torch.bincount(self._ids(output_ids), minlength=self.counts.shape[1])
         last = output_ids[-self.last_ids.shape[1]:]

@@ -1,4 +1,4 @@
-"""Owns requests: the only code that changes a Request. What runs next, where, and what has become of it."""
+"""Owns requests from `add` to their end: what runs next, where, and what has become of it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ class Scheduler:
 
     def commit(self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
                ) -> list[Request]:
-        """Take an iteration's tokens, per request of the batch (none: it was held), and errors by slot.
+        """Take an iteration's tokens, per request of the batch (none: it was held), and by slot the errors that end
+        requests behind them, unless these tokens were the last anyway.
 
         Returns the requests that finished; their pages are free, and their slots have been left.
         """
@@ -102,11 +103,11 @@ class Scheduler:
             if request.finish_reason is not None or request.turn != batch.turns[index]:
                 continue
             request.num_in_flight -= 1
-            if slot in errors:
-                self._finish(request, "error", errors[slot])
-            elif new_tokens:
+            if new_tokens:
                 self._take_tokens(request, new_tokens, batch.is_prefill)
-            elif not batch.is_prefill or batch.chunks[index].next_id is None:
+            if slot in errors and request.finish_reason is None:
+                self._finish(request, "error", errors[slot])
+            elif not new_tokens and (not batch.is_prefill or batch.chunks[index].next_id is None):
                 self._hold(request, batch.is_prefill)
             if request.finish_reason is not None:
                 finished.append(request)
@@ -226,6 +227,7 @@ class Scheduler:
     def _preempt(self, request: Request) -> None:
         self._leave(request)
         request.slot, request.num_computed, request.num_in_flight, request.has_walk = -1, 0, 0, False
+        request.num_late = request.not_before = 0  # another matcher begins
         request.turn += 1
         request.metrics.num_preemptions += 1
         self._waiting.push(request)
@@ -250,12 +252,13 @@ class Scheduler:
         request.metrics.num_held += 1
         if is_prefill:  # its last token is computed again, for what follows; the later, the longer its row takes
             request.num_computed = request.num_tokens - 1
-            request.not_before = self._num_planned + min(2 ** request.metrics.num_held, _LONGEST_PAUSE)
+            request.num_late += 1
+            request.not_before = self._num_planned + min(2 ** request.num_late, _LONGEST_PAUSE)
             self._decoding.remove(request)
             self._prefilling.append(request)
 
     def _take_tokens(self, request: Request, tokens: Sequence[int], is_prefill: bool) -> None:
-        metrics = request.metrics
+        metrics, request.num_late = request.metrics, 0
         if not request.output_ids:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * (self._num_draft_tokens + 1)

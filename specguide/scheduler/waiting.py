@@ -14,10 +14,14 @@ So of two requests that came within that time the one of higher priority runs fi
 comes late enough is behind it, whatever their priority.
 """
 
+_MOST_STEPS = 10**6
+"""Of priority, up or down; more count as so many. Greater numbers would drown the arrival."""
+
 
 def entitlement(request: Request) -> tuple[float, int]:
     """Sorts requests: the least is the first to run, and the last to lose its pages."""
-    return request.arrival_s - HEAD_START_S * request.priority, request.request_id
+    num_steps = max(-_MOST_STEPS, min(request.priority, _MOST_STEPS))
+    return request.arrival_s - HEAD_START_S * num_steps, request.request_id
 
 
 class WaitingQueue:

@@ -105,7 +105,8 @@ class SlotState:
         self.lengths[slots] = on_device([chunk.end for chunk in batch.chunks], slots.device)
         self.active[slots] = on_device([chunk.next_id is None for chunk in batch.chunks], slots.device)
         self.max_lens[slots] = on_device([request.max_len for request in batch.requests], slots.device)
-        ends = [[*request.end_ids, *[-2] * MAX_END_IDS][:MAX_END_IDS] for request in batch.requests]
+        ends = [[*(token for token in request.end_ids if token < self._vocab_size), *[-2] * MAX_END_IDS][:MAX_END_IDS]
+                for request in batch.requests]
         self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))

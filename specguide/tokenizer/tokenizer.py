@@ -79,8 +79,14 @@ class Tokenizer:
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule)."""
-        return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule).
+
+        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell.
+        """
+        try:
+            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+        except TypeError:
+            raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""

@@ -40,7 +40,7 @@ class CudaRecorder(HostRecorder):
 
     def __init__(self, device: torch.device, num_turns: int) -> None:
         super().__init__()
-        self.num_turns = num_turns
+        self.num_turns, self._device = num_turns, device
         self._under_way: deque[_Iteration] = deque()
         self._marks: list[Any] = []
         with torch.cuda.device(device):
@@ -77,7 +77,7 @@ class CudaRecorder(HostRecorder):
 
     def spans(self) -> list[Span]:
         """Waits for all iterations under way."""
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self._device)
         while self._under_way:
             self._read(self._under_way.popleft())
         return super().spans()
