@@ -11,7 +11,8 @@ import pytest
 
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.errors import InvalidGuide, InvalidParams, UserError
-from specguide.params import Guide, SamplingParams
+from specguide.guide import Guide
+from specguide.params import SamplingParams
 from specguide.request import RequestMetrics
 
 
