@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from specguide.errors import RequestError
 from specguide.request import Request
 
 if TYPE_CHECKING:
@@ -68,6 +70,12 @@ class Batch:
     def is_prefill(self) -> bool:
         return bool(self.chunks)
 
+    @cached_property
+    def processed(self) -> dict[int, Request]:
+        """Requests for which logits processors are to be called, by their place in the batch."""
+        return {place: request for place, request in enumerate(self.requests)
+                if request.processors and (not self.is_prefill or self.chunks[place].next_id is None)}
+
 
 @dataclass(frozen=True, eq=False)
 class ForwardContext:
@@ -115,8 +123,10 @@ class StepOutput:
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
     scores:       of the tokens, where a request asks for them
+    failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
     """
 
     tokens: Tensor
     num_tokens: Tensor
-    scores: TokenScores | None = None
+    scores: TokenScores | None
+    failures: Mapping[tuple[int, int], RequestError]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -38,6 +39,11 @@ class SamplingParams:
 
     The logits are adjusted in this order, and the guide's grammar stands over all of it:
 
+    logits_processors:  functions f(output_ids, logits) or f(prompt_ids, output_ids, logits), called one after the other
+                        for each token: ids are lists of ints, logits a float32 tensor [vocab_size] on the CPU that f
+                        may write to; f returns such a tensor, in which -inf forbids a token. It must depend on its
+                        arguments alone: it is called for drafts too, more often than tokens are output. Iterations with
+                        such a request wait for the processors, in Python, and for the results of the one before
     allowed_token_ids:  the output has only these tokens, end tokens too only if they are among them; None allows all
     bad_words:          texts that the output does not spell in the tokens they are encoded to, with and without a
                         space before them; at most 128, of at most 32 tokens each
@@ -72,6 +78,7 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logprobs: int | None = None
+    logits_processors: Sequence[Callable[..., Any]] | None = ()
     stop: str | Sequence[str] | None = ()
     include_stop_str_in_output: bool = False
     n: int = 1
@@ -79,7 +86,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
-                             ("logit_bias", _as_biases)):
+                             ("logits_processors", _as_processors), ("logit_bias", _as_biases)):
             object.__setattr__(self, name, normal(getattr(self, name)))
         stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
@@ -109,6 +116,8 @@ class SamplingParams:
              "a number in [-2, 2]"),
             ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
              f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+            ("logits_processors", _are_processors(self.logits_processors),
+             "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, logits)"),
             ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
              "a non-empty string or a list of them"),
             ("include_stop_str_in_output", isinstance(self.include_stop_str_in_output, bool), "True or False"),
@@ -137,6 +146,21 @@ class SamplingParams:
         return cls(**values)
 
 
+def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
+    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None: it takes neither."""
+    try:
+        signature = inspect.signature(processor)
+    except (TypeError, ValueError):  # a builtin that does not say
+        return 2
+    for num_arguments in (2, 3):
+        try:
+            signature.bind(*range(num_arguments))
+        except TypeError:
+            continue
+        return num_arguments
+    return None
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -156,6 +180,14 @@ def _are_ids(values: Any) -> bool:
 def _are_biases(biases: Any) -> bool:
     return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
         _is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+
+
+def _are_processors(values: Any) -> bool:
+    return _is_tuple(values) and all(callable(value) and num_processor_arguments(value) for value in values)
+
+
+def _as_processors(values: Any) -> Any:
+    return () if values is None else _as_tuple(values)
 
 
 def _as_tuple(values: Any) -> Any:

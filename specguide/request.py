@@ -76,6 +76,7 @@ class Request:
     not_before:    iteration of the scheduler before which its prefill is not run again, unless nothing else can run
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     adjustment:    what its parameters do to its logits, None for nothing
+    processors:    its logits processors (sampling.processors)
     logprobs:      of each output token, where they are asked for
     text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
     stop_reason:   as in RequestOutput
@@ -102,6 +103,7 @@ class Request:
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     arrival_s: float = 0.0
     adjustment: Any = None
+    processors: Sequence[Any] = ()
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     text: Any = None
     stop_reason: str | int | None = None

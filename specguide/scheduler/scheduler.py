@@ -93,7 +93,8 @@ class Scheduler:
 
     def commit(self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
                ) -> list[Request]:
-        """Take an iteration's tokens, per request of the batch (none: it was held), and errors by slot.
+        """Take an iteration's tokens, per request of the batch (none: it was held), and errors by slot, with which
+        requests end unless these tokens have ended them.
 
         Returns the requests that finished; their pages are free, and their slots have been left.
         """
@@ -102,12 +103,12 @@ class Scheduler:
             if request.finish_reason is not None or request.turn != batch.turns[index]:
                 continue
             request.num_in_flight -= 1
-            if slot in errors:
-                self._finish(request, "error", errors[slot])
-            elif new_tokens:
+            if new_tokens:
                 self._take_tokens(request, new_tokens, batch.is_prefill)
-            elif not batch.is_prefill or batch.chunks[index].next_id is None:
+            elif slot not in errors and (not batch.is_prefill or batch.chunks[index].next_id is None):
                 self._hold(request, batch.is_prefill)
+            if slot in errors and request.finish_reason is None:
+                self._finish(request, "error", errors[slot])
             if request.finish_reason is not None:
                 finished.append(request)
         return finished

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import StepOutput, TokenScores
+from specguide.sampling import Failures
 
 
 class Verified(NamedTuple):
@@ -18,11 +19,13 @@ class Verified(NamedTuple):
     tokens:       int32 [B, N], what the target says after each node, of which the first num_accepted + 1 count
     num_accepted: int32 [B], drafts; -1: the slot was held
     scores:       of `tokens`, where a request asks for them
+    failures:     of logits processors
     """
 
     tokens: Tensor
     num_accepted: Tensor
     scores: TokenScores | None
+    failures: Failures
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +40,11 @@ class PendingOutput:
         """Waits for the iteration. Raises torch's error where the device failed."""
         if self.done is not None:
             self.done.synchronize()
-        rows, (tokens, num_accepted, scores) = list(self.rows), self.verified
+        rows, (tokens, num_accepted, scores, failures) = list(self.rows), self.verified
         return StepOutput(
             tokens=tokens[rows], num_tokens=num_accepted[rows] + 1,
-            scores=TokenScores(*(tensor[rows] for tensor in _tensors(scores))) if scores is not None else None)
+            scores=TokenScores(*(tensor[rows] for tensor in _tensors(scores))) if scores is not None else None,
+            failures=failures)
 
 
 class ResultRing:
@@ -62,7 +66,8 @@ class ResultRing:
         host_tokens, host_num_accepted, done = self._places[self._next]
         on_host = Verified(tokens=_copy(verified.tokens, host_tokens),
                            num_accepted=_copy(verified.num_accepted, host_num_accepted),
-                           scores=None if verified.scores is None else self._copy_scores(verified.scores))
+                           scores=None if verified.scores is None else self._copy_scores(verified.scores),
+                           failures=verified.failures)
         self._next = (self._next + 1) % len(self._places)
         done.record(self._stream)
         return PendingOutput(on_host, rows, done)

@@ -57,7 +57,7 @@ class OneModelStep:
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            if self._graphs is None:
+            if self._graphs is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
             return self._results.put(self._graphs.run(num_slots, sampling.kind), batch.slots)

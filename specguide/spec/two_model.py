@@ -63,7 +63,7 @@ class TwoModelStep:
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            if self._stream is None:
+            if self._stream is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             return self._results.put(self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)
 
