@@ -34,12 +34,14 @@ class Chunk:
     start:       position of the first
     next_id:     the token after the last; None where there is none yet: the pass says it
     starts_walk: the request's grammar starts with this iteration
+    scored_ids:  prompt tokens that are scored, one after each of its first tokens
     """
 
     token_ids: Sequence[int]
     start: int
     next_id: int | None = None
     starts_walk: bool = True
+    scored_ids: Sequence[int] = ()
 
     @property
     def end(self) -> int:
@@ -115,6 +117,10 @@ class TokenScores:
     top_ids: Tensor
     top_logprobs: Tensor
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All, in this order."""
+        return self.logprobs, self.ranks, self.top_ids, self.top_logprobs
+
 
 @dataclass(frozen=True)
 class StepOutput:
@@ -123,10 +129,12 @@ class StepOutput:
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
     scores:       of the tokens, where a request asks for them
+    prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
     failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
     """
 
     tokens: Tensor
     num_tokens: Tensor
     scores: TokenScores | None
+    prompt_scores: TokenScores | None
     failures: Mapping[tuple[int, int], RequestError]

@@ -56,6 +56,8 @@ class SamplingParams:
 
     logprobs: for each token of the output its log-probability and those of the so many likeliest ones, 0 to 20, by the
               model's own logits before anything is done to them; None: none
+    prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then computed, also where
+              its keys are known from an earlier one
 
     Raises InvalidParams naming the parameter.
     """
@@ -78,6 +80,7 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
     logits_processors: Sequence[Callable[..., Any]] | None = ()
     stop: str | Sequence[str] | None = ()
     include_stop_str_in_output: bool = False
@@ -114,8 +117,8 @@ class SamplingParams:
              "a number in [-2, 2]"),
             ("presence_penalty", _is_real(self.presence_penalty) and abs(self.presence_penalty) <= 2,
              "a number in [-2, 2]"),
-            ("logprobs", self.logprobs is None or (_is_int(self.logprobs) and 0 <= self.logprobs <= MAX_LOGPROBS),
-             f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+            *((name, _is_num_logprobs(getattr(self, name)), f"an integer from 0 to {MAX_LOGPROBS}, or None")
+              for name in ("logprobs", "prompt_logprobs")),
             ("logits_processors", _are_processors(self.logits_processors),
              "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, logits)"),
             ("stop", isinstance(self.stop, tuple) and all(isinstance(s, str) and s for s in self.stop),
@@ -180,6 +183,10 @@ def _are_ids(values: Any) -> bool:
 def _are_biases(biases: Any) -> bool:
     return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
         _is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+
+
+def _is_num_logprobs(value: Any) -> bool:
+    return value is None or (_is_int(value) and 0 <= value <= MAX_LOGPROBS)
 
 
 def _are_processors(values: Any) -> bool:

@@ -31,6 +31,7 @@ from specguide.request import RequestMetrics
         ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0),
         ("n", 0), ("n", 129), ("n", True), ("timeout_s", 0), ("timeout_s", math.inf), ("timeout_s", "1"),
         ("include_stop_str_in_output", 1),
+        ("logprobs", -1), ("logprobs", 21), ("prompt_logprobs", -1), ("prompt_logprobs", 21), ("prompt_logprobs", True),
         ("logits_processors", len), ("logits_processors", [5]),
         ("logits_processors", [lambda logits: logits]), ("logits_processors", [lambda a, b, c, d: d]),
     ],
