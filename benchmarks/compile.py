@@ -24,9 +24,9 @@ from benchmarks.instances import BYTES, draw, takes_any, violation
 from benchmarks.real_text import load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
+from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.params import Guide
 
 
 @dataclass

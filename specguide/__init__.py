@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
 from specguide.errors import SpecguideError
-from specguide.params import Guide, Reasoning, SamplingParams
+from specguide.guide import Guide, Reasoning
+from specguide.params import SamplingParams
 from specguide.request import Logprob, RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:

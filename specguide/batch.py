@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from specguide.errors import RequestError
 from specguide.request import Request
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ class Chunk:
     start:       position of the first
     next_id:     the token after the last; None where there is none yet: the pass says it
     starts_walk: the request's grammar starts with this iteration
+    scored_ids:  prompt tokens that are scored, one after each of its first tokens
     """
 
     token_ids: Sequence[int]
     start: int
     next_id: int | None = None
     starts_walk: bool = True
+    scored_ids: Sequence[int] = ()
 
     @property
     def end(self) -> int:
@@ -67,6 +71,12 @@ class Batch:
     @property
     def is_prefill(self) -> bool:
         return bool(self.chunks)
+
+    @cached_property
+    def processed(self) -> dict[int, Request]:
+        """Requests for which logits processors are to be called, by their place in the batch."""
+        return {place: request for place, request in enumerate(self.requests)
+                if request.processors and (not self.is_prefill or self.chunks[place].next_id is None)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +117,10 @@ class TokenScores:
     top_ids: Tensor
     top_logprobs: Tensor
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All, in this order."""
+        return self.logprobs, self.ranks, self.top_ids, self.top_logprobs
+
 
 @dataclass(frozen=True)
 class StepOutput:
@@ -115,8 +129,12 @@ class StepOutput:
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
     scores:       of the tokens, where a request asks for them
+    prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
+    failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
     """
 
     tokens: Tensor
     num_tokens: Tensor
-    scores: TokenScores | None = None
+    scores: TokenScores | None
+    prompt_scores: TokenScores | None
+    failures: Mapping[tuple[int, int], RequestError]

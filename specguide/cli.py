@@ -14,7 +14,8 @@ import typer
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.doctor import diagnose
 from specguide.errors import InvalidParams, SpecguideError, UserError
-from specguide.params import Guide, SamplingParams
+from specguide.guide import Guide
+from specguide.params import SamplingParams
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   help="Generate text that is certain to match a grammar, fast by speculative decoding.")

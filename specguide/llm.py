@@ -128,6 +128,7 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
     return RequestOutput(text=request.text.text, token_ids=tuple(request.output_ids),
                          finish_reason=request.finish_reason, error=request.error, metrics=request.metrics,
                          logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
+                         prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
                          stop_reason=request.stop_reason, others=tuple(_output([other]) for other in others))
 
 

@@ -1,155 +1,20 @@
-"""Owns what a caller asks of one request: sampling parameters and the guide."""
+"""Owns what a caller asks of one request: sampling parameters, of which the guide is one."""
 
 from __future__ import annotations
 
-import json
+import inspect
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from specguide.errors import InvalidGuide, InvalidParams
-
-
-@dataclass(frozen=True)
-class Guide:
-    """The grammar an output must match; holds exactly one of its kinds.
-
-    json_schema:    a JSON Schema as a dict, a bool or JSON text
-    json_object:    True: any JSON object
-    regex:          the whole output matches this regular expression
-    grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`)
-    choice:         the output is one of these strings
-    structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
-    matcher:        a function that makes a matcher of your own, see specguide.guided.matcher.Matcher
-    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
-
-    Raises InvalidGuide when none or several kinds are given or one is malformed.
-    """
-
-    json_schema: Mapping[str, Any] | bool | str | None = None
-    json_object: bool | None = None
-    regex: str | None = None
-    grammar: str | None = None
-    choice: Sequence[str] | None = None
-    structural_tag: Mapping[str, Any] | str | None = None
-    matcher: Callable[[], Any] | None = None
-    backend: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        given = [name for name in _KINDS if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) if given else "none"
-            raise InvalidGuide(f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide")
-        if self.backend not in (None, "auto", "llguidance", "xgrammar"):
-            raise InvalidGuide(f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or "xgrammar"',
-                               param="backend")
-        _CHECKS[given[0]](getattr(self, given[0]))
-
-    @property
-    def kind(self) -> str:
-        """Name of the field that is set."""
-        return next(name for name in _KINDS if getattr(self, name) is not None)
-
-    def source(self) -> str:
-        """The guide as canonical text: what backends compile and what a cache keys on. A matcher has none."""
-        value = getattr(self, self.kind)
-        return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
-
-
-@dataclass(frozen=True)
-class Reasoning:
-    """Free text that a model writes before the guided answer, as reasoning models do between marks.
-
-    end:        the mark that ends it, a special token of the model or any text; the guide begins behind it
-    begin:      the mark that it must begin with; None where the prompt has begun it already
-    max_tokens: after so many tokens of free text the end mark must follow; None: no limit
-
-    Raises InvalidParams.
-    """
-
-    end: str = "</think>"
-    begin: str | None = None
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("end", "begin"):
-            mark = getattr(self, name)
-            if not (mark is None and name == "begin") and not _is_text(mark):
-                raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
-                                    param="reasoning")
-        if self.max_tokens is not None and not (_is_int(self.max_tokens) and self.max_tokens >= 0):
-            raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
-                                param="reasoning")
-
-
-_KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
-
-
-def _canonical(value: Any) -> str:
-    if isinstance(value, str):
-        value = json.loads(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _check_json(kind: str, types: tuple[type, ...]) -> Any:
-    def check(value: Any) -> None:
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
-        if not isinstance(value, types):
-            raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
-
-    return check
-
-
-def _check_text(kind: str) -> Any:
-    def check(value: Any) -> None:
-        if not isinstance(value, str) or not value:
-            raise InvalidGuide(f"{kind} must be a non-empty string", param=kind)
-
-    return check
-
-
-def _check_json_object(value: Any) -> None:
-    if value is not True:
-        raise InvalidGuide("json_object takes only True; leave it out to generate freely", param="json_object")
-
-
-def _check_matcher(value: Any) -> None:
-    if not callable(value):
-        raise InvalidGuide(f"matcher must be a function that makes a matcher, found {type(value).__name__}",
-                           param="matcher")
-
-
-def _check_choice(value: Any) -> None:
-    if isinstance(value, str) or not value or not all(isinstance(item, str) and item for item in value):
-        raise InvalidGuide("choice must be a non-empty list of non-empty strings", param="choice")
-
-
-_CHECKS = {
-    "json_schema": _check_json("json_schema", (Mapping, bool)),
-    "json_object": _check_json_object,
-    "regex": _check_text("regex"),
-    "grammar": _check_text("grammar"),
-    "choice": _check_choice,
-    "structural_tag": _check_json("structural_tag", (Mapping,)),
-    "matcher": _check_matcher,
-}
-
+from specguide.errors import InvalidParams
+from specguide.guide import Guide, Reasoning, is_text
 
 MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""
 
 _MAX_BIASES = 512
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can spell it and no text has it
 MAX_SAMPLES = 128
 """Most samples of one prompt, as in the OpenAI API."""
 
@@ -177,6 +42,11 @@ class SamplingParams:
 
     The logits are adjusted in this order, and the guide's grammar stands over all of it:
 
+    logits_processors:  functions f(output_ids, logits) or f(prompt_ids, output_ids, logits), called one after the other
+                        for each token: ids are lists of ints, logits a float32 tensor [vocab_size] on the CPU that f
+                        may write to; f returns such a tensor, in which -inf forbids a token. It must depend on its
+                        arguments alone: it is called for drafts too, more often than tokens are output. Iterations with
+                        such a request wait for the processors, in Python, and for the results of the one before
     allowed_token_ids:  the output has only these tokens, end tokens too only if they are among them; None allows all
     bad_words:          texts that the output does not spell in the tokens they are encoded to, with and without a
                         space before them; at most 128, of at most 32 tokens each
@@ -189,6 +59,8 @@ class SamplingParams:
 
     logprobs: for each token of the output its log-probability and those of the so many likeliest ones, 0 to 20, by the
               model's own logits before anything is done to them; None: none
+    prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then computed, also where
+              its keys are known from an earlier one
 
     Raises InvalidParams naming the parameter.
     """
@@ -211,6 +83,8 @@ class SamplingParams:
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    logits_processors: Sequence[Callable[..., Any]] | None = ()
     stop: str | Sequence[str] | None = ()
     include_stop_str_in_output: bool = False
     n: int = 1
@@ -218,7 +92,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
-                             ("logit_bias", _as_biases)):
+                             ("logits_processors", _as_processors), ("logit_bias", _as_biases)):
             object.__setattr__(self, name, normal(getattr(self, name)))
         stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
@@ -246,6 +120,21 @@ class SamplingParams:
         return cls(**values)
 
 
+def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
+    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None: it takes neither."""
+    try:
+        signature = inspect.signature(processor)
+    except (TypeError, ValueError):  # a builtin that does not say
+        return 2
+    for num_arguments in (2, 3):
+        try:
+            signature.bind(*range(num_arguments))
+        except TypeError:
+            continue
+        return num_arguments
+    return None
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -258,16 +147,12 @@ def _is_positive(value: Any) -> bool:
     return _is_real(value) and value > 0
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
-
-
 def _are_ids(values: Any) -> bool:
     return isinstance(values, tuple) and all(_is_int(value) and value >= 0 for value in values)
 
 
 def _are_texts(values: Any) -> bool:
-    return isinstance(values, tuple) and all(map(_is_text, values))
+    return isinstance(values, tuple) and all(map(is_text, values))
 
 
 def _are_biases(biases: Any) -> bool:
@@ -291,6 +176,14 @@ def _optional(is_valid: _Predicate) -> _Predicate:
     return lambda value: value is None or is_valid(value)
 
 
+def _are_processors(values: Any) -> bool:
+    return isinstance(values, tuple) and all(callable(value) and num_processor_arguments(value) for value in values)
+
+
+def _as_processors(values: Any) -> Any:
+    return () if values is None else _as_tuple(values)
+
+
 _RULES: dict[str, tuple[_Predicate, str]] = {
     "max_tokens": (_int_in(1), "an integer ≥ 1"),
     "temperature": (_real_in(0), "a finite number ≥ 0"),
@@ -310,6 +203,9 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+    "prompt_logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
+    "logits_processors": (_are_processors, "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, "
+                                           "logits)"),
     "stop": (_are_texts, "a non-empty Unicode string or a list of them"),
     "include_stop_str_in_output": (_instance_of(bool), "True or False"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),

@@ -81,7 +81,9 @@ class Request:
     not_before:    iteration of the scheduler before which its prefill is not run again, unless nothing else can run
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     adjustment:    what its parameters do to its logits, None for nothing
+    processors:    its logits processors (sampling.processors)
     logprobs:      of each output token, where they are asked for
+    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is none
     text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
     stop_reason:   as in RequestOutput
     sample:        which of its prompt's samples it is
@@ -108,7 +110,9 @@ class Request:
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
     arrival_s: float = 0.0
     adjustment: Any = None
+    processors: Sequence[Any] = ()
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
+    prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
     text: Any = None
     stop_reason: str | int | None = None
     sample: int = 0
@@ -117,6 +121,25 @@ class Request:
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
         return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def has_prompt_logprobs(self) -> bool:
+        """They are asked for, by the first of a prompt's samples."""
+        return self.params.prompt_logprobs is not None and self.sample == 0
+
+    @property
+    def num_unscored(self) -> int:
+        """Prompt tokens whose log-probabilities are asked for and not there yet."""
+        return len(self.prompt_ids) - len(self.prompt_logprobs) if self.has_prompt_logprobs else 0
+
+    @property
+    def num_reusable(self) -> int:
+        """Its first tokens whose keys may be those of an earlier request, since nobody wants to know what they say."""
+        return len(self.prompt_logprobs) - 1 if self.num_unscored else self.num_tokens
+
+    def ids_to_score(self, start: int, end: int) -> Sequence[int]:
+        """Prompt tokens to score where those from position `start` to before `end` are computed: those after each."""
+        return self.prompt_ids[start + 1:end + 1] if self.num_unscored else ()
 
     def tokens(self, start: int, end: int) -> list[int]:
         """Of prompt and output, those from position `start` to before `end`."""
@@ -131,6 +154,8 @@ class RequestOutput:
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
     logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id; None: not asked for
+    prompt_logprobs: as `logprobs`, of each token of the prompt, None for the first; fewer where it ended before its
+                   prompt was computed; None: not asked for, and for second and later samples
     stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
                    finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
@@ -144,6 +169,7 @@ class RequestOutput:
     logprobs: tuple[dict[int, Logprob], ...] | None = None
     stop_reason: str | int | None = None
     others: tuple[RequestOutput, ...] = ()
+    prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
 
     @property
     def samples(self) -> tuple[RequestOutput, ...]:

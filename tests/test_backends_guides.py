@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
-from specguide.params import Guide
 
 BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
 PERSON = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "required": ["a"]}

@@ -14,11 +14,11 @@ from byte_vocabulary import VOCABULARY, takes
 
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided import compile as compiling
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
 from specguide.guided.compile import MAX_ABANDONED, GrammarCompiler, backend_report
 from specguide.guided.grammar_cache import GrammarCache
-from specguide.params import Guide
 
 TAG = {"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "end": "</a>", "content": {
     "type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "integer"}},
@@ -296,7 +296,7 @@ from byte_vocabulary import VOCABULARY
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded
 from specguide.guided.compile import GrammarCompiler
-from specguide.params import Guide
+from specguide.guide import Guide
 
 slow = {{f"p{{i}}": {{"enum": [f"{{i}} {{j}} " * 5 for j in range(120)]}} for i in range(150)}}
 compiler = GrammarCompiler(VOCABULARY, GuideConfig(compile_timeout_s=0.3, backend="xgrammar", max_source_bytes=1 << 24))

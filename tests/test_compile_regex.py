@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 from specguide.guided.schema.formats import FORMATS
-from specguide.params import Guide
 
 TEXTS = ["".join(text) for length in range(5) for text in product("ab1", repeat=length)]
 

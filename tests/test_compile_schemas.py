@@ -14,8 +14,8 @@ import pytest
 from benchmarks.instances import BYTES, draw, takes_any, violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
+from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.params import Guide
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 # What is left of a schema where the core says less than it does.

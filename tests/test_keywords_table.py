@@ -10,10 +10,10 @@ from keyword_cases import CASES, ENFORCED, IGNORED, REFUSED, Case
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
+from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.keyword_table import KEYWORDS, Level
-from specguide.params import Guide
 
 
 def named(case: Case) -> str:

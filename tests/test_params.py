@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.errors import InvalidGuide, InvalidParams, UserError
-from specguide.params import Guide, SamplingParams
+from specguide.guide import Guide
+from specguide.params import SamplingParams, num_processor_arguments
 from specguide.request import RequestMetrics
 
 
@@ -29,6 +31,9 @@ from specguide.request import RequestMetrics
         ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0),
         ("n", 0), ("n", 129), ("n", True), ("timeout_s", 0), ("timeout_s", math.inf), ("timeout_s", "1"),
         ("include_stop_str_in_output", 1),
+        ("logprobs", -1), ("logprobs", 21), ("prompt_logprobs", -1), ("prompt_logprobs", 21), ("prompt_logprobs", True),
+        ("logits_processors", len), ("logits_processors", [5]),
+        ("logits_processors", [lambda logits: logits]), ("logits_processors", [lambda a, b, c, d: d]),
     ],
 )
 def test_wrong_parameter_is_named(name: str, value: Any) -> None:
@@ -54,6 +59,18 @@ def test_stop_tokens_become_a_tuple() -> None:
 @pytest.mark.parametrize(("given", "kept"), [(None, ()), ("###", ("###",)), (["a", "b"], ("a", "b"))])
 def test_stop_strings_become_a_tuple(given: Any, kept: tuple[str, ...]) -> None:
     assert SamplingParams(stop=given).stop == kept
+
+
+@pytest.mark.parametrize(("processor", "num_arguments"), [
+    (lambda output_ids, logits: logits, 2), (lambda prompt_ids, output_ids, logits: logits, 3),
+    (lambda output_ids, logits, scale=2: logits, 2), (lambda *args: args[-1], 2), (lambda logits: logits, None),
+    (functools.partial(lambda a, b, c, d: d, 1), 3), (lambda a, b, *, c: a, None), (max, 2)])
+def test_how_a_logits_processor_is_called(processor: Any, num_arguments: int | None) -> None:
+    assert num_processor_arguments(processor) == num_arguments
+
+
+def test_no_logits_processors_are_none_at_all() -> None:
+    assert SamplingParams(logits_processors=None) == SamplingParams(logits_processors=[]) == SamplingParams()
 
 
 def test_unknown_parameter_is_refused() -> None:

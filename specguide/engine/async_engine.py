@@ -63,12 +63,14 @@ class _Live:
                                                              index=self.sample)
         token_ids = tuple(request.output_ids[self.num_sent:])
         logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
+        prompt_logprobs = tuple(request.prompt_logprobs) if request.has_prompt_logprobs and not self.num_sent else None
         self.num_sent += len(token_ids)
         if request.finish_reason is None and failure is None:
-            return RequestDelta(request.text.take(), token_ids, index=self.sample,
-                                logprobs=logprobs) if token_ids else None
+            return RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
+                                prompt_logprobs=prompt_logprobs) if token_ids else None
         return RequestDelta(request.text.take(), token_ids, request.finish_reason or "error", request.stop_reason,
-                            request.error if request.finish_reason else failure, request.metrics, self.sample, logprobs)
+                            request.error if request.finish_reason else failure, request.metrics, self.sample, logprobs,
+                            prompt_logprobs)
 
 
 class AsyncEngine:

@@ -24,7 +24,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.sampling import Adjustment
+from specguide.sampling import Adjustment, bind_processors
 from specguide.scheduler import OutputText, Scheduler
 from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
@@ -143,7 +143,8 @@ class Engine:
                 time.sleep(_POLL_S)
             if batch is not None:
                 self._in_flight.append((batch, self._runner.step.launch(batch)))
-            while len(self._in_flight) > (self._runner.lag if batch is not None else 0):
+            lag = self._runner.lag if batch is not None and not batch.processed else 0
+            while len(self._in_flight) > lag:
                 finished += self._commit(*self._in_flight.popleft())
         except Exception as cause:
             finished += self._abandon(cause)
@@ -229,10 +230,9 @@ class Engine:
         with self._recorder.host("wait"):
             output, num_before = pending.result(), _num_output_tokens(batch)
         with self._recorder.host("commit"):
-            tokens = [[token for token in row[:n] if token >= 0]
-                      for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
-            errors = iteration_errors(batch, output, self._runner.guide.errors(batch.slots))
-            finished = self._scheduler.commit(batch, tokens, errors)
+            tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
+            errors = iteration_errors(batch, tokens, output.failures, self._runner.guide.errors(batch.slots))
+            finished = self._scheduler.commit(batch, [[token for token in new if token >= 0] for new in tokens], errors)
             self._leave_slots()
             take_logprobs(batch, output)
         self._iterations += 1
@@ -264,6 +264,7 @@ class Engine:
             if grammar is not None and reasoning is not None:
                 request.grammar = self._reasoning.before(grammar, reasoning)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
+            request.processors = bind_processors(request.params, request.prompt_ids)
             self._scheduler.add(request)
         except UserError as error:
             self._end(request, error)

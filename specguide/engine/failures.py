@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from specguide.batch import Batch, StepOutput
+from specguide.batch import Batch
 from specguide.errors import MatcherError, RequestError, RequestTimeout, SpecguideError
 from specguide.request import Request
 
 
-def iteration_errors(batch: Batch, output: StepOutput, latched: Mapping[int, MatcherError]
-                     ) -> dict[int, SpecguideError]:
+def iteration_errors(batch: Batch, tokens: Sequence[Sequence[int]], failures: Mapping[tuple[int, int], RequestError],
+                     latched: Mapping[int, MatcherError]) -> dict[int, SpecguideError]:
     """By slot, what ends a request behind the tokens that an iteration gave it.
 
-    latched: what the grammar callbacks have found, by slot. What they find behind the verification, perhaps on a way
-             that the target does not go, holds the slot from the next iteration on, and ends its request there
+    tokens:   of each request; the last is -1 where none can follow
+    failures: as in StepOutput
+    latched:  what the grammar callbacks have found, by slot. What they find behind the verification, perhaps on a way
+              that the target does not go, holds the slot from the next iteration on, and ends its request there
     """
     errors: dict[int, SpecguideError] = {}
-    for request, slot, row, n in zip(batch.requests, batch.slots, output.tokens.tolist(), output.num_tokens.tolist(),
-                                     strict=True):
-        forbidding = request.adjustment.forbidding if request.adjustment else ()
-        is_stuck = n > 0 and row[n - 1] < 0
-        if is_stuck and (forbidding or slot not in latched):
+    for place, (request, slot, new) in enumerate(zip(batch.requests, batch.slots, tokens, strict=True)):
+        forbidding = [*(["logits_processors"] if request.processors else []),
+                      *(request.adjustment.forbidding if request.adjustment else ())]
+        is_stuck = len(new) > 0 and new[-1] < 0
+        if (place, len(new) - 1) in failures:
+            errors[slot] = failures[place, len(new) - 1]
+        elif is_stuck and (forbidding or slot not in latched):
             names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
             errors[slot] = RequestError(
-                f"no token can follow after {len(request.output_ids) + n - 1}: "
+                f"no token can follow after {len(request.output_ids) + len(new) - 1}: "
                 + (f"{names} leave none, or " if names else "") + "the model's logits are not numbers")
-        elif slot in latched and (is_stuck or not n):
+        elif slot in latched and (is_stuck or not new):
             errors[slot] = latched[slot] if not forbidding else MatcherError(
                 f"{latched[slot]}; what it allows, {' and '.join(forbidding)} may have forbidden")
     return errors

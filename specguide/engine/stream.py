@@ -20,6 +20,7 @@ class RequestDelta:
                    RequestOutput
     index:         which of its prompt's samples it is
     logprobs:      of each of token_ids, as in RequestOutput; None where they are not asked for
+    prompt_logprobs: as in RequestOutput, with the sample's first delta; else None
     """
 
     text: str
@@ -30,6 +31,7 @@ class RequestDelta:
     metrics: RequestMetrics | None = None
     index: int = 0
     logprobs: tuple[dict[int, Logprob], ...] | None = None
+    prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
 
 
 class Mailbox:
@@ -101,6 +103,6 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
     return RequestDelta(text="".join(delta.text for delta in deltas),
                         token_ids=tuple(token for delta in deltas for token in delta.token_ids),
                         finish_reason=last.finish_reason, stop_reason=last.stop_reason, error=last.error,
-                        metrics=last.metrics, index=last.index,
+                        metrics=last.metrics, index=last.index, prompt_logprobs=deltas[0].prompt_logprobs,
                         logprobs=None if last.logprobs is None else tuple(
                             entry for delta in deltas for entry in delta.logprobs or ()))

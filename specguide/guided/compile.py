@@ -21,6 +21,7 @@ import numpy as np
 
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, GuideLimitExceeded, InvalidGuide, SpecguideError, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends import (
     BACKEND_NAMES,
     Backend,
@@ -33,7 +34,6 @@ from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_limits
 from specguide.guided.select import candidates, rewrite
 from specguide.guided.user_grammar import UserGrammar
-from specguide.params import Guide
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_ABANDONED = 4

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded, InvalidGuide
-from specguide.params import Guide
+from specguide.guide import Guide
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NO_BRACKET = re.compile(r"\\.|[^\[\](){}]", re.DOTALL)

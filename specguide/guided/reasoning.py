@@ -8,8 +8,8 @@ from functools import cached_property
 
 from specguide import native
 from specguide.errors import InvalidParams
+from specguide.guide import Reasoning
 from specguide.guided.backends import CompiledGrammar
-from specguide.params import Reasoning
 from specguide.tokenizer.vocabulary import Vocabulary
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.regex.charset import EVERYTHING
@@ -20,7 +21,6 @@ from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.core import Core, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
-from specguide.params import Guide
 
 _EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
 _EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')

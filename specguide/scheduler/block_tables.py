@@ -42,11 +42,11 @@ class BlockTables:
         return request in self._tables
 
     def open(self, request: Request) -> int:
-        """Give the request the published pages of its first tokens. Tokens whose keys are there: not all of them, since
-        the last one's pass is to say what follows."""
+        """Give the request the published pages of its first reusable tokens. Tokens whose keys are there: not all of
+        them, since the last one's pass is to say what follows."""
         table: list[int] = []
         keys: list[bytes] = []
-        for key in self._keys_from(request, keys, request.num_tokens):
+        for key in self._keys_from(request, keys, request.num_reusable):
             page = self._pages.share(key)
             if page is None:
                 break

@@ -200,7 +200,8 @@ class Scheduler:
         starts_walk = is_last and not request.has_walk
         request.has_walk = is_last
         tokens = request.tokens(start, end + 1)
-        return Chunk(tokens[:end - start], start, None if is_last else tokens[-1], starts_walk)
+        return Chunk(tokens[:end - start], start, None if is_last else tokens[-1], starts_walk,
+                     request.ids_to_score(start, end))
 
     def _plan_decode(self) -> Batch | None:
         planned, has_grown = [], []

@@ -10,7 +10,8 @@ from typing import Any
 
 from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams
-from specguide.params import Guide, SamplingParams
+from specguide.guide import Guide
+from specguide.params import SamplingParams
 from specguide.request import Logprob
 from specguide.server.backend import Backend
 from specguide.server.guides import guide_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
-from specguide.params import Guide
+from specguide.guide import Guide
 from specguide.server.requests import ResponseFormat, SamplingFields
 from specguide.server.strict import check_strict
 

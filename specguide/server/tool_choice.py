@@ -8,7 +8,7 @@ from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
-from specguide.params import Guide
+from specguide.guide import Guide
 from specguide.server.tool_format import ToolFormat
 from specguide.server.tool_guide import SpecialToken, Tool, tool_guide
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guide import Guide
 from specguide.guided.backends.lark_terms import schema_term
 from specguide.guided.select import rewrite
-from specguide.params import Guide
 from specguide.server.strict import check_strict
 from specguide.server.tool_format import ToolFormat
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
-from specguide.sampling import accept_chains, adjust_logits, score_tokens, store_drafts
+from specguide.sampling import Failures, accept_chains, adjust_logits, process_logits, score_tokens, store_drafts
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.results import Verified
 from specguide.spec.selection import Sampling, SamplingKind
@@ -33,20 +33,29 @@ class ChainSampler:
 
         logits: [B · N, vocab_size]
         """
-        tokens = self._choose(logits, query, sampling)
+        processed, failures = self._process(logits, query, sampling)
+        tokens = self._choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, scores)
+        return Verified(tokens, num_accepted, scores, failures)
+
+    def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
+        if not sampling.processed:
+            return logits, {}
+        return process_logits(logits, self._drafts(query), sampling.processed)
+
+    def _drafts(self, query: Query) -> Tensor:
+        """Those that are verified, int32 [B, N - 1]."""
+        return self._buffers.tokens[query.slots][:, 1:query.num_nodes]
 
     def _choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
         rows = self._row_ids[query.slots, :query.num_nodes].flatten()
         if sampling.kind >= SamplingKind.ADJUSTED:
-            drafts = self._buffers.tokens[query.slots][:, 1:query.num_nodes]
-            logits = adjust_logits(logits, self._state.ids[query.slots], drafts, query.start, self._state.adjustments,
-                                   self._bitmask, self._guided, rows)
+            logits = adjust_logits(logits, self._state.ids[query.slots], self._drafts(query), query.start,
+                                   self._state.adjustments, self._bitmask, self._guided, rows)
         if sampling.used.temperature is None:
             tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
         else:

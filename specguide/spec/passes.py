@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from specguide.batch import TokenScores
 from specguide.cache import KVCache
 from specguide.models import Decoder, Eagle3Head
+from specguide.sampling import score_tokens
 from specguide.spec.slots import Query, Slots, SlotState
+
+_MOST_SCORED = 1 << 24
+"""Logits of prompt tokens that are there at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +42,24 @@ class ForwardPasses:
         return self._drafting.head.target_ids
 
     def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
-        """What `target_logits` takes, [B · N, hidden], and the hidden states that the drafter taps, [T, …]."""
-        hidden, taps = self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
-        return query.at_nodes(hidden), taps
+        """Hidden states [T, hidden], and those that the drafter taps, [T, …]."""
+        return self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
 
-    def target_logits(self, hidden: Tensor) -> Tensor:
-        """Logits after every node, [B · N, vocab_size]."""
-        return self._target.logits(hidden)
+    def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
+        """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
+        return self._target.logits(query.at_nodes(hidden))
+
+    def score_prompts(self, query: Query, hidden: Tensor) -> TokenScores | None:
+        """Scores of the S prompt tokens that the query wants scored, [S, 1, …]; None where it wants none.
+
+        The logits come in blocks, so that a long prompt takes no more memory than a short one.
+        """
+        if query.scored is None:
+            return None
+        num_rows = max(1, _MOST_SCORED // self._target.config.vocab_size)
+        blocks = [score_tokens(self._target.logits(hidden[index]), next_ids)
+                  for index, next_ids in zip(*(tensor.split(num_rows) for tensor in query.scored), strict=True)]
+        return TokenScores(*(torch.cat(parts) for parts in zip(*(block.tensors() for block in blocks), strict=True)))
 
     def refresh(self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
                 ) -> tuple[Tensor, Tensor]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from specguide.batch import StepOutput, TokenScores
+from specguide.sampling import Failures
 
 
 class Verified(NamedTuple):
@@ -18,11 +19,15 @@ class Verified(NamedTuple):
     tokens:       int32 [B, N], what the target says after each node, of which the first num_accepted + 1 count
     num_accepted: int32 [B], drafts; -1: the slot was held
     scores:       of `tokens`, where a request asks for them
+    failures:     of logits processors
+    prompt_scores: as in StepOutput
     """
 
     tokens: Tensor
     num_accepted: Tensor
     scores: TokenScores | None
+    failures: Failures
+    prompt_scores: TokenScores | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +42,11 @@ class PendingOutput:
         """Waits for the iteration. Raises torch's error where the device failed."""
         if self.done is not None:
             self.done.synchronize()
-        rows, (tokens, num_accepted, scores) = list(self.rows), self.verified
+        rows, (tokens, num_accepted, scores, failures, prompt_scores) = list(self.rows), self.verified
         return StepOutput(
             tokens=tokens[rows], num_tokens=num_accepted[rows] + 1,
-            scores=TokenScores(*(tensor[rows] for tensor in _tensors(scores))) if scores is not None else None)
+            scores=TokenScores(*(tensor[rows] for tensor in scores.tensors())) if scores is not None else None,
+            prompt_scores=prompt_scores, failures=failures)
 
 
 class ResultRing:
@@ -62,22 +68,24 @@ class ResultRing:
         host_tokens, host_num_accepted, done = self._places[self._next]
         on_host = Verified(tokens=_copy(verified.tokens, host_tokens),
                            num_accepted=_copy(verified.num_accepted, host_num_accepted),
-                           scores=None if verified.scores is None else self._copy_scores(verified.scores))
+                           scores=None if verified.scores is None else self._copy_scores(verified.scores),
+                           failures=verified.failures,
+                           prompt_scores=verified.prompt_scores and _to_pinned(verified.prompt_scores))
         self._next = (self._next + 1) % len(self._places)
         done.record(self._stream)
         return PendingOutput(on_host, rows, done)
 
     def _copy_scores(self, scores: TokenScores) -> TokenScores:
         """The first to come allocate the memory of their place."""
-        tensors, num_tokens = _tensors(scores), scores.logprobs.numel()
+        tensors, num_tokens = scores.tensors(), scores.logprobs.numel()
         if not self._score_places[self._next]:
             self._score_places[self._next] = [
                 _pinned(tensor.dtype, self._max_tokens * tensor.numel() // num_tokens) for tensor in tensors]
         return TokenScores(*map(_copy, tensors, self._score_places[self._next]))
 
 
-def _tensors(scores: TokenScores) -> list[Tensor]:
-    return [getattr(scores, field.name) for field in fields(scores)]
+def _to_pinned(scores: TokenScores) -> TokenScores:
+    return TokenScores(*(_copy(tensor, _pinned(tensor.dtype, tensor.numel())) for tensor in scores.tensors()))
 
 
 def _pinned(dtype: torch.dtype, num_values: int) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -39,11 +39,13 @@ class SamplingKind(IntEnum):
 class Sampling:
     """How an iteration chooses tokens: its kind, and which sampling parameters any of the requests uses.
 
-    used: read for what of it is None alone; the values are the slots'
+    used:      read for what of it is None alone; the values are the slots'
+    processed: requests whose logits processors are called, by their place in the batch; what calls them is not captured
     """
 
     kind: SamplingKind
     used: SamplingTensors
+    processed: Mapping[int, Request] = field(default_factory=dict)
 
 
 def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
@@ -65,7 +67,8 @@ class Selection:
         if self._tensors is None or (batch.requests, batch.slots) != self._selected:
             self._selected = batch.requests, batch.slots
             self._tensors = on_device(batch.slots, self._device), self._sampling_of(batch.requests)
-        return self._tensors
+        slots, sampling = self._tensors
+        return slots, replace(sampling, processed=batch.processed) if batch.processed else sampling
 
     def _sampling_of(self, requests: Sequence[Request]) -> Sampling:
         kind = max(SamplingKind.of(request) for request in requests)

@@ -31,6 +31,7 @@ class Query:
     start:      int64 [B], its position
     num_nodes:  N; the nodes of a request follow each other
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
+    scored:     index among the T tokens of those whose next one is scored, int64 [S], and that one, int32 [S, 1]
     """
 
     slots: Slots
@@ -40,6 +41,7 @@ class Query:
     start: Tensor
     num_nodes: int
     known_next: Tensor | None = None
+    scored: tuple[Tensor, Tensor] | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
@@ -139,7 +141,8 @@ class SlotState:
         device = self.lengths.device
         lens = [len(chunk.token_ids) for chunk in chunks]
         ends = on_device([chunk.end for chunk in chunks], device)
-        bounds = on_device([0, *accumulate(lens)], device)
+        starts = [0, *accumulate(lens)]
+        bounds = on_device(starts, device)
         index = torch.arange(sum(lens), device=device)
         sequence_ids = torch.searchsorted(bounds[1:], index, right=True)
         position_ids = index + (ends - bounds[1:])[sequence_ids]
@@ -151,7 +154,7 @@ class SlotState:
             max_query_len=max(lens))
         return Query(slots=slots, input_ids=on_device([token for chunk in chunks for token in chunk.token_ids], device),
                      context=context, first_node=bounds[1:] - 1, start=ends - 1, num_nodes=1,
-                     known_next=on_device(known_next, device))
+                     known_next=on_device(known_next, device), scored=_scored(chunks, starts, device))
 
     def chain(self, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0) -> Query:
         """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every token is a node."""
@@ -168,6 +171,14 @@ class SlotState:
         num_pages = self.block_table.shape[1]
         rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
         self.block_table[slots] = on_device(rows, slots.device, torch.int32)
+
+
+def _scored(chunks: Sequence[Chunk], starts: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor] | None:
+    """As in Query; `starts` are where the chunks begin among the T tokens."""
+    index = [first + place for first, chunk in zip(starts, chunks, strict=False)
+             for place in range(len(chunk.scored_ids))]
+    next_ids = [[token] for chunk in chunks for token in chunk.scored_ids]
+    return (on_device(index, device), on_device(next_ids, device, torch.int32)) if index else None
 
 
 @cache

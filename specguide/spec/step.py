@@ -57,7 +57,7 @@ class OneModelStep:
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            if self._graphs is None:
+            if self._graphs is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
             return self._results.put(self._graphs.run(num_slots, sampling.kind), batch.slots)
@@ -115,14 +115,14 @@ class OneModelStep:
         self._recorder.forward("prepare")
         hidden, taps = self._passes.target(query)
         self._guide.announce_wait()
-        logits = self._passes.target_logits(hidden)
+        logits = self._passes.target_logits(query, hidden)
         self._recorder.forward("target forward")
         self._guide.wait_rows()
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
         if taps is not None:
             self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
-        return verified
+        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
     def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones.

@@ -63,7 +63,7 @@ class TwoModelStep:
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            if self._stream is None:
+            if self._stream is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             return self._results.put(self._decode(self._state.ids[:self._num_slots], sampling), batch.slots)
 
@@ -107,9 +107,9 @@ class TwoModelStep:
     def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
         hidden, taps = self._passes.target(query)
         assert taps is not None
-        verified = self._verify(self._passes.target_logits(hidden), query, sampling)
+        verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
         self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
-        return verified
+        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
     def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:
         """Verify and draft for `slots` int64 [B]."""
@@ -147,7 +147,7 @@ class TwoModelStep:
         query = self._state.chain(tokens, start, slots)
         hidden, taps = self._passes.target(query)
         assert taps is not None
-        return query, self._passes.target_logits(hidden), taps
+        return query, self._passes.target_logits(query, hidden), taps
 
     def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,
                  num_accepted: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
+from specguide.guide import Guide
 from specguide.guided.matcher import Matcher
-from specguide.params import Guide
 
 
 @dataclass(frozen=True)

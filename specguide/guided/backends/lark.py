@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from specguide.config import GuideConfig
+from specguide.guide import Guide
 from specguide.guided.backends.base import checked_source
 from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
 from specguide.guided.backends.structural_tag import structural_tag_rules
-from specguide.params import Guide
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer prefers. It stands
 # last, so that line numbers in errors are those of the grammar given.

@@ -17,12 +17,12 @@ import llguidance._lib as llguidance_lib
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.lark import guide_to_lark
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.guided.matcher import Matcher, Row
-from specguide.params import Guide
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"

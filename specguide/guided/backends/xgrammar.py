@@ -18,13 +18,13 @@ import xgrammar as xgr
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
 from specguide.guided.backends.base import checked_source
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.guided.backends.structural_schemas import for_xgrammar
 from specguide.guided.matcher import Matcher, Row
-from specguide.params import Guide
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "xgrammar"

@@ -1,0 +1,150 @@
+"""Owns what an output must match: Guide, and the Reasoning that may come before it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from specguide.errors import InvalidGuide, InvalidParams
+
+
+@dataclass(frozen=True)
+class Guide:
+    """The grammar an output must match; holds exactly one of its kinds.
+
+    json_schema:    a JSON Schema as a dict, a bool or JSON text
+    json_object:    True: any JSON object
+    regex:          the whole output matches this regular expression
+    grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`)
+    choice:         the output is one of these strings
+    structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
+    matcher:        a function that makes a matcher of your own, see specguide.guided.matcher.Matcher
+    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
+
+    Raises InvalidGuide when none or several kinds are given or one is malformed.
+    """
+
+    json_schema: Mapping[str, Any] | bool | str | None = None
+    json_object: bool | None = None
+    regex: str | None = None
+    grammar: str | None = None
+    choice: Sequence[str] | None = None
+    structural_tag: Mapping[str, Any] | str | None = None
+    matcher: Callable[[], Any] | None = None
+    backend: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        given = [name for name in _KINDS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) if given else "none"
+            raise InvalidGuide(f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide")
+        if self.backend not in (None, "auto", "llguidance", "xgrammar"):
+            raise InvalidGuide(f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or "xgrammar"',
+                               param="backend")
+        _CHECKS[given[0]](getattr(self, given[0]))
+
+    @property
+    def kind(self) -> str:
+        """Name of the field that is set."""
+        return next(name for name in _KINDS if getattr(self, name) is not None)
+
+    def source(self) -> str:
+        """The guide as canonical text: what backends compile and what a cache keys on. A matcher has none."""
+        value = getattr(self, self.kind)
+        return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """Free text that a model writes before the guided answer, as reasoning models do between marks.
+
+    end:        the mark that ends it, a special token of the model or any text; the guide begins behind it
+    begin:      the mark that it must begin with; None where the prompt has begun it already
+    max_tokens: after so many tokens of free text the end mark must follow; None: no limit
+
+    Raises InvalidParams.
+    """
+
+    end: str = "</think>"
+    begin: str | None = None
+    max_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("end", "begin"):
+            mark = getattr(self, name)
+            if not (mark is None and name == "begin") and not is_text(mark):
+                raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
+                                    param="reasoning")
+        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 0):
+            raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
+                                param="reasoning")
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON can spell."""
+    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, str):
+        value = json.loads(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _check_json(kind: str, types: tuple[type, ...]) -> Any:
+    def check(value: Any) -> None:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (json.JSONDecodeError, RecursionError) as error:
+                raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
+        if not isinstance(value, types):
+            raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
+
+    return check
+
+
+def _check_text(kind: str) -> Any:
+    def check(value: Any) -> None:
+        if not isinstance(value, str) or not value:
+            raise InvalidGuide(f"{kind} must be a non-empty string", param=kind)
+
+    return check
+
+
+def _check_json_object(value: Any) -> None:
+    if value is not True:
+        raise InvalidGuide("json_object takes only True; leave it out to generate freely", param="json_object")
+
+
+def _check_matcher(value: Any) -> None:
+    if not callable(value):
+        raise InvalidGuide(f"matcher must be a function that makes a matcher, found {type(value).__name__}",
+                           param="matcher")
+
+
+def _check_choice(value: Any) -> None:
+    if isinstance(value, str) or not value or not all(isinstance(item, str) and item for item in value):
+        raise InvalidGuide("choice must be a non-empty list of non-empty strings", param="choice")
+
+
+_CHECKS = {
+    "json_schema": _check_json("json_schema", (Mapping, bool)),
+    "json_object": _check_json_object,
+    "regex": _check_text("regex"),
+    "grammar": _check_text("grammar"),
+    "choice": _check_choice,
+    "structural_tag": _check_json("structural_tag", (Mapping,)),
+    "matcher": _check_matcher,
+}
