@@ -1,7 +1,9 @@
 // Deadlines of the executor: held slots, late draft rows, slots that change hands while an operation runs, neighbours.
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "check.h"
 #include "executor_rig.h"
@@ -44,16 +46,66 @@ class Gate {
 
 class GatedMatcher : public FakeMatcher {
  public:
-  GatedMatcher(Grammar grammar, Gate& gate, int at) : FakeMatcher(grammar), gate_(gate), at_(at) {}
+  GatedMatcher(Grammar grammar, std::shared_ptr<Gate> gate, int at)
+      : FakeMatcher(grammar), gate_(std::move(gate)), at_(at) {}
   void fill(int32_t* row) override {
-    if (++num_fills_ == at_) gate_.pass();
+    if (++num_fills_ == at_) gate_->pass();
     FakeMatcher::fill(row);
   }
 
  private:
-  Gate& gate_;
+  const std::shared_ptr<Gate> gate_;
   const int at_;
   int num_fills_ = 0;
+};
+
+// An executor whose slot 0 has a matcher that waits at a gate in fill number `at`; those of other slots never wait.
+struct GatedRig : ExecutorRig {
+  GatedRig(int max_batch_size, int num_draft_tokens, int num_threads, GrammarExecutor::Waits waits, int at)
+      : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, waits), path(grammar, num_draft_tokens + 1) {
+    std::vector<GrammarExecutor::Start> started{{0, std::make_shared<GatedMatcher>(grammar, gate, at)}};
+    for (int slot = 1; slot < max_batch_size; ++slot) started.emplace_back(slot, std::make_shared<CalledMatcher>());
+    for (int slot = 0; slot < max_batch_size; ++slot) slots.push_back(slot);
+    executor->submit(started, {});
+  }
+
+  // One more iteration, up to its first callback.
+  void begin() {
+    executor->submit({}, slots);
+    call(0);
+  }
+
+  // The first iteration in which slot 0 is not held, since a busy machine may miss a deadline; and its golden token.
+  void take_up() {
+    call(0);
+    for (int i = 0; i < 1000 && held[0] == 1; ++i) {
+      std::this_thread::sleep_for(1ms);
+      begin();
+    }
+    token(0, 0) = path.tokens[0];
+  }
+
+  // Whether the row of a node is there and says what may follow it on the path.
+  bool has_row(int node) const { return is_guided(0, node) && row(0, node) == grammar.row(path.states[node + 1]); }
+
+  const Grammar grammar{10};
+  const Path path;
+  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  std::vector<int> slots;
+};
+
+// Does something on another thread after a while, and waits for it at the end of its scope.
+class Later {
+ public:
+  Later(Clock::duration delay, std::function<void()> action)
+      : thread_([delay, action = std::move(action)] {
+          std::this_thread::sleep_for(delay);
+          action();
+        }) {}
+  ~Later() { thread_.join(); }
+
+ private:
+  std::thread thread_;
 };
 
 void wait_until_idle(GrammarExecutor& executor, int slot) {
@@ -64,149 +116,97 @@ void wait_until_idle(GrammarExecutor& executor, int slot) {
 }  // namespace
 
 TEST(a_late_target_row_holds_the_slot_until_it_is_there) {
-  ExecutorRig rig(2, 1, 1, 100ms);
-  const Grammar grammar{9};
-  Gate gate;
-  auto late = std::make_shared<GatedMatcher>(grammar, gate, 1);
-  rig.executor->submit({{0, late}, {1, std::make_shared<CalledMatcher>()}}, {});
+  GatedRig rig(2, 1, 1, {100ms, 100ms, 100ms}, 1);
   rig.call(0);
   CHECK(rig.held[0] == 1 && !rig.is_guided(0, 0));
   rig.token(0, 0) = 3;  // a held slot's tokens are not looked at
   rig.token(1, 0) = rig.token(1, 1) = 1;
   for (int i = 0; i < 5; ++i) {
     rig.call(1);
-    rig.executor->submit({}, {0, 1});
-    rig.call(0);
+    rig.begin();
     CHECK(rig.held[0] == 1);
   }
-  gate.open();
+  rig.gate->open();
   for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) {
     std::this_thread::sleep_for(1ms);
     rig.call(1);
-    rig.executor->submit({}, {0, 1});
-    rig.call(0);
+    rig.begin();
   }
-  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(grammar.start()));
+  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == rig.grammar.row(rig.grammar.start()));
   CHECK(!rig.executor->error(0) && !rig.executor->error(1) && rig.held[1] == 0);
   CHECK(rig.executor->counters().held >= 6);
 }
 
 TEST(a_late_draft_row_leaves_the_drafter_free_and_comes_for_the_target) {
-  ExecutorRig rig(1, 2, 1, 2ms);
-  const Grammar grammar{10};
-  const Path path(grammar, 3);
-  Gate gate;
-  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
-  for (int i = 0; i < 1000 && rig.held[0] != 0; ++i) {  // a busy machine may miss the first deadline
-    rig.call(0);
-    rig.executor->submit({}, {0});
-    std::this_thread::sleep_for(1ms);
-  }
-  rig.token(0, 0) = path.tokens[0];
+  GatedRig rig(1, 2, 1, {2ms, 2ms, 2ms}, 2);
+  rig.take_up();
   rig.call(1);
   CHECK(!rig.is_guided(0, 0));
-  rig.token(0, 1) = path.tokens[1];
+  rig.token(0, 1) = rig.path.tokens[1];
   rig.call(2);
   CHECK(!rig.is_guided(0, 1) && rig.executor->counters().late_draft_rows == 2);
-  gate.open();
-  rig.token(0, 2) = path.tokens[2];
-  do {
-    rig.executor->submit({}, {0});
-    rig.call(0);
-  } while (rig.held[0] == 1);
-  for (int node = 0; node <= 2; ++node) {
-    CHECK(rig.is_guided(0, node) && rig.row(0, node) == grammar.row(path.states[node + 1]));
-  }
+  rig.gate->open();
+  rig.token(0, 2) = rig.path.tokens[2];
+  do rig.begin();
+  while (rig.held[0] == 1);
+  for (int node = 0; node <= 2; ++node) CHECK(rig.has_row(node));
 }
 
 TEST(a_draft_row_is_waited_for_until_the_drafter_has_needed_it_for_long_enough) {
-  ExecutorRig rig(1, 1, 1, {60s, 5ms, 60s});
-  const Grammar grammar{10};
-  const Path path(grammar, 2);
-  Gate gate;
-  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
-  rig.call(0);
-  rig.token(0, 0) = path.tokens[0];
+  GatedRig rig(1, 1, 1, {60s, 5ms, 60s}, 2);
+  rig.take_up();
   const auto begin = Clock::now();
-  std::thread forward([&] {
-    std::this_thread::sleep_for(30ms);
-    store_word(&rig.needed, 2);
-  });
-  rig.call(1);
-  forward.join();
+  {
+    Later forward(30ms, [&] { store_word(&rig.needed, 2); });
+    rig.call(1);
+  }
   CHECK(Clock::now() - begin >= 35ms && Clock::now() - begin < 10s);
   CHECK(!rig.is_guided(0, 0) && rig.executor->counters().late_draft_rows == 1);
-  rig.token(0, 1) = path.tokens[1];
-  rig.executor->submit({}, {0});
-  std::thread opener([&] {
-    std::this_thread::sleep_for(20ms);
-    gate.open();
-  });
-  rig.call(0);
-  opener.join();
-  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
+  rig.token(0, 1) = rig.path.tokens[1];
+  {
+    Later opener(20ms, [&] { rig.gate->open(); });
+    rig.begin();
+  }
+  CHECK(rig.held[0] == 0 && rig.has_row(0));
 }
 
 TEST(a_draft_row_may_come_while_nobody_needs_it_yet_or_while_the_drafter_waits) {
   for (const bool is_needed : {false, true}) {
-    ExecutorRig rig(1, 1, 1, {60s, 30s, 60s});
-    const Grammar grammar{10};
-    const Path path(grammar, 2);
-    Gate gate;
-    rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
-    rig.call(0);
-    rig.token(0, 0) = path.tokens[0];
-    std::thread worker([&] {
-      std::this_thread::sleep_for(5ms);
-      gate.open();
-    });
+    GatedRig rig(1, 1, 1, {60s, 30s, 60s}, 2);
+    rig.take_up();
+    Later opener(5ms, [&] { rig.gate->open(); });
     if (is_needed) store_word(&rig.needed, 2);
     rig.call(1);
-    worker.join();
-    CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[1]));
-    CHECK(rig.executor->counters().late_draft_rows == 0);
+    CHECK(rig.has_row(0) && rig.executor->counters().late_draft_rows == 0);
   }
 }
 
 TEST(a_drafter_that_waits_for_nothing_takes_what_is_there) {
-  ExecutorRig rig(1, 2, 1, {60s, 0us, 60s});
-  const Grammar grammar{10};
-  const Path path(grammar, 3);
-  Gate gate;
-  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 3)}}, {});
-  rig.call(0);
-  rig.token(0, 0) = path.tokens[0];
+  GatedRig rig(1, 2, 1, {60s, 0us, 60s}, 3);
+  rig.take_up();
   rig.call(1);  // nobody needs it before it is there
   CHECK(rig.is_guided(0, 0));
-  rig.token(0, 1) = path.tokens[1];
+  rig.token(0, 1) = rig.path.tokens[1];
   store_word(&rig.needed, 3);
   rig.call(2);
   CHECK(!rig.is_guided(0, 1) && rig.executor->counters().late_draft_rows == 1);
-  gate.open();
-  rig.token(0, 2) = path.tokens[2];
-  rig.executor->submit({}, {0});
+  rig.gate->open();
+  rig.token(0, 2) = rig.path.tokens[2];
   store_word(&rig.needed, 0);
-  rig.call(0);
+  rig.begin();
   CHECK(rig.held[0] == 0);
-  rig.token(0, 0) = path.tokens[1];
+  rig.token(0, 0) = rig.path.tokens[1];
   rig.call(1);  // the need of one iteration is none of the next
-  CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == grammar.row(path.states[2]));
+  CHECK(rig.is_guided(0, 0) && rig.row(0, 0) == rig.grammar.row(rig.path.states[2]));
 }
 
 TEST(nobody_needing_it_a_draft_row_is_waited_for_until_the_deadline) {
-  ExecutorRig rig(1, 1, 1, {30ms, 5ms, 30ms});
-  const Grammar grammar{10};
-  Gate gate;
-  rig.executor->submit({{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}}, {});
-  for (int i = 0; i < 1000 && rig.held[0] != 0; ++i) {  // a busy machine may miss the first deadline
-    rig.call(0);
-    rig.executor->submit({}, {0});
-  }
-  rig.token(0, 0) = Path(grammar, 1).tokens[0];
+  GatedRig rig(1, 1, 1, {30ms, 5ms, 30ms}, 2);
+  rig.take_up();
   const auto begin = Clock::now();
   rig.call(1);
   CHECK(Clock::now() - begin >= 30ms && !rig.is_guided(0, 0));
-  gate.open();
+  rig.gate->open();
 }
 
 TEST(a_target_row_is_waited_for_until_the_target_has_needed_it_for_long_enough) {
@@ -216,46 +216,36 @@ TEST(a_target_row_is_waited_for_until_the_target_has_needed_it_for_long_enough) 
   };
   // Without a wait of its own, half an iteration of 100 ms, which has two requests.
   for (const auto& [wait, at_least] : {Case{5ms, 35ms}, Case{std::nullopt, 80ms}}) {
-    ExecutorRig rig(2, 0, 2, {60s, 60s, wait});
-    const Grammar grammar{9};
-    const Path path(grammar, 1);
-    Gate gate;
-    rig.executor->submit(
-        {{0, std::make_shared<GatedMatcher>(grammar, gate, 2)}, {1, std::make_shared<CalledMatcher>()}}, {});
-    rig.call(0);
+    GatedRig rig(2, 0, 2, {60s, 60s, wait}, 2);
+    rig.take_up();
     CHECK(rig.held[0] == 0 && rig.held[1] == 0);
-    rig.token(0, 0) = path.tokens[0];
     rig.token(1, 0) = 1;
     std::this_thread::sleep_for(100ms);
-    rig.executor->submit({}, {0, 1});
     const auto begin = Clock::now();
-    std::thread forward([&] {
-      std::this_thread::sleep_for(30ms);
-      store_word(&rig.needed, 1);
-    });
-    rig.call(0);
-    forward.join();
+    {
+      Later forward(30ms, [&] { store_word(&rig.needed, 1); });
+      rig.begin();
+    }
     CHECK(Clock::now() - begin >= at_least && Clock::now() - begin < 10s);
     CHECK(rig.held[0] == 1 && rig.held[1] == 0);
-    gate.open();
+    rig.gate->open();
     do {
       store_word(&rig.needed, 0);
       rig.num_accepted[0] = -1;
-      rig.executor->submit({}, {0, 1});
-      rig.call(0);
+      rig.begin();
     } while (rig.held[0] == 1);
-    CHECK(rig.row(0, 0) == grammar.row(path.states[1]));
+    CHECK(rig.has_row(0));
   }
 }
 
 TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {
   ExecutorRig rig(1, 1, 1, 2ms);
-  Gate gate;
+  const auto gate = std::make_shared<Gate>();
   const int alive = FakeMatcher::num_alive;
   rig.executor->submit({{0, std::make_shared<GatedMatcher>(Grammar{11}, gate, 1)}}, {});
   rig.call(0);
   rig.executor->submit({}, {0});
-  gate.wait_for_arrival();
+  gate->wait_for_arrival();
   rig.executor->detach(0);
   CHECK(!rig.executor->is_idle(0));
   const auto submit = [&] { rig.executor->submit({{0, std::make_shared<FakeMatcher>(Grammar{12})}}, {}); };
@@ -263,7 +253,7 @@ TEST(a_slot_changes_hands_only_when_nothing_touches_its_rows) {
   rig.call(1);
   rig.call(0);  // the snapshot under way still names the request
   CHECK(rig.held[0] == 0 && !rig.is_guided(0, 0));
-  gate.open();
+  gate->open();
   wait_until_idle(*rig.executor, 0);
   CHECK(FakeMatcher::num_alive == alive);
   submit();
