@@ -8,7 +8,7 @@ from functools import wraps
 
 import pytest
 import torch
-from test_engine import cases, folders, make  # noqa: F401 (a fixture)
+from test_engine import cases, make
 
 from specguide.config import EngineConfig
 from specguide.engine.runner import Runner
@@ -56,7 +56,7 @@ def test_a_device_that_is_not_there(monkeypatch):
 
 
 @pytest.mark.parametrize("arrangement", [dict(), dict(lag=2), dict(spec=False)], ids=str)
-def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):  # noqa: F811
+def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):
     """Which is what makes its device the current one."""
     llm, is_inside = make(folders, **arrangement), []
     step, guide = llm._engine._runner.step, llm._engine._runner.guide

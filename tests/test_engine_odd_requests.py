@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_engine import folders, make  # noqa: F401 (a fixture)
+from test_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.errors import EngineError, InvalidParams
@@ -13,7 +13,7 @@ NEIGHBOUR = SamplingParams(max_tokens=9, ignore_eos=True)
 
 
 @pytest.fixture(scope="module")
-def llm(folders):  # noqa: F811
+def llm(folders):
     llm = make(folders)
     yield llm
     assert llm._engine.failure is None

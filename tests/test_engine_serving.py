@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_engine import cases, folders, make  # noqa: F401 (a fixture)
+from test_engine import cases, make
 
 from specguide import LLM, GuideConfig, SamplingParams
 from specguide.config import CacheConfig
@@ -39,7 +39,7 @@ def shared_prompts(seed: int, num: int) -> tuple[list[list[int]], list[SamplingP
 
 
 @pytest.fixture(scope="module")
-def alone(folders):  # noqa: F811
+def alone(folders):
     llm = make(folders, max_batch_size=1, guide=PATIENT, cache=CacheConfig(page_size=PAGE, num_pages=40))
     yield lambda prompts, params: [run_alone(llm, *case) for case in zip(prompts, params, strict=True)]
     llm.close()
@@ -54,7 +54,7 @@ def run_alone(llm: LLM, prompt: list[int], params: SamplingParams):
 @given(seed=st.integers(0, 10**6), lag=st.sampled_from([0, 1, 2]), num_pages=st.sampled_from([36, 48, 200]),
        max_prefill_tokens=st.sampled_from([7, 40, 2048]), max_batch_size=st.sampled_from([3, 8]))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_outputs_are_those_of_each_request_alone(folders, alone, spec, seed, lag, num_pages, max_prefill_tokens,  # noqa: F811
+def test_outputs_are_those_of_each_request_alone(folders, alone, spec, seed, lag, num_pages, max_prefill_tokens,
                                                  max_batch_size):
     prompts, params = shared_prompts(seed, 10)
     llm = make(folders, spec=spec, lag=lag, max_batch_size=max_batch_size, max_prefill_tokens=max_prefill_tokens,
@@ -70,7 +70,7 @@ def test_outputs_are_those_of_each_request_alone(folders, alone, spec, seed, lag
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
-def test_requests_that_lose_their_pages_go_on_where_they_were(folders, alone, lag):  # noqa: F811
+def test_requests_that_lose_their_pages_go_on_where_they_were(folders, alone, lag):
     prompts, params = shared_prompts(5, 16)
     params = [SamplingParams(max_tokens=150, seed=n, temperature=0.5, ignore_eos=p.guide is None, guide=p.guide)
               for n, p in enumerate(params)]
@@ -82,7 +82,7 @@ def test_requests_that_lose_their_pages_go_on_where_they_were(folders, alone, la
     llm.close()
 
 
-def test_a_prompt_that_many_share_is_computed_once(folders):  # noqa: F811
+def test_a_prompt_that_many_share_is_computed_once(folders):
     llm = make(folders, max_batch_size=8, cache=CacheConfig(page_size=PAGE, num_pages=400))
     prompt = list((b"a prompt of many words " * 20)[:400])
     prompts = [[*prompt, 48 + number] for number in range(24)]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from test_async_engine import collect
-from test_engine import K, cases, folders, make  # noqa: F401 (a fixture)
+from test_engine import K, cases, make
 from test_two_model import make as make_arranged
 
 from specguide import SpecConfig
@@ -40,7 +40,7 @@ def test_memory_that_one_device_pinned_is_mapped_for_another():
 
 @pytest.mark.parametrize("options", [dict(), dict(trace=True), dict(lag=0), dict(arrangement="two_model"),
                                      dict(enforce_eager=True)], ids=str)
-def test_the_second_device_from_another_thread(folders, tmp_path, options):  # noqa: F811
+def test_the_second_device_from_another_thread(folders, tmp_path, options):
     prompts, params = cases(7, 20, temperature=0.8, top_k=20)
     llms = [make_arranged(folders, device=device, **FP32, **options) for device in ("cuda:0", "cuda:1")]
     first = told(llms[0].generate(prompts, params))
@@ -59,7 +59,7 @@ def test_the_second_device_from_another_thread(folders, tmp_path, options):  # n
         llm.close()
 
 
-def test_nothing_is_left_on_the_first_device(folders):  # noqa: F811
+def test_nothing_is_left_on_the_first_device(folders):
     before = torch.cuda.memory_allocated(0)
     llm = make(folders, device="cuda:1", **FP32)
     told(llm.generate(*cases(2, 12)))
@@ -67,7 +67,7 @@ def test_nothing_is_left_on_the_first_device(folders):  # noqa: F811
     llm.close()
 
 
-def test_the_asyncio_engine_on_the_second_device(folders):  # noqa: F811
+def test_the_asyncio_engine_on_the_second_device(folders):
     prompts, params = cases(21, 20, temperature=0.7)
     blocking = make(folders, device="cuda:0", **FP32)
     expected = told(blocking.generate(prompts, params))
@@ -83,7 +83,7 @@ def test_the_asyncio_engine_on_the_second_device(folders):  # noqa: F811
     assert [tokens for (_, tokens, _), in asyncio.run(main())] == expected
 
 
-def test_the_current_device_of_the_thread_that_makes_it_is_meant(folders):  # noqa: F811
+def test_the_current_device_of_the_thread_that_makes_it_is_meant(folders):
     prompts, params = cases(3, 6)
     with torch.cuda.device(1):
         llm = make(folders, **FP32)

@@ -13,18 +13,11 @@ from test_gpu_adjusted_engine import kinds_captured
 from test_gpu_engine import FP32
 from test_logits_processors import PROCESSORS, alternate, fails_after, processed, raises
 from test_two_model import make as make_arranged
-from tiny import save_head, save_target
 
 from specguide import SamplingParams
 from specguide.sampling import process_logits
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])

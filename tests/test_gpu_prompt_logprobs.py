@@ -8,17 +8,10 @@ from test_engine import make
 from test_gpu_adjusted_engine import kinds_captured
 from test_gpu_engine import FP32
 from test_prompt_logprobs import asking
-from tiny import save_head, save_target
 
 from specguide import CacheConfig, SamplingParams
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])

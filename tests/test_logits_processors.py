@@ -11,7 +11,7 @@ from test_adjusted_engine import SAMPLED, mixed, told
 from test_engine import make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
-from tiny import VOCAB_SIZE, save_head, save_target
+from tiny import VOCAB_SIZE
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, Guide, GuideConfig, SamplingParams
@@ -48,12 +48,6 @@ class Cooler(torch.nn.Module):
 
 PROCESSORS = {"no repeat": [no_repeat], "alternate": [alternate], "prompt": [echo],
               "several": [echo, no_repeat, Cooler(), alternate]}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from test_adjusted_engine import SAMPLED, mixed, told
 from test_engine import make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
-from tiny import save_head, save_target
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, SamplingParams
@@ -20,12 +19,6 @@ from specguide.spec import passes
 
 MARGIN = 5e-4
 """By which passes of other shapes may round otherwise; single precision is 1e-4 off with these weights."""
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    return save_target(folder / "target"), save_head(folder / "head")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import folders, make  # noqa: F401 (a fixture)
+from test_engine import make
 
 from specguide import Guide, GuideConfig, Reasoning, SamplingParams
 from specguide.errors import InvalidParams
@@ -118,7 +118,7 @@ def test_a_mark_that_is_a_special_token(grammar):
 def test_what_cannot_be_is_refused(grammar):
     with pytest.raises(InvalidParams, match="give a guide"):
         SamplingParams(reasoning=Reasoning())
-    with pytest.raises(InvalidParams, match="not empty"):
+    with pytest.raises(InvalidParams, match="non-empty"):
         Reasoning(end="")
     with pytest.raises(InvalidParams, match="max_tokens of reasoning"):
         Reasoning(max_tokens=-1)
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_refused(grammar):
 
 @pytest.mark.parametrize("spec", ["eagle3", "python callbacks", None])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_outputs_reason_and_then_answer(folders, spec, temperature):  # noqa: F811
+def test_outputs_reason_and_then_answer(folders, spec, temperature):
     reasoning = Reasoning(end="xy", begin="<t>", max_tokens=20)
     params = [SamplingParams(max_tokens=60, temperature=temperature, seed=n, guide=Guide(regex="[ab]{2,5}"),
                              reasoning=reasoning if n % 3 else None) for n in range(9)]
@@ -145,7 +145,7 @@ def test_outputs_reason_and_then_answer(folders, spec, temperature):  # noqa: F8
     plain.close()
 
 
-def test_a_mark_that_the_model_cannot_write_ends_its_request_alone(folders):  # noqa: F811
+def test_a_mark_that_the_model_cannot_write_ends_its_request_alone(folders):
     llm = make(folders)
     guide = Guide(regex="[ab]{2,5}")
     bad, good = llm.generate(["a", "b"], [SamplingParams(guide=guide, reasoning=Reasoning(end=mark))

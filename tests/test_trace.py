@@ -11,13 +11,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from test_engine import K, cases, folders, make
+from test_engine import K, cases, make
 from timelines import by_iteration, check_iterations, track
 
 from specguide.errors import InvalidParams
 from specguide.trace import TRACKS, CudaRecorder, HostRecorder, Recorder, Span, read_chrome_trace, write_chrome_trace
-
-__all__ = ["folders"]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +137,7 @@ class FakeEvent:
 
 def test_marks_of_a_graph_are_those_of_its_last_replay(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     recorder, graphs, turns = CudaRecorder(torch.device("cuda"), num_turns=2), {}, []
     for _ in range(5):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_engine import cases, folders, make  # noqa: F401 (a fixture)
+from test_engine import cases, make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.config import CacheConfig
@@ -49,7 +49,7 @@ class Alternating:
 
 
 @pytest.mark.parametrize("spec", [True, False])
-def test_they_guide(folders, spec):  # noqa: F811
+def test_they_guide(folders, spec):
     llm = make(folders, spec=spec)
     assert tuple(llm.tokenizer.encode("ab")) == Alternating.LETTERS
     guide = Guide(matcher=Alternating)
@@ -61,7 +61,7 @@ def test_they_guide(folders, spec):  # noqa: F811
     llm.close()
 
 
-def test_one_that_fails_ends_its_request_alone(folders):  # noqa: F811
+def test_one_that_fails_ends_its_request_alone(folders):
     class Failing(Alternating):
         def fill(self, row):
             if len(self.taken) >= 2:
@@ -88,7 +88,7 @@ def test_one_that_fails_ends_its_request_alone(folders):  # noqa: F811
     llm.close()
 
 
-def test_one_that_makes_nothing_guides_nobody_freely(folders):  # noqa: F811
+def test_one_that_makes_nothing_guides_nobody_freely(folders):
     made = [Alternating()]
     llm = make(folders)
     out, = llm.generate("x", SamplingParams(guide=Guide(matcher=lambda: made.pop() if made else None)))
@@ -98,7 +98,7 @@ def test_one_that_makes_nothing_guides_nobody_freely(folders):  # noqa: F811
 
 @pytest.mark.parametrize("spec", [True, False])
 @pytest.mark.parametrize("lag", [0, 1])
-def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):  # noqa: F811
+def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):
     class Short(Alternating):
         def allowed(self):
             return [self.LETTERS[0]] if len(self.taken) < 4 else []
@@ -111,7 +111,7 @@ def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):  # noqa
     llm.close()
 
 
-def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):  # noqa: F811
+def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):
     """Seen when a request has lost its pages: its matcher is made anew and follows the output."""
     made = []
 
@@ -137,7 +137,7 @@ def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):  # no
     llm.close()
 
 
-def test_what_they_lack_is_said(folders):  # noqa: F811
+def test_what_they_lack_is_said(folders):
     class Half:
         def accept(self, token):
             return True
