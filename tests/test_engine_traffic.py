@@ -13,7 +13,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_engine import folders  # noqa: F401 (a fixture)
 from traffic import MATCHERS, MAX_MODEL_LEN, Job, random_job, serve
 
 from specguide import LLM, GuideConfig, SpecConfig, native
@@ -36,7 +35,7 @@ SPECS = st.none() | st.fixed_dictionaries(dict(
 
 
 @pytest.fixture(scope="module")
-def plain(folders):  # noqa: F811
+def plain(folders):
     llm = LLM(folders[0], spec=None, max_batch_size=1, max_model_len=MAX_MODEL_LEN,
               guide=GuideConfig(deadline_us=60_000_000), cache=CacheConfig(page_size=PAGE, num_pages=40))
     yield llm
@@ -87,7 +86,7 @@ def check_nothing_is_left(engine: Engine) -> None:
 @settings(max_examples=NUM_EXAMPLES or 35, derandomize=not NUM_EXAMPLES, print_blob=True,
           suppress_health_check=list(HealthCheck))
 @given(config=CONFIGS, spec=SPECS, seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=14))
-def test_any_traffic(folders, plain, config, spec, seeds):  # noqa: F811
+def test_any_traffic(folders, plain, config, spec, seeds):
     target, head = folders
     jobs = [random_job(seed) for seed in seeds]
     engine = Engine(EngineConfig(model=target, spec=spec and SpecConfig(model=head, **spec),
