@@ -68,6 +68,7 @@ struct GatedRig : ExecutorRig {
     for (int slot = 0; slot < max_batch_size; ++slot) slots.push_back(slot);
     executor->submit(started, {});
   }
+  ~GatedRig() { gate->open(); }  // also where a check failed
 
   // One more iteration, up to its first callback.
   void begin() {
@@ -206,7 +207,6 @@ TEST(nobody_needing_it_a_draft_row_is_waited_for_until_the_deadline) {
   const auto begin = Clock::now();
   rig.call(1);
   CHECK(Clock::now() - begin >= 30ms && !rig.is_guided(0, 0));
-  rig.gate->open();
 }
 
 TEST(a_target_row_is_waited_for_until_the_target_has_needed_it_for_long_enough) {
