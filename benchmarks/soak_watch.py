@@ -68,10 +68,10 @@ class WatchedEngine(Engine):
         """The time from here to the next commit is no iteration's."""
         self._last_s = 0.0
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
         if request is self.wrapped and self._wrap is not None:
-            request.grammar = self._wrap(request.grammar)
-        super()._admit(request)
+            grammar = self._wrap(grammar)
+        super()._admit(request, grammar)
 
     def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
         held_before = sum(request.metrics.num_held for request in batch.requests)

@@ -233,8 +233,7 @@ class Engine:
         with self._recorder.host("wait"):
             output, num_before = pending.result(), _num_output_tokens(batch)
         with self._recorder.host("commit"):
-            tokens = [[token for token in row[:n] if token >= 0]
-                      for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
+            tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             errors = iteration_errors(batch, output, self._runner.guide.errors(batch.slots))
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
