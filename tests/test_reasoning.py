@@ -118,7 +118,7 @@ def test_a_mark_that_is_a_special_token(grammar):
 def test_what_cannot_be_is_refused(grammar):
     with pytest.raises(InvalidParams, match="give a guide"):
         SamplingParams(reasoning=Reasoning())
-    with pytest.raises(InvalidParams, match="not empty"):
+    with pytest.raises(InvalidParams, match="non-empty"):
         Reasoning(end="")
     with pytest.raises(InvalidParams, match="max_tokens of reasoning"):
         Reasoning(max_tokens=-1)
