@@ -131,6 +131,33 @@ def test_an_error_behind_the_last_token_comes_too_late():
         ([5, 6], "length", None), ([5, 6, EOS], "stop", None), ([5, 6, 7], "error", cause)]
 
 
+@pytest.mark.parametrize(("last", "expected"), [
+    ([6], ([5, 6], "length", None)), ([EOS], ([5, EOS], "stop", None)), ([], ([5], "error", "broken"))])
+def test_an_error_waits_for_the_iterations_that_are_under_way(last, expected):
+    """It may be a later one's, whose tokens come before it."""
+    scheduler, one, other = make(), request(0, max_tokens=2), request(1, max_tokens=30)
+    for each in (one, other):
+        scheduler.add(each)
+    scheduler.commit(scheduler.schedule(), [[5], [5]], {})
+    held, next_one = scheduler.schedule(), scheduler.schedule()
+    assert scheduler.commit(held, [[], [6]], {one.slot: RequestError("broken")}) == []
+    assert scheduler.schedule().requests == (other,)
+    assert scheduler.commit(next_one, [last, [6]], {one.slot: RequestError("later")}) == [one]
+    assert (one.output_ids, one.finish_reason, one.error and str(one.error)) == expected
+    scheduler.check_integrity()
+
+
+def test_nothing_comes_behind_a_token_that_none_can_follow():
+    scheduler, one, complete = make(), request(0, max_tokens=9), request(1, max_tokens=2)
+    for each in (one, complete):
+        scheduler.add(each)
+    scheduler.commit(scheduler.schedule(), [[5], [5]], {})
+    batches, cause = [scheduler.schedule(), scheduler.schedule()], RequestError("no token can follow")
+    assert scheduler.commit(batches[0], [[6, -1], [6, -1]], {0: cause, 1: cause}) == [one, complete]
+    assert scheduler.commit(batches[1], [[7], [7]], {}) == []
+    assert (one.output_ids, one.error) == ([5, 6], cause) and (complete.output_ids, complete.error) == ([5, 6], None)
+
+
 def test_an_error_ends_its_own_request_only():
     scheduler, requests = make(), [request(i) for i in range(2)]
     for one in requests:

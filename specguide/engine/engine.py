@@ -232,7 +232,7 @@ class Engine:
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             errors = iteration_errors(batch, tokens, output.failures, self._runner.guide.errors(batch.slots))
-            finished = self._scheduler.commit(batch, [[token for token in new if token >= 0] for new in tokens], errors)
+            finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
         self._iterations += 1

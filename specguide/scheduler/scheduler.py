@@ -93,22 +93,25 @@ class Scheduler:
 
     def commit(self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
                ) -> list[Request]:
-        """Take an iteration's tokens, per request of the batch (none: it was held), and by slot the errors that end
-        requests behind them, unless these tokens were the last anyway.
+        """Take an iteration's tokens, per request of the batch (none: it was held), and errors by slot.
 
-        Returns the requests that finished; their pages are free, and their slots have been left.
+        A request with an error runs no more, and ends unless its tokens end it: at once behind a -1, which says that
+        none can follow, else when no iteration with it is under way. Returns the requests that finished; their pages
+        are free, and their slots have been left.
         """
         finished: list[Request] = []
         for index, (request, slot, new_tokens) in enumerate(zip(batch.requests, batch.slots, tokens, strict=True)):
             if request.finish_reason is not None or request.turn != batch.turns[index]:
                 continue
             request.num_in_flight -= 1
-            if new_tokens:
-                self._take_tokens(request, new_tokens, batch.is_prefill)
-            if slot in errors and request.finish_reason is None:
-                self._finish(request, "error", errors[slot])
-            elif not new_tokens and (not batch.is_prefill or batch.chunks[index].next_id is None):
+            request.error = request.error or errors.get(slot)
+            is_stuck = -1 in new_tokens
+            if len(new_tokens) > is_stuck:
+                self._take_tokens(request, new_tokens[:len(new_tokens) - is_stuck], batch.is_prefill)
+            elif request.error is None and (not batch.is_prefill or batch.chunks[index].next_id is None):
                 self._hold(request, batch.is_prefill)
+            if request.error is not None and (is_stuck or not request.num_in_flight):
+                self._finish(request, "error", request.error)
             if request.finish_reason is not None:
                 finished.append(request)
         return finished
@@ -173,7 +176,8 @@ class Scheduler:
         budget, planned, chunks = self._max_prefill_tokens, [], []
         for request in sorted(self._prefilling, key=entitlement):
             is_early = request.not_before > self._num_planned and bool(self._decoding)
-            chunk = self._next_chunk(request, budget) if request.slot >= 0 and budget > 0 and not is_early else None
+            may_run = request.slot >= 0 and request.error is None and budget > 0 and not is_early
+            chunk = self._next_chunk(request, budget) if may_run else None
             if chunk is not None:
                 planned.append(request)
                 chunks.append(chunk)
@@ -206,7 +210,7 @@ class Scheduler:
     def _plan_decode(self) -> Batch | None:
         planned, has_grown = [], []
         for request in sorted(self._decoding, key=entitlement):
-            if request.slot < 0:  # it has just lost it to one before
+            if request.slot < 0 or request.error is not None:  # it has just lost it to one before, or is to end
                 continue
             num_before = self._tables.num_held(request)
             num_positions = request.num_tokens + (request.num_in_flight + 1) * self._window + self._num_draft_tokens
@@ -228,7 +232,7 @@ class Scheduler:
     def _preempt(self, request: Request) -> None:
         self._leave(request)
         request.slot, request.num_computed, request.num_in_flight, request.has_walk = -1, 0, 0, False
-        request.num_late = request.not_before = 0  # another matcher begins
+        request.num_late, request.not_before, request.error = 0, 0, None  # another matcher begins
         request.turn += 1
         request.metrics.num_preemptions += 1
         self._waiting.push(request)
