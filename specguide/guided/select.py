@@ -18,6 +18,7 @@ from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
+from specguide.guided.schema.conjunction import merged
 from specguide.guided.schema.core import Core, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
@@ -60,7 +61,11 @@ def rewrite(guide: Guide, backend: str) -> Guide:
 
 
 def _schema(schema: Any, backend: str) -> Core:
-    core = normalise(schema, backend)
+    core = merged(normalise(schema, backend))
+    if core is False:
+        raise InvalidGuide("the schema allows no value at all", param="json_schema")
+    if core is True:
+        return Core("")
     doubt = next(unenforced(core, backend), None)
     if doubt is not None:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)
