@@ -32,7 +32,7 @@ from specguide.guided.backends import (
 )
 from specguide.guided.grammar_cache import GrammarCache
 from specguide.guided.limits import check_limits
-from specguide.guided.select import candidates, rewrite
+from specguide.guided.select import candidates, rewrites
 from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -214,17 +214,19 @@ class GrammarCompiler:
             if job.abandoned:
                 break
             try:
-                rewritten = rewrite(job.guide, name)
+                for rewritten in rewrites(job.guide, name):
+                    try:
+                        return self._compiled(rewritten, name)
+                    except InvalidGuide as error:
+                        reasons.setdefault(name, error)
             except UnsupportedGuide as error:
-                reasons[name] = error
-                continue
-            try:
-                grammar = self._backend(name).compile(rewritten, self.config)
-                _check_start(grammar, self._vocabulary)
-                return grammar
-            except InvalidGuide as error:
-                reasons[name] = error
+                reasons.setdefault(name, error)
         raise _why_none(job.guide, reasons)
+
+    def _compiled(self, guide: Guide, backend: str) -> CompiledGrammar:
+        grammar = self._backend(backend).compile(guide, self.config)
+        _check_start(grammar, self._vocabulary)
+        return grammar
 
     def _backend(self, name: str) -> Backend:
         with self._backends_lock:

@@ -44,32 +44,51 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
 
 
 def rewrite(guide: Guide, backend: str) -> Guide:
-    """The guide as the backend is to be given it, so that it enforces every bit of it.
+    """The first of `rewrites`; raises what it raises."""
+    return next(rewrites(guide, backend))
+
+
+def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
+    """The guide as the backend is to be given it, so that it enforces every bit of it; the best first.
+
+    A JSON Schema comes once as its core, and once with all merged that holds at once, which is slower to make and gives
+    up the schema's order of properties, but takes nothing for granted that a backend does.
 
     Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not enforce it.
     """
     value = getattr(guide, guide.kind)
     if guide.kind == "json_schema":
-        return Guide(json_schema=_schema(json.loads(value) if isinstance(value, str) else value, backend))
-    if guide.kind == "regex":
-        return Guide(regex=_regex(value))
-    if guide.kind == "structural_tag":
-        return Guide(structural_tag=_tag(json.loads(value) if isinstance(value, str) else value, backend))
-    if guide.kind == "grammar":
-        return Guide(grammar=_grammar(value, backend))
-    return guide
+        schemas = _schemas(json.loads(value) if isinstance(value, str) else value, backend)
+        yield from (Guide(json_schema=schema) for schema in schemas)
+    elif guide.kind == "regex":
+        yield Guide(regex=_regex(value))
+    elif guide.kind == "structural_tag":
+        yield Guide(structural_tag=_tag(json.loads(value) if isinstance(value, str) else value, backend))
+    elif guide.kind == "grammar":
+        yield Guide(grammar=_grammar(value, backend))
+    else:
+        yield guide
 
 
 def _schema(schema: Any, backend: str) -> Core:
-    core = merged(normalise(schema, backend))
-    if core is False:
-        raise InvalidGuide("the schema allows no value at all", param="json_schema")
-    if core is True:
-        return Core("")
+    return next(_schemas(schema, backend))
+
+
+def _schemas(schema: Any, backend: str) -> Iterator[Core]:
+    """The core, then the merged core, as far as the backend enforces all of them."""
+    core = normalise(schema, backend)
     doubt = next(unenforced(core, backend), None)
+    if doubt is None:
+        yield core
+    try:
+        other = merged(core)
+        if next(unenforced(other, backend), None) is None:
+            yield other
+            return
+    except UnsupportedGuide:
+        pass  # the reason against the core itself says more
     if doubt is not None:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)
-    return core
 
 
 def _regex(pattern: str) -> str:

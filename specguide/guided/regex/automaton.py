@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from specguide.guided.regex.charset import EVERYTHING, CharSet, union
 from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
-MAX_STATES = 1_500
-MAX_SIZE = 20_000
+MAX_STATES = 200
+MAX_SIZE = 4_000
 _NOWHERE = -1
 
 Edge = tuple[int, int, int]
@@ -88,7 +88,7 @@ class _Builder:
     def state(self) -> int:
         self.moves.append([])
         self.skips.append([])
-        _check_states(len(self.moves) // 4)
+        _check_states(len(self.moves) // 20)
         return len(self.moves) - 1
 
     def add(self, node: Node, start: int) -> int:
@@ -235,7 +235,6 @@ class _Elimination:
     """The way back to a tree: states are taken out one by one, and what led through them is written on the edges."""
 
     def __init__(self, source: Automaton) -> None:
-        self._size = 0
         self._out: dict[int, dict[int, Node]] = defaultdict(dict)
         self._into: dict[int, set[int]] = defaultdict(set)
         self._first, self._last = -1, len(source.edges)
@@ -276,8 +275,7 @@ class _Elimination:
         known = self._out[source].get(to)
         self._out[source][to] = joined = node if known is None else _either(known, node)
         self._into[to].add(source)
-        self._size += _size(joined)
-        if self._size > 40 * MAX_SIZE or _size(joined) > MAX_SIZE:
+        if _size(joined) > MAX_SIZE:
             raise UnsupportedRegex("what regular expressions have in common is too long to write down")
 
 
@@ -293,9 +291,13 @@ def _either(left: Node, right: Node) -> Node:
 
 
 def _size(node: Node) -> int:
-    if isinstance(node, (Concat, Either)):
-        return 1 + sum(map(_size, node.items))
-    return 1 + _size(node.item) if isinstance(node, Repeat) else 1
+    """Nodes in a tree, up to a little over MAX_SIZE."""
+    size, todo = 0, [node]
+    while todo and size <= MAX_SIZE:
+        node = todo.pop()
+        size += 1
+        todo += node.items if isinstance(node, (Concat, Either)) else [node.item] if isinstance(node, Repeat) else ()
+    return size
 
 
 def everything_but(node: Node) -> Node:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from specguide.errors import GuideLimitExceeded
+from specguide.errors import UnsupportedGuide
 from specguide.guided.schema.core import Core, CoreSchema, any_of
 from specguide.guided.schema.document import TYPES
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.inhabited import Inhabited
 from specguide.guided.schema.merge import merge_arrays, merge_numbers, merge_objects, merge_strings
 
-MAX_SETS = 20_000
+MAX_SETS = 1_500
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "$defs"})
 _WITH_CHILDREN = frozenset({"anyOf", "properties", "patternProperties", "additionalProperties", "items", "prefixItems"})
 
@@ -25,18 +25,20 @@ Atom = Core
 """A core schema of an `anyOf` alone, or without `anyOf`, `allOf` and `$ref`."""
 
 
-def merged(core: Core) -> CoreSchema:
-    """The same instances, said without `allOf` and without siblings of `anyOf` and `$ref`; False where there are none.
+def merged(core: Core) -> Core:
+    """The same instances, said without `allOf` and without siblings of `anyOf` and `$ref`.
 
-    Raises UnsupportedGuide where what holds at once cannot be said, GuideLimitExceeded where it spells out to too much.
+    Raises UnsupportedGuide where there is no instance, or where what holds at once cannot be said or is too much.
     """
     conjunctions = Conjunctions(core.get("$defs", {}))
     root = conjunctions.build(conjunctions.atoms([core]), core.path)
     conjunctions.finish()
     inhabited = Inhabited(conjunctions.definitions)
     root = inhabited.pruned(root)
-    if isinstance(root, bool):
-        return root
+    if root is False:
+        raise UnsupportedGuide("no value that can be generated fits the schema")
+    if root is True:
+        return Core(core.path)
     definitions = dict(_reached(root, {name: inhabited.pruned(schema) for name, schema in
                                        conjunctions.definitions.items() if name in inhabited.names}))
     return Core(core.path, {**root, "$defs": definitions}) if definitions else root
@@ -74,8 +76,7 @@ class Conjunctions:
             self._names[key] = name = f"d{len(self._names)}"
             self._to_build.append((name, atoms, path))
             if len(self._names) > MAX_SETS:
-                raise GuideLimitExceeded(f"the schema spells out to more than {MAX_SETS} combinations; make it smaller",
-                                         limit="max_source_bytes")
+                raise UnsupportedGuide(f"the schema spells out to more than {MAX_SETS} combinations; make it smaller")
         return Core(path, {"$ref": f"#/$defs/{self._names[key]}"})
 
     def atoms(self, schemas: Iterable[CoreSchema]) -> list[Atom] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from specguide.guided.regex.automaton import automaton
@@ -65,7 +66,7 @@ def merge_strings(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
     if most is not None and least > most:
         return None
     try:
-        common = _common_pattern(patterns, least, most)
+        common = _common_pattern(tuple(patterns), least, most)
     except UnsupportedRegex:
         found["pattern"] = patterns[0]
         if len(patterns) > 1:
@@ -76,10 +77,11 @@ def merge_strings(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
     return {**found, "pattern": common} if common else found
 
 
-def _common_pattern(patterns: list[str], least: int, most: int | None) -> str | None:
+@lru_cache(maxsize=4096)
+def _common_pattern(patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
     """One pattern for all, "" where there is none; None where no string of `least` to `most` characters matches."""
-    if not patterns:
-        return ""
+    if len(patterns) <= 1:
+        return patterns[0] if patterns else ""
     both = pattern_automaton(patterns[0])
     for pattern in patterns[1:]:
         both &= pattern_automaton(pattern)
@@ -88,7 +90,7 @@ def _common_pattern(patterns: list[str], least: int, most: int | None) -> str | 
         sized = both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most))
     if sized.is_empty:
         return None
-    return patterns[0] if len(patterns) == 1 else f"^(?:{write(both.node())})$"
+    return f"^(?:{write(both.node())})$"
 
 
 def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
