@@ -109,7 +109,7 @@ class _Builder:
             return end
         if isinstance(node, Repeat):
             return self._repeat(node, start)
-        raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+        raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
 
     def _repeat(self, node: Repeat, start: int) -> int:
         for _ in range(node.least):

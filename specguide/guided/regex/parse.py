@@ -1,13 +1,14 @@
 """Owns the regular expressions of guides: one dialect, read into a tree whose meaning no backend can change.
 
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes, groups,
-alternatives, repetitions, and the anchors `^` and `$`. Lazy repetitions describe the same strings as greedy ones. What
+alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions describe the same strings as greedy ones. What
 is not regular or means different things to different engines (lookaround, backreferences, word boundaries, flags) is
 refused by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from specguide.guided.regex.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly
@@ -61,14 +62,22 @@ class Anchor:
     at_start: bool
 
 
-Node = Chars | Concat | Either | Repeat | Anchor
+@dataclass(frozen=True)
+class Look:
+    """A lookahead: what follows begins with `node`, or (`negative`) does not."""
+
+    node: Node
+    negative: bool
+
+
+Node = Chars | Concat | Either | Repeat | Anchor | Look
 
 EMPTY = Concat(())
 NOTHING = Either(())
 
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
-_GROUPS = {"=": "lookahead", "!": "negative lookahead", "<=": "lookbehind", "<!": "negative lookbehind",
+_GROUPS = {"<=": "lookbehind", "<!": "negative lookbehind",
            ">": "an atomic group", "(": "a conditional group", "#": "a comment", "P=": "a backreference"}
 
 
@@ -84,6 +93,11 @@ def parse(text: str) -> Node:
 def literal(text: str) -> Node:
     """The tree that matches `text` alone."""
     return Concat(tuple(Chars(exactly((ord(char), ord(char)))) for char in text))
+
+
+def literals(texts: Iterable[str]) -> Node:
+    """The tree that matches each of the texts."""
+    return Either(tuple(map(literal, texts)))
 
 
 class _Parser:
@@ -134,8 +148,8 @@ class _Parser:
         bounds = self.bounds()
         if bounds is None:
             return item
-        if isinstance(item, Anchor):
-            raise self.unsupported("a repeated anchor")
+        if isinstance(item, (Anchor, Look)):
+            raise self.unsupported("a repeated anchor or lookahead")
         self.skip("?")
         if self.peek() == "+":
             raise self.unsupported("a possessive repetition")
@@ -183,6 +197,8 @@ class _Parser:
         return Chars(_one(ord(char)))
 
     def group(self, depth: int) -> Node:
+        if self.skip("?=") or self.skip("?!"):
+            return self.look(self.text[self.pos - 1] == "!", depth)
         if self.skip("?"):
             for sign, name in _GROUPS.items():
                 if self.text.startswith(sign, self.pos):
@@ -198,6 +214,12 @@ class _Parser:
         if not self.skip(")"):
             raise self.malformed("missing ')'")
         return node
+
+    def look(self, negative: bool, depth: int) -> Look:
+        node = self.alternatives(depth + 1)
+        if not self.skip(")"):
+            raise self.malformed("missing ')'")
+        return Look(node, negative)
 
     def char_class(self) -> CharSet:
         negated = self.skip("^")

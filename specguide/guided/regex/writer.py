@@ -7,25 +7,82 @@ alternatives and repetitions, which the engines of all backends read alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
-from specguide.guided.regex.parse import EMPTY, NOTHING, Anchor, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.parse import (
+    EMPTY,
+    NOTHING,
+    Anchor,
+    Chars,
+    Concat,
+    Either,
+    Look,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+)
 
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
+_SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
+"""Any text in some dialect, none in all: says of an alternative that dialects read it differently."""
 
 
 def whole(node: Node, *, search: bool) -> Node:
     """A tree without anchors that matches the whole texts which `node` matches.
 
     search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must match all of it.
-    Raises UnsupportedRegex where an anchor stands inside the expression.
+    Raises UnsupportedRegex where an anchor stands inside the expression, or a lookahead elsewhere than at the start.
     """
-    branches = []
+    alternatives = node.items if isinstance(node, Either) else (node,)
+    branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
+    return branches[0] if len(branches) == 1 else Either(tuple(branches))
+
+
+def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
+    started, looks, rest = _leading(node)
+    if looks:
+        if search and not started:
+            raise UnsupportedRegex("a lookahead that is not at the start of the text cannot be enforced")
+        anchored = Concat((Anchor(True), rest)) if started else rest
+        yield _looked_at(whole(anchored, search=search), looks)
+        return
+    if _has_look(node):
+        raise UnsupportedRegex("a lookahead that is not at the start of the text cannot be enforced")
     for started, after_start in _split(node, at_start=True):
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else _ANYTHING
             after = EMPTY if ended or not search else _ANYTHING
-            branches.append(_join(before, middle, after))
-    return branches[0] if len(branches) == 1 else Either(tuple(branches))
+            yield _join(before, middle, after)
+
+
+def _leading(node: Node) -> tuple[bool, list[Look], Node]:
+    """Whether it begins with the anchor, the lookaheads right after that, and the rest."""
+    items = list(node.items) if isinstance(node, Concat) else [node]
+    started, looks = False, []
+    while items and isinstance(items[0], (Concat, Anchor, Look)):
+        first = items.pop(0)
+        if isinstance(first, Concat):
+            items = [*first.items, *items]
+        elif isinstance(first, Look):
+            looks.append(first)
+        elif first.at_start:
+            started = True
+        else:
+            items.insert(0, first)
+            break
+    return started, looks, items[0] if len(items) == 1 else Concat(tuple(items))
+
+
+def _looked_at(node: Node, looks: list[Look]) -> Node:
+    """The texts of a tree without anchors that all the lookaheads at its start let pass."""
+    found, agreed = automaton(node), is_exact(node, EVERYTHING)
+    for look in looks:
+        ahead = whole(Concat((Anchor(True), look.node)), search=True)
+        found = found - automaton(ahead, outer=True) if look.negative else found & automaton(ahead)
+        agreed = agreed and is_exact(ahead, EVERYTHING)
+    return found.node() if agreed else Either((found.node(), _SOME_DIALECT))
 
 
 def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
@@ -60,6 +117,12 @@ def _has_anchor(node: Node, at_start: bool) -> bool:
     return isinstance(node, Repeat) and _has_anchor(node.item, at_start)
 
 
+def _has_look(node: Node) -> bool:
+    if isinstance(node, (Concat, Either)):
+        return any(map(_has_look, node.items))
+    return isinstance(node, Look) or (isinstance(node, Repeat) and _has_look(node.item))
+
+
 def _join(*nodes: Node) -> Node:
     """The nodes one after the other; what can repeat beside "anything" need repeat no more than it must."""
     items = [item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))]
@@ -86,7 +149,7 @@ def restrict(node: Node, universe: Ranges) -> Node:
         if item == NOTHING:
             return EMPTY if node.least == 0 else NOTHING
         return Repeat(item, node.least, node.most)
-    raise UnsupportedRegex("an anchor inside a regular expression cannot be enforced")
+    raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
 
 
 def is_exact(node: Node, universe: Ranges) -> bool:

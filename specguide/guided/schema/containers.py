@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -10,17 +9,21 @@ from math import comb
 from typing import TYPE_CHECKING, Any
 
 from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.parse import Chars, Node, Repeat
+from specguide.guided.regex.parse import NOTHING, Chars, Either, Node, Repeat, literals
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.core import Core, CoreSchema, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.schema.disjoint import same_value
 from specguide.guided.schema.document import TYPES, Place
+from specguide.guided.schema.evaluate import node_matches
 
 if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
 
-_OF_NAMES = frozenset({"type", "pattern", "minLength", "maxLength"})
+_BEYOND_NAMES = frozenset({"$ref", "allOf", "anyOf", "enum", "pattern"})
+_ANY_NAME = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 _MAX_CONTAINS = 64
 _MAX_CHOICES = 64
+_MAX_DISTINCT = 8
 
 
 def lower_array(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
@@ -33,8 +36,7 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> 
     if rest is not True:
         core["items"] = rest
     if schema.get("uniqueItems") and not _holds_one_item(core):
-        raise refuse("uniqueItems", place.path, "a grammar cannot compare an array's items; bound it by maxItems: 1 or "
-                                                "leave uniqueItems out")
+        yield any_of(place.path, _distinct(lowering, schema, core))
     yield core
     if "contains" in schema:
         yield Core(place.path, allOf=[_contains(lowering, schema, place)])
@@ -56,6 +58,37 @@ def _items(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> tuple
         rest, keyword = schema["unevaluatedItems"], "unevaluatedItems"
     lowered = [lowering.lower(child, place / step / i) for i, child in enumerate(prefix)]
     return lowered, lowering.lower(rest, place / keyword)
+
+
+def _distinct(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> Iterator[CoreSchema]:
+    """The arrays of distinct items, which come in the order in which an enum lists them."""
+    values = _few_values(lowering, schema, core)
+    least, most = core.get("minItems", 0), core.get("maxItems", len(values))
+    for num_items in range(least, min(most, len(values)) + 1):
+        for chosen in combinations(values, num_items):
+            yield Core(core.path, type="array", minItems=num_items, maxItems=num_items,
+                       prefixItems=[Core(core.path, enum=[value]) for value in chosen])
+    yield Core(core.path, type=[name for name in TYPES if name != "array"])
+
+
+def _few_values(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> list[Any]:
+    """The values that an item may have. Raises UnsupportedGuide where they are not listed, or too many."""
+    items = core.get("items", True)
+    reference = schema.get("items")
+    place = Place(core.path, "") / "items"
+    for _ in range(8):
+        if not isinstance(items, Core) or items.keys() != {"$ref"} or not isinstance(reference, Mapping):
+            break
+        reference, place = lowering.document.resolve(reference["$ref"], place)
+        items = lowering.lower(reference, place)
+    values = _listed(items)
+    if "prefixItems" in core or not values:
+        raise refuse("uniqueItems", core.path, "a grammar cannot compare an array's items; bound it by maxItems: 1, list "
+                                               "what they may be in an enum, or leave uniqueItems out")
+    distinct = [value for i, value in enumerate(values) if not any(same_value(value, other) for other in values[:i])]
+    if len(distinct) > _MAX_DISTINCT:
+        raise refuse("uniqueItems", core.path, f"more than {_MAX_DISTINCT} items to choose from are too many choices")
+    return distinct
 
 
 def _holds_one_item(core: Core) -> bool:
@@ -82,8 +115,10 @@ def lower_object(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
                   for name, child in schema.get("properties", {}).items()}
     patterns = _patterns(lowering, schema, place, properties)
     additional = _additional(lowering, schema, place, properties)
-    if "propertyNames" in schema:
-        patterns, additional = _names(lowering, schema, place, properties, patterns, additional)
+    if "propertyNames" in schema and patterns:
+        yield Core(place.path, allOf=[_names_alone(lowering, schema, place)])
+    elif "propertyNames" in schema:
+        patterns, additional = _names(lowering, schema, place, properties, additional)
     if additional is not False:
         additional = _told_apart(schema, place, properties, patterns, additional)
     core = Core(place.path)
@@ -152,44 +187,59 @@ def _told_apart(schema: Mapping[str, Any], place: Place, properties: Mapping[str
 
 
 def _names(lowering: Lowering, schema: Mapping[str, Any], place: Place, properties: dict[str, CoreSchema],
-           patterns: list[tuple[Node, CoreSchema]],
            additional: CoreSchema) -> tuple[list[tuple[Node, CoreSchema]], CoreSchema]:
     """The patterns and the additional schema under `propertyNames`; rules out forbidden names in `properties`."""
-    here = place / "propertyNames"
-    asked, found = schema["propertyNames"], here
+    core = _lowered_names(lowering, schema, place)
+    if core is True:
+        return [], additional
+    node = _name_node(core, place / "propertyNames")
+    for name in properties:
+        if not node_matches(node, name):
+            properties[name] = False
+    names = [name for name in _listed(core) if isinstance(name, str)]
+    for name in names:
+        properties.setdefault(name, additional)
+    return ([] if additional is False or names else [(node, additional)]), False
+
+
+def _names_alone(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema:
+    """The core of `propertyNames` by itself."""
+    core = _lowered_names(lowering, schema, place)
+    if core is True:
+        return True
+    pattern = write_pattern(_name_node(core, place / "propertyNames"), lowering.target)
+    allowed = {} if pattern is None else {"patternProperties": {pattern: True}}
+    return Core(place.path, {**allowed, "additionalProperties": False})
+
+
+def _lowered_names(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema:
+    asked, found = schema["propertyNames"], place / "propertyNames"
     while isinstance(asked, Mapping) and asked.keys() == {"$ref"}:
         asked, found = lowering.document.resolve(asked["$ref"], found)
-    core = lowering.lower(asked, found)
-    if core is True:
-        return patterns, additional
-    if patterns:
-        raise refuse("propertyNames", here.path, "it cannot be enforced beside patternProperties")
-    core = core or Core(here.path, enum=[])
-    _forbid(properties, core)
+    return lowering.lower(asked, found)
+
+
+def _listed(core: CoreSchema) -> list[Any]:
+    """The values of an enum that is all there is to a schema."""
+    return core["enum"] if isinstance(core, Core) and core.keys() == {"enum"} else []
+
+
+def _name_node(core: CoreSchema, place: Place) -> Node:
+    """The strings that fit a core schema."""
+    if isinstance(core, bool):
+        return _ANY_NAME if core else NOTHING
+    named = core.get("type", "string")
+    if "string" not in ([named] if isinstance(named, str) else named):
+        return NOTHING
     if core.keys() == {"enum"}:
-        for name in core["enum"]:
-            if isinstance(name, str):
-                properties.setdefault(name, additional)
-        return [], False
-    return ([] if additional is False else [(_name_pattern(core, here), additional)]), False
-
-
-def _forbid(properties: dict[str, CoreSchema], core: Core) -> None:
-    """Rules out the properties whose names are certain to be, or may be, against `core`."""
-    bounds = core.get("minLength", 0), core.get("maxLength", math.inf)
-    for name in properties:
-        if not ((core.keys() <= {"enum"} and name in core["enum"])
-                or (core.keys() <= _OF_NAMES and re.fullmatch(core.get("pattern", "(?s:.*)"), name)
-                    and bounds[0] <= len(name) <= bounds[1])):
-            properties[name] = False
-
-
-def _name_pattern(core: Core, place: Place) -> Node:
+        return literals([name for name in core["enum"] if isinstance(name, str)])
+    if core.keys() <= {"type", "anyOf"} and "anyOf" in core:
+        return Either(tuple(_name_node(option, place) for option in core["anyOf"]))
     if core.keys() <= {"type", "pattern"} and "pattern" in core:
         return read_pattern(core["pattern"], "propertyNames", place.path)
-    if core.keys() <= {"type", "minLength", "maxLength"}:
+    if core.keys().isdisjoint(_BEYOND_NAMES):
         return Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), core.get("minLength", 0), core.get("maxLength"))
-    raise refuse("propertyNames", place.path, "only one of enum, pattern and bounds of length can be enforced")
+    raise refuse("propertyNames", place.path, "only enum, pattern, bounds of length and choices of them can be enforced")
 
 
 def _counts(schema: Mapping[str, Any], core: Core) -> Iterator[CoreSchema]:

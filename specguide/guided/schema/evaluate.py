@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any
 
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.parse import UnsupportedRegex, parse
-from specguide.guided.regex.writer import whole
+from specguide.guided.regex.parse import Node, UnsupportedRegex, parse
+from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.core import Core, CoreSchema
 from specguide.guided.schema.disjoint import json_type, same_value
 
@@ -56,8 +56,16 @@ def pattern_matches(pattern: str, text: str) -> bool:
     """Whether a core's `pattern` matches a string."""
     try:
         return pattern_automaton(pattern).matches(text)
-    except UnsupportedRegex:  # many states, but no repetition of a choice of repetitions: the engine stays quick
-        return re.search(pattern, text) is not None
+    except UnsupportedRegex:
+        return node_matches(whole(parse(pattern), search=True), text)
+
+
+def node_matches(node: Node, text: str) -> bool:
+    """Whether a tree without anchors matches the whole text, in every dialect."""
+    try:
+        return automaton(node).matches(text)
+    except UnsupportedRegex:  # too many states for an automaton; the engine needs none
+        return re.fullmatch(write(node), text) is not None
 
 
 def _takes_number(core: Core, value: Any) -> bool:

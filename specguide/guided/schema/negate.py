@@ -1,7 +1,7 @@
 """Owns the negation of JSON Schemas: core schemas whose instances are no instances of a given subschema.
 
 A subschema is a conjunction of keywords, so an instance fails it by failing any one of them. Keywords whose failure the
-core cannot express (`pattern`, `multipleOf`, `patternProperties` …) are left out of that choice, which keeps the result
+core cannot express (`format`, `multipleOf`, `uniqueItems` …) are left out of that choice, which keeps the result
 on the safe side; a subschema with no other keyword is refused.
 """
 
@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
-from specguide.guided.regex.parse import EMPTY, Chars, Concat, Either, Node, Repeat
+from specguide.guided.regex.parse import EMPTY, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 from specguide.guided.schema.core import Core, CoreSchema, all_of, any_of, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
@@ -20,10 +21,11 @@ from specguide.guided.schema.document import TYPES, Place
 if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
 
+_Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
+
 _ASSERTIONS_ONLY = frozenset({
-    "pattern", "format", "multipleOf", "propertyNames", "uniqueItems",
-    "additionalItems", "prefixItems", "minContains", "maxContains", "unevaluatedItems", "unevaluatedProperties",
-    "dependencies", "dependentRequired", "dependentSchemas", "if", "$dynamicRef", "$recursiveRef"})
+    "format", "multipleOf", "uniqueItems", "additionalItems", "minContains", "maxContains", "unevaluatedItems",
+    "unevaluatedProperties", "$dynamicRef", "$recursiveRef"})
 
 
 def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -> CoreSchema:
@@ -35,7 +37,7 @@ def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -
     options: list[CoreSchema] = []
     dropped = sorted(_ASSERTIONS_ONLY & schema.keys())
     for keyword, rule in _RULES.items():
-        if keyword in schema and lowering.document.draft >= _SINCE.get(keyword, 4):
+        if keyword in schema and lowering.document.draft in _DRAFTS.get(keyword, _ALL_DRAFTS):
             try:
                 options += rule(lowering, schema, place)
             except UnsupportedGuide:
@@ -65,6 +67,32 @@ def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
         pattern = write_pattern(_strings_beside(frozenset(found["string"])), lowering.target)
         if pattern is not None:
             yield Core(place.path, type="string", pattern=pattern)
+    for name in ("array", "object"):
+        if found[name]:
+            yield all_of(place.path, [any_of(place.path, _containers_beside(lowering, value, place))
+                                      for value in found[name]])
+
+
+def _containers_beside(lowering: Lowering, value: Any, place: Place) -> Iterator[CoreSchema]:
+    """Arrays or objects that lack a part of `value` or have another one in its place; of more, longer arrays only."""
+    if isinstance(value, list):
+        if value:
+            yield Core(place.path, type="array", maxItems=len(value) - 1)
+        yield Core(place.path, type="array", minItems=len(value) + 1)
+        for i, item in enumerate(value):
+            yield from _failing_item(i, any_of(place.path, _values(lowering, {"const": item}, place)), place)
+        return
+    if not value:
+        yield Core(place.path, type="object", minProperties=1)
+    for name, item in value.items():
+        yield Core(place.path, type="object", properties={name: False})
+        yield Core(place.path, type="object", required=[name],
+                   properties={name: any_of(place.path, _values(lowering, {"const": item}, place))})
+
+
+def _failing_item(i: int, failed: CoreSchema, place: Place) -> Iterator[CoreSchema]:
+    if failed is not False:
+        yield Core(place.path, type="array", minItems=i + 1, prefixItems=[*[True] * i, failed])
 
 
 def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
@@ -139,8 +167,58 @@ def _additional(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> 
         yield Core(place.path, type="object", properties=named, additionalProperties=failed, minProperties=1)
 
 
+def _pattern(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    node = read_pattern(schema["pattern"], "pattern", place.path)
+    try:
+        pattern = write_pattern(everything_but(node), lowering.target)
+    except UnsupportedRegex as error:
+        raise refuse("pattern", place.path, str(error)) from error
+    if pattern is not None:
+        yield Core(place.path, type="string", pattern=pattern)
+
+
+def _property_names(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """An object of forbidden names only, at least one of them."""
+    yield lowering.lower({"type": "object", "propertyNames": {"not": schema["propertyNames"]}, "minProperties": 1},
+                         place)
+
+
+def _dependencies(keyword: str) -> _Rule:
+    """An object that has the property and fails what it asks for."""
+    def rule(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        for name, asked in schema[keyword].items():
+            here = place / keyword / name
+            if isinstance(asked, list):
+                yield from (Core(here.path, type="object", required=[name], properties={other: False})
+                            for other in asked if other != name)
+            else:
+                yield all_of(here.path, [Core(here.path, type="object", required=[name]), lowering.negate(asked, here)])
+
+    return rule
+
+
+def _if(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """What meets the condition and fails `then`, or fails the condition and `else`."""
+    condition = schema["if"], place / "if"
+    if "then" in schema:
+        yield all_of(place.path, [lowering.lower(*condition), lowering.negate(schema["then"], place / "then")])
+    if "else" in schema:
+        yield all_of(place.path, [lowering.negate(*condition), lowering.negate(schema["else"], place / "else")])
+
+
+def _prefix(keyword: str) -> _Rule:
+    """An array whose item at one of the places fails what is asked there."""
+    def rule(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+        for i, child in enumerate(schema[keyword]):
+            yield from _failing_item(i, lowering.negate(child, place / keyword / i), place)
+
+    return rule
+
+
 def _items(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-    if not isinstance(schema["items"], list) and "prefixItems" not in schema:
+    if isinstance(schema["items"], list) and lowering.document.draft < 2020:
+        yield from _prefix("items")(lowering, schema, place)
+    elif not isinstance(schema["items"], list) and "prefixItems" not in schema:
         failed = lowering.negate(schema["items"], place / "items")
         yield failed and Core(place.path, type="array", minItems=1, prefixItems=[failed])
 
@@ -171,15 +249,19 @@ def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterato
     yield lowering.negated_reference(schema["$ref"], place)
 
 
-_Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
-
 _RULES: dict[str, _Rule] = {
     "type": _type, "const": _values, "enum": _values, "required": _required, "properties": _properties,
     "patternProperties": _pattern_properties, "additionalProperties": _additional, "items": _items,
-    "contains": _contains, "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _none_of("oneOf"), "not": _not,
+    "prefixItems": _prefix("prefixItems"), "contains": _contains, "pattern": _pattern, "propertyNames": _property_names,
+    "if": _if, **{name: _dependencies(name) for name in ("dependencies", "dependentRequired", "dependentSchemas")},
+    "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _none_of("oneOf"), "not": _not,
     "$ref": _ref,
     **{name: _numeric(name) for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
     **{name: _sized(name) for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties",
                                        "maxProperties")},
 }
-_SINCE = {"const": 6, "contains": 6}
+_ALL_DRAFTS = range(4, 2021)
+_DRAFTS = {"const": range(6, 2021), "contains": range(6, 2021), "propertyNames": range(6, 2021), "if": range(7, 2021),
+           "dependencies": range(4, 8), "dependentRequired": range(2019, 2021), "dependentSchemas": range(2019, 2021),
+           "prefixItems": range(2020, 2021)}
+"""In which drafts a keyword says something: elsewhere it cannot be failed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
-from specguide.guided.schema.formats import FORMATS, UNENFORCED_FORMATS
+from specguide.guided.schema.formats import FORMATS
 from specguide.guided.schema.shapes import is_number
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     if core and lowering.target.narrow:
         any_char = "[\\0-\\u{10FFFF}]"
         patterns.append(("maxLength", f"^{any_char}{{{core.pop('minLength', 0)},{core.pop('maxLength', '')}}}$"))
-    if schema.get("format") in UNENFORCED_FORMATS:
-        raise refuse("format", place.path, f"no grammar describes the format {schema['format']!r}")
     if schema.get("format") in FORMATS:
         patterns.append(("format", f"^(?:{FORMATS[schema['format']]})$"))
     for keyword, pattern in patterns:
