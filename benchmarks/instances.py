@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 import jsonschema
@@ -64,6 +65,69 @@ def takes(grammar: CompiledGrammar, text: str) -> bool:
 def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
     """Whether a grammar takes some text of an instance."""
     return any(takes(grammar, text) for text in texts(instance, schema))
+
+
+def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any, max_steps: int = 3000) -> bool:
+    """Whether a grammar takes an instance with its keys in some order; gives up after `max_steps` keys and values."""
+    ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
+    try:
+        return any(_Orders(grammar.matcher(), style, ranks, max_steps).ends(instance)
+                   for style in ((",", ":"), (", ", ": ")))
+    except (RuntimeError, RecursionError):
+        return False
+
+
+class _Orders:
+    """The orders of an instance's keys, tried out on a matcher; what fails is taken back."""
+
+    def __init__(self, matcher: Matcher, style: tuple[str, str], ranks: Mapping[str, int], max_steps: int) -> None:
+        self._matcher = matcher
+        self._comma, self._colon = style
+        self._ranks = ranks
+        self._left = max_steps
+
+    def ends(self, value: Any) -> bool:
+        """Whether the matcher takes the value and may end after it."""
+        return self.value(value, lambda: self._matcher.accept(EOS))
+
+    def value(self, value: Any, then: Callable[[], bool]) -> bool:
+        """Whether the matcher takes the value, and `then` holds."""
+        if isinstance(value, dict):
+            names = sorted(value, key=lambda name: self._ranks.get(name, len(self._ranks)))
+            return self._text("{", lambda: self._members(value, names, "", then))
+        if isinstance(value, list):
+            return self._text("[", lambda: self._items(value, 0, then))
+        return self._text(json.dumps(value, ensure_ascii=False), then)
+
+    def _members(self, value: dict[str, Any], left: list[str], before: str, then: Callable[[], bool]) -> bool:
+        if not left:
+            return self._text("}", then)
+        for name in left:
+            rest = [other for other in left if other != name]
+            key = f"{before}{json.dumps(name, ensure_ascii=False)}{self._colon}"
+            if self._text(key, partial(self.value, value[name], partial(self._members, value, rest, self._comma, then))):
+                return True
+        return False
+
+    def _items(self, value: list[Any], i: int, then: Callable[[], bool]) -> bool:
+        if i == len(value):
+            return self._text("]", then)
+        return self._text(self._comma if i else "", partial(self.value, value[i], partial(self._items, value, i + 1, then)))
+
+    def _text(self, text: str, then: Callable[[], bool]) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            return False
+        num_taken = 0
+        for byte in text.encode("utf-8", "surrogatepass"):
+            if not self._matcher.accept(byte):
+                break
+            num_taken += 1
+        else:
+            if then():
+                return True
+        self._matcher.rollback(num_taken)
+        return False
 
 
 def draw(matcher: Matcher, rng: random.Random, max_len: int = 300) -> str | None:
