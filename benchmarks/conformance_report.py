@@ -71,10 +71,10 @@ def markdown(result: dict[str, dict[str, Any]], records: dict[str, list[dict[str
     """The report as a page."""
     lines = ["# JSON Schema conformance", "",
              f"`{command()}`, commit {commit()}, {hardware()['cpu']}, over a vocabulary of bytes.", "",
-             "*Compiled*: the backend serves the schema. *Clean*: and takes all its valid instances, no invalid one, and "
-             "all random texts drawn from its grammar that came to an end are instances (by `jsonschema`, formats "
-             "included). *Reordered*: taken with its keys in another order than it was written in. *Cut*: a random text "
-             "that came to no end. `bare-…`: the library given the schema as it is.", "",
+             "*Compiled*: the backend serves the schema. *Clean*: and takes all its valid instances, no invalid one, "
+             "and all random texts drawn from its grammar that came to an end are instances (by `jsonschema`, formats "
+             "included). *Reordered*: taken with its keys in another order than it was written in. *Cut*: a random "
+             "text that came to no end. `bare-…`: the library given the schema as it is.", "",
              _line(HEADER), _line(["---"] * len(HEADER)), *map(_line, rows(result)), ""]
     for backend, found in records.items():
         if not backend.startswith("bare-"):

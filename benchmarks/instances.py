@@ -105,14 +105,16 @@ class _Orders:
         for name in left:
             rest = [other for other in left if other != name]
             key = f"{before}{json.dumps(name, ensure_ascii=False)}{self._colon}"
-            if self._text(key, partial(self.value, value[name], partial(self._members, value, rest, self._comma, then))):
+            after = partial(self._members, value, rest, self._comma, then)
+            if self._text(key, partial(self.value, value[name], after)):
                 return True
         return False
 
     def _items(self, value: list[Any], i: int, then: Callable[[], bool]) -> bool:
         if i == len(value):
             return self._text("]", then)
-        return self._text(self._comma if i else "", partial(self.value, value[i], partial(self._items, value, i + 1, then)))
+        after = partial(self._items, value, i + 1, then)
+        return self._text(self._comma if i else "", partial(self.value, value[i], after))
 
     def _text(self, text: str, then: Callable[[], bool]) -> bool:
         self._left -= 1

@@ -6,14 +6,16 @@ from 0, where every text starts; a character that no edge of a state takes leads
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from specguide.guided.regex.charset import EVERYTHING, CharSet, union
 from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
-MAX_STATES = 200
+MAX_STATES = 400
 MAX_SIZE = 4_000
 _NOWHERE = -1
 
@@ -42,6 +44,18 @@ class Automaton:
             if state == _NOWHERE:
                 return False
         return state in self.accepting
+
+    def num_texts(self, most: int) -> int:
+        """How many texts it matches, up to a little over `most`."""
+        found, states = 0, Counter([0] if self.edges else [])
+        while states and found <= most:
+            found += sum(count for state, count in states.items() if state in self.accepting)
+            after: Counter[int] = Counter()
+            for state, count in states.items():
+                for low, high, to in self.edges[state]:
+                    after[to] += count * (high - low + 1)
+            states = after
+        return found
 
     def __and__(self, other: Automaton) -> Automaton:
         return _product(self, other, lambda left, right: left and right)
@@ -88,7 +102,7 @@ class _Builder:
     def state(self) -> int:
         self.moves.append([])
         self.skips.append([])
-        _check_states(len(self.moves) // 20)
+        _check_states(len(self.moves) // 10)
         return len(self.moves) - 1
 
     def add(self, node: Node, start: int) -> int:
@@ -153,7 +167,7 @@ def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
         closes[high + 1].append(to)
     active: dict[int, int] = defaultdict(int)
     marks = sorted({*opens, *closes})
-    for low, after in zip(marks, marks[1:], strict=False):
+    for low, after in pairwise(marks):
         for to in opens[low]:
             active[to] += 1
         for to in closes[low]:
@@ -196,16 +210,18 @@ def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
     for state, found in enumerate(edges):
         for _, _, to in found:
             sources[to].add(state)
-    live, todo = set(accepting), list(accepting)
+    live = dict.fromkeys(accepting, 0)  # how far from an end a state is; states that differ in that are told apart
+    todo = deque(accepting)
     while todo:
-        for state in sources[todo.pop()]:
+        target = todo.popleft()
+        for state in sources[target]:
             if state not in live:
-                live.add(state)
+                live[state] = live[target] + 1
                 todo.append(state)
     if 0 not in live:
         return Automaton((), frozenset())
     states = [state for state in range(len(edges)) if state in live]
-    block = {state: int(state in accepting) for state in states}
+    block = live
     while True:
         shapes = {state: (block[state], _joined((low, high, block[to]) for low, high, to in edges[state] if to in live))
                   for state in states}
@@ -215,9 +231,9 @@ def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
             break
         block = refined
     kept = {refined[state]: state for state in reversed(states)}
-    found = tuple(_joined((low, high, refined[to]) for low, high, to in edges[kept[number]] if to in live)
-                  for number in range(len(kept)))
-    return Automaton(found, frozenset(refined[state] for state in accepting))
+    minimal = tuple(_joined((low, high, refined[to]) for low, high, to in edges[kept[number]] if to in live)
+                    for number in range(len(kept)))
+    return Automaton(minimal, frozenset(refined[state] for state in accepting))
 
 
 def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:
@@ -300,7 +316,11 @@ def _size(node: Node) -> int:
     return size
 
 
+@lru_cache(maxsize=1024)
 def everything_but(node: Node) -> Node:
-    """A tree of the texts that `node`, without anchors, matches in no dialect. Raises UnsupportedRegex when too large."""
+    """A tree of the texts that `node`, without anchors, matches in no dialect.
+
+    Raises UnsupportedRegex where it is too large.
+    """
     anything = automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None))
     return (anything - automaton(node, outer=True)).node()

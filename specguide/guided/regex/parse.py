@@ -1,9 +1,9 @@
 """Owns the regular expressions of guides: one dialect, read into a tree whose meaning no backend can change.
 
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes, groups,
-alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions describe the same strings as greedy ones. What
-is not regular or means different things to different engines (lookaround, backreferences, word boundaries, flags) is
-refused by name.
+alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions describe the same strings as greedy
+ones. What is not regular or means different things to different engines (lookbehind, backreferences, word boundaries,
+flags) is refused by name.
 """
 
 from __future__ import annotations

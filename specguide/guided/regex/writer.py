@@ -67,7 +67,7 @@ def _leading(node: Node) -> tuple[bool, list[Look], Node]:
             items = [*first.items, *items]
         elif isinstance(first, Look):
             looks.append(first)
-        elif first.at_start:
+        elif isinstance(first, Anchor) and first.at_start:
             started = True
         else:
             items.insert(0, first)
@@ -158,7 +158,7 @@ def is_exact(node: Node, universe: Ranges) -> bool:
         return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
     if isinstance(node, Repeat):
         return is_exact(node.item, universe)
-    return isinstance(node, Anchor) or all(is_exact(item, universe) for item in node.items)
+    return not isinstance(node, (Concat, Either)) or all(is_exact(item, universe) for item in node.items)
 
 
 def is_flat(node: Node, inside: bool = False) -> bool:

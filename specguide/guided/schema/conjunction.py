@@ -16,6 +16,7 @@ from specguide.guided.schema.document import TYPES
 from specguide.guided.schema.evaluate import takes
 from specguide.guided.schema.inhabited import Inhabited
 from specguide.guided.schema.merge import merge_arrays, merge_numbers, merge_objects, merge_strings
+from specguide.guided.schema.patterns import Patterns
 
 MAX_SETS = 1_500
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "$defs"})
@@ -49,6 +50,7 @@ class Conjunctions:
 
     def __init__(self, given: Mapping[str, CoreSchema]) -> None:
         self.definitions: dict[str, CoreSchema] = {}
+        self.patterns = Patterns()
         self._given = given
         self._names: dict[frozenset[int], str] = {}
         self._atoms: dict[int, list[Atom]] = {}
@@ -123,7 +125,7 @@ class Conjunctions:
     def _choose(self, choice: Atom, others: list[Atom], path: str) -> CoreSchema:
         """The options of one atom, each with all the others."""
         known = set(map(id, others))
-        options = {}
+        options: dict[str | int, CoreSchema] = {}
         for option in choice["anyOf"]:
             asked = self.atoms([option])
             if asked is not None and all(id(atom) in known for atom in asked):

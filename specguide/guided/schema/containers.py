@@ -73,18 +73,14 @@ def _distinct(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> Iter
 
 def _few_values(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> list[Any]:
     """The values that an item may have. Raises UnsupportedGuide where they are not listed, or too many."""
-    items = core.get("items", True)
-    reference = schema.get("items")
-    place = Place(core.path, "") / "items"
-    for _ in range(8):
-        if not isinstance(items, Core) or items.keys() != {"$ref"} or not isinstance(reference, Mapping):
-            break
-        reference, place = lowering.document.resolve(reference["$ref"], place)
-        items = lowering.lower(reference, place)
+    items, asked, place = core.get("items", True), schema.get("items"), Place(core.path, "") / "items"
+    while isinstance(asked, Mapping) and asked.keys() == {"$ref"}:
+        asked, place = lowering.document.resolve(asked["$ref"], place)
+        items = lowering.lower(asked, place) if isinstance(asked, Mapping) and "enum" in asked else True
     values = _listed(items)
     if "prefixItems" in core or not values:
-        raise refuse("uniqueItems", core.path, "a grammar cannot compare an array's items; bound it by maxItems: 1, list "
-                                               "what they may be in an enum, or leave uniqueItems out")
+        raise refuse("uniqueItems", core.path, "a grammar cannot compare an array's items; bound it by maxItems: 1, "
+                                               "list them in an enum, or leave uniqueItems out")
     distinct = [value for i, value in enumerate(values) if not any(same_value(value, other) for other in values[:i])]
     if len(distinct) > _MAX_DISTINCT:
         raise refuse("uniqueItems", core.path, f"more than {_MAX_DISTINCT} items to choose from are too many choices")
@@ -239,7 +235,7 @@ def _name_node(core: CoreSchema, place: Place) -> Node:
         return read_pattern(core["pattern"], "propertyNames", place.path)
     if core.keys().isdisjoint(_BEYOND_NAMES):
         return Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), core.get("minLength", 0), core.get("maxLength"))
-    raise refuse("propertyNames", place.path, "only enum, pattern, bounds of length and choices of them can be enforced")
+    raise refuse("propertyNames", place.path, "only enum, pattern, bounds of length and choices of them have a grammar")
 
 
 def _counts(schema: Mapping[str, Any], core: Core) -> Iterator[CoreSchema]:

@@ -2,8 +2,9 @@
 
 Each expression matches well-formed strings only, and leaves out rare ones where that makes it regular: hostnames of
 more than four labels, leap seconds, IPv4 parts inside IPv6 addresses, letters beyond ASCII in the internationalised
-formats, groups inside groups of a regular expression. So what is generated under a format has it. Sources: RFC 3339 (dates and times, durations), 5321 (email), 1123
-(hostname), 4291 (IPv6), 4122 (UUID), 3986 (URI), 6570 (URI template), 6901 (JSON pointer).
+formats, groups inside groups of a regular expression. So what is generated under a format has it. Sources: RFC 3339
+(dates and times, durations), 5321 (email), 1123 (hostname), 4291 (IPv6), 4122 (UUID), 3986 (URI), 6570 (URI template),
+6901 (JSON pointer), ECMA-262 (regular expressions).
 """
 
 from __future__ import annotations

@@ -7,25 +7,19 @@ type fits them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from specguide.guided.regex.automaton import automaton
-from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.parse import Chars, Repeat, UnsupportedRegex, literal
-from specguide.guided.regex.writer import write
+from specguide.guided.regex.parse import UnsupportedRegex
 from specguide.guided.schema.core import Core, CoreSchema, refuse
 from specguide.guided.schema.evaluate import asked_of, exact, pattern_automaton
+from specguide.guided.schema.patterns import Cell
 
 if TYPE_CHECKING:
     from specguide.guided.schema.conjunction import Atom, Conjunctions
 
 Merged = dict[str, Any] | None
-
-_MAX_COUNTED = 200
-_MAX_CELLS = 32
 
 
 def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
@@ -42,7 +36,8 @@ def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
 
 def _holds_number(found: Mapping[str, Any], whole: bool) -> bool:
     """Whether some number is within the bounds and a multiple of the step."""
-    lows = [(exact(found[name]), name == "exclusiveMinimum") for name in ("minimum", "exclusiveMinimum") if name in found]
+    lows = [(exact(found[name]), name == "exclusiveMinimum") for name in ("minimum", "exclusiveMinimum")
+            if name in found]
     highs = [(exact(found[name]), name == "exclusiveMaximum") for name in ("maximum", "exclusiveMaximum")
              if name in found]
     if not lows or not highs:
@@ -58,7 +53,7 @@ def _holds_number(found: Mapping[str, Any], whole: bool) -> bool:
     return first <= last
 
 
-def merge_strings(_: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
+def merge_strings(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
     """The tightest lengths, and one pattern where the patterns' automata are small; else they stay side by side."""
     found = _tightest(atoms, lower=("minLength",), upper=("maxLength",))
     patterns = list(dict.fromkeys(atom["pattern"] for atom in atoms if "pattern" in atom))
@@ -66,7 +61,7 @@ def merge_strings(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
     if most is not None and least > most:
         return None
     try:
-        common = _common_pattern(tuple(patterns), least, most)
+        common = conjunctions.patterns.common(tuple(patterns), least, most)
     except UnsupportedRegex:
         found["pattern"] = patterns[0]
         if len(patterns) > 1:
@@ -75,22 +70,6 @@ def merge_strings(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
     if common is None:
         return None
     return {**found, "pattern": common} if common else found
-
-
-@lru_cache(maxsize=4096)
-def _common_pattern(patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
-    """One pattern for all, "" where there is none; None where no string of `least` to `most` characters matches."""
-    if len(patterns) <= 1:
-        return patterns[0] if patterns else ""
-    both = pattern_automaton(patterns[0])
-    for pattern in patterns[1:]:
-        both &= pattern_automaton(pattern)
-    sized = both
-    if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
-        sized = both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most))
-    if sized.is_empty:
-        return None
-    return f"^(?:{write(both.node())})$"
 
 
 def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
@@ -127,6 +106,8 @@ def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
         return None
     additional = conjunctions.all((atom.get("additionalProperties", True) for atom in atoms), path)
     patterns = _patterns(conjunctions, atoms, list(properties), path, additional)
+    if additional is False and not _enough_names(properties, patterns, counts.get("minProperties", 0)):
+        return None
     for keyword, value in (("properties", properties), ("patternProperties", patterns), ("required", required)):
         if value:
             found[keyword] = value
@@ -135,13 +116,25 @@ def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
     return {**found, **counts}
 
 
+def _enough_names(properties: dict[str, CoreSchema], patterns: dict[str, CoreSchema], least: int) -> bool:
+    """Whether an object of these properties alone can have `least` of them, as far as is plain."""
+    num_names = sum(child is not False for child in properties.values())
+    try:
+        for pattern in patterns:
+            if num_names < least:
+                num_names += pattern_automaton(pattern).num_texts(least)
+    except UnsupportedRegex:
+        return True
+    return num_names >= least
+
+
 def _patterns(conjunctions: Conjunctions, atoms: list[Atom], names: list[str], path: str,
               additional: CoreSchema) -> dict[str, CoreSchema]:
     """What all ask of the properties that patterns match, under patterns that do not overlap."""
     patterns = list(dict.fromkeys(pattern for atom in atoms for pattern in atom.get("patternProperties", ())))
     sides = [atom for atom in atoms if atom.keys() & {"patternProperties", "additionalProperties"}]
     found: dict[str, CoreSchema] = {}
-    for text, matched in _cells(patterns, names, path):
+    for text, matched in _cells(conjunctions, patterns, names, path):
         asked = (child for atom in sides for child in _asked_of_cell(atom, matched))
         schema = conjunctions.all(asked, path)
         if schema is not False or additional is not False:
@@ -156,42 +149,14 @@ def _asked_of_cell(atom: Atom, matched: frozenset[str]) -> list[CoreSchema]:
     return found or [atom.get("additionalProperties", True)]
 
 
-def _cells(patterns: list[str], names: list[str], path: str) -> Iterable[tuple[str, frozenset[str]]]:
-    """Patterns that do not overlap and match none of the names, each with those of `patterns` that it is part of."""
+def _cells(conjunctions: Conjunctions, patterns: list[str], names: list[str], path: str) -> list[Cell]:
+    """The patterns cut into cells that do not overlap and match none of the names."""
     try:
-        return _cut(patterns, names)
+        return conjunctions.patterns.cells(patterns, names)
     except UnsupportedRegex as error:
         if len(patterns) == 1:
             return [(patterns[0], frozenset(patterns))]  # the backend may know better
         raise refuse("patternProperties", path, str(error)) from error
-
-
-def _cut(patterns: list[str], names: list[str]) -> list[tuple[str, frozenset[str]]]:
-    cells = []
-    for pattern in patterns:
-        cut, left = [], pattern_automaton(pattern)
-        for name in names:
-            if left.matches(name):
-                left -= pattern_automaton(_only(name))
-        for cell, texts in cells:
-            common = cell & left
-            if common.is_empty:
-                cut.append((cell, texts))
-                continue
-            rest = cell - left
-            cut += [(common, (*texts, pattern))] + ([] if rest.is_empty else [(rest, texts)])
-            left -= cell
-        cells = cut + ([] if left.is_empty else [(left, (pattern,))])
-        if len(cells) > _MAX_CELLS:
-            raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
-    known = {}
-    for pattern in patterns:
-        known.setdefault(pattern_automaton(pattern), pattern)
-    return [(known.get(cell) or f"^(?:{write(cell.node())})$", frozenset(texts)) for cell, texts in cells]
-
-
-def _only(name: str) -> str:
-    return f"^(?:{write(literal(name))})$"
 
 
 def _tightest(atoms: list[Atom], lower: tuple[str, ...], upper: tuple[str, ...]) -> dict[str, Any]:

@@ -8,13 +8,14 @@ on the safe side; a subschema with no other keyword is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 from specguide.guided.regex.parse import EMPTY, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
-from specguide.guided.schema.core import Core, CoreSchema, all_of, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.schema.core import Core, CoreSchema, Target, all_of, any_of, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
 
@@ -64,7 +65,7 @@ def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
     if found["number"]:
         yield from _numbers_beside(sorted(found["number"]), place)
     if found["string"]:
-        pattern = write_pattern(_strings_beside(frozenset(found["string"])), lowering.target)
+        pattern = _pattern_beside(frozenset(found["string"]), lowering.target)
         if pattern is not None:
             yield Core(place.path, type="string", pattern=pattern)
     for name in ("array", "object"):
@@ -100,6 +101,11 @@ def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
         if low is None or high is None or low < high:
             bounds = {"exclusiveMinimum": low, "exclusiveMaximum": high}
             yield Core(place.path, type="number", **{key: value for key, value in bounds.items() if value is not None})
+
+
+@lru_cache(maxsize=1024)
+def _pattern_beside(words: frozenset[str], target: Target) -> str | None:
+    return write_pattern(_strings_beside(words), target)
 
 
 def _strings_beside(words: frozenset[str]) -> Node:

@@ -1,0 +1,77 @@
+"""Owns what patterns that hold at once come to: their common part, and patterns cut so that no two of them overlap."""
+
+from __future__ import annotations
+
+from specguide.guided.regex.automaton import Automaton, automaton
+from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.parse import Chars, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.writer import write
+from specguide.guided.schema.evaluate import pattern_automaton
+
+MAX_WORK = 15_000
+_MAX_COUNTED = 200
+_MAX_CELLS = 32
+
+Cell = tuple[str, frozenset[str]]
+"""A pattern, and those of the given patterns that it is part of."""
+
+
+class Patterns:
+    """The patterns of one schema. After MAX_WORK states of automata everything raises UnsupportedRegex."""
+
+    def __init__(self) -> None:
+        self._work = 0
+        self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
+
+    def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
+        """One pattern for all, "" where there is none; None where no string of `least` to `most` characters matches.
+
+        Raises UnsupportedRegex where that takes too many states.
+        """
+        if len(patterns) <= 1:
+            return patterns[0] if patterns else ""
+        key = patterns, least, most
+        if key not in self._common:
+            self._common[key] = self._intersection(*key)
+        return self._common[key]
+
+    def _intersection(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
+        both = pattern_automaton(patterns[0])
+        for pattern in patterns[1:]:
+            both = self._counted(both & pattern_automaton(pattern))
+        sized = both
+        if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
+            sized = self._counted(both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most)))
+        return None if sized.is_empty else self._text(both)
+
+    def cells(self, patterns: list[str], names: list[str]) -> list[Cell]:
+        """Patterns that do not overlap and match none of `names`, but together what `patterns` match.
+
+        Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
+        """
+        cells: list[tuple[Automaton, tuple[str, ...]]] = []
+        for pattern in patterns:
+            cut, left = [], pattern_automaton(pattern)
+            matched = [name for name in names if left.matches(name)]
+            if matched:
+                left = self._counted(left - automaton(literals(matched)))
+            for cell, texts in cells:
+                common, rest = self._counted(cell & left), self._counted(cell - left)
+                cut += [(part, found) for part, found in ((common, (*texts, pattern)), (rest, texts))
+                        if not part.is_empty]
+                left = self._counted(left - cell)
+            cells = cut + ([] if left.is_empty else [(left, (pattern,))])
+            if len(cells) > _MAX_CELLS:
+                raise UnsupportedRegex(f"the patterns overlap in more than {_MAX_CELLS} ways")
+        known = {pattern_automaton(pattern): pattern for pattern in reversed(patterns)}
+        return [(known.get(cell) or self._text(cell), frozenset(texts)) for cell, texts in cells]
+
+    def _text(self, found: Automaton) -> str:
+        self._counted(found)
+        return f"^(?:{write(found.node())})$"
+
+    def _counted(self, found: Automaton) -> Automaton:
+        self._work += 10 + len(found.edges)
+        if self._work > MAX_WORK:
+            raise UnsupportedRegex("the schema compares too many patterns with each other")
+        return found
