@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import Any
 
 import jsonschema
@@ -20,6 +19,7 @@ EOS = 256
 BYTES = Vocabulary(token_bytes=(*(bytes([byte]) for byte in range(256)), b""), eos_token_ids=(EOS,))
 """Every byte is a token; fast to compile for, and every text has one spelling."""
 
+_MAX_TEXTS = 10_000
 _STYLES: tuple[dict[str, Any], ...] = ({"separators": (",", ":")}, {}, {"indent": 1})
 _COMMON = np.frombuffer(b'"abcxyz019-., :{}[]tfn\\/', np.uint8)
 _CLOSING = np.frombuffer(b'"}]', np.uint8)
@@ -67,69 +67,92 @@ def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
     return any(takes(grammar, text) for text in texts(instance, schema))
 
 
-def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any, max_steps: int = 3000) -> bool:
-    """Whether a grammar takes an instance with its keys in some order; gives up after `max_steps` keys and values."""
+def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
+    """Whether a grammar takes an instance with its keys in the order that it asks for, found by trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
-        return any(_Orders(grammar.matcher(), style, ranks, max_steps).ends(instance)
-                   for style in ((",", ":"), (", ", ": ")))
-    except (RuntimeError, RecursionError):
+        return any(_Writer(grammar.matcher(), style, ranks).ends(instance) for style in ((",", ":"), (", ", ": ")))
+    except RuntimeError:
         return False
 
 
-class _Orders:
-    """The orders of an instance's keys, tried out on a matcher; what fails is taken back."""
+class _Writer:
+    """Writes an instance to a matcher; where a key comes too late, its object begins anew with the key further ahead.
 
-    def __init__(self, matcher: Matcher, style: tuple[str, str], ranks: Mapping[str, int], max_steps: int) -> None:
+    After _MAX_TEXTS keys and values it takes no more.
+    """
+
+    def __init__(self, matcher: Matcher, style: tuple[str, str], ranks: Mapping[str, int]) -> None:
         self._matcher = matcher
         self._comma, self._colon = style
         self._ranks = ranks
-        self._left = max_steps
+        self._num_taken = self._num_texts = 0
 
     def ends(self, value: Any) -> bool:
         """Whether the matcher takes the value and may end after it."""
-        return self.value(value, lambda: self._matcher.accept(EOS))
+        return self._value(value) and self._matcher.accept(EOS)
 
-    def value(self, value: Any, then: Callable[[], bool]) -> bool:
-        """Whether the matcher takes the value, and `then` holds."""
+    def _value(self, value: Any) -> bool:
         if isinstance(value, dict):
-            names = sorted(value, key=lambda name: self._ranks.get(name, len(self._ranks)))
-            return self._text("{", lambda: self._members(value, names, "", then))
+            return self._object(value)
         if isinstance(value, list):
-            return self._text("[", lambda: self._items(value, 0, then))
-        return self._text(json.dumps(value, ensure_ascii=False), then)
+            return self._text("[") and all(self._text(self._comma if i else "") and self._value(item)
+                                           for i, item in enumerate(value)) and self._text("]")
+        return self._text(json.dumps(value, ensure_ascii=False))
 
-    def _members(self, value: dict[str, Any], left: list[str], before: str, then: Callable[[], bool]) -> bool:
-        if not left:
-            return self._text("}", then)
-        for name in left:
-            rest = [other for other in left if other != name]
-            key = f"{before}{json.dumps(name, ensure_ascii=False)}{self._colon}"
-            after = partial(self._members, value, rest, self._comma, then)
-            if self._text(key, partial(self.value, value[name], after)):
+    def _object(self, value: dict[str, Any]) -> bool:
+        names = sorted(value, key=lambda name: self._ranks.get(name, len(self._ranks)))
+        start = self._num_taken
+        for _ in range(len(names) ** 2 + 1):
+            taken: list[str] = []
+            last_open: dict[str, int] = {}
+            if self._text("{") and self._members(value, names, taken, last_open) and self._text("}"):
                 return True
+            self._back_to(start)
+            late = next((name for name in names if name not in taken and name in last_open), None)
+            if late is None or last_open[late] >= len(taken):
+                return False
+            names.remove(late)
+            names.insert(names.index(taken[last_open[late]]), late)
         return False
 
-    def _items(self, value: list[Any], i: int, then: Callable[[], bool]) -> bool:
-        if i == len(value):
-            return self._text("]", then)
-        after = partial(self._items, value, i + 1, then)
-        return self._text(self._comma if i else "", partial(self.value, value[i], after))
+    def _members(self, value: dict[str, Any], names: list[str], taken: list[str], last_open: dict[str, int]) -> bool:
+        """Takes the first name that may come, again and again. Notes when each name could last have come."""
+        while len(taken) < len(names):
+            keys = {name: f"{self._comma if taken else ''}{json.dumps(name, ensure_ascii=False)}{self._colon}"
+                    for name in names if name not in taken}
+            may_come = [name for name, key in keys.items() if self._text(key, keep=False)]
+            last_open.update(dict.fromkeys(may_come, len(taken)))
+            found = next((name for name in may_come if self._member(keys[name], value[name])), None)
+            if found is None:
+                return False
+            taken.append(found)
+        return True
 
-    def _text(self, text: str, then: Callable[[], bool]) -> bool:
-        self._left -= 1
-        if self._left < 0:
+    def _member(self, key: str, value: Any) -> bool:
+        start = self._num_taken
+        if self._text(key) and self._value(value):
+            return True
+        self._back_to(start)
+        return False
+
+    def _text(self, text: str, *, keep: bool = True) -> bool:
+        start = self._num_taken
+        self._num_texts += 1
+        if self._num_texts > _MAX_TEXTS:
             return False
-        num_taken = 0
         for byte in text.encode("utf-8", "surrogatepass"):
             if not self._matcher.accept(byte):
-                break
-            num_taken += 1
-        else:
-            if then():
-                return True
-        self._matcher.rollback(num_taken)
-        return False
+                self._back_to(start)
+                return False
+            self._num_taken += 1
+        if not keep:
+            self._back_to(start)
+        return True
+
+    def _back_to(self, num_taken: int) -> None:
+        self._matcher.rollback(self._num_taken - num_taken)
+        self._num_taken = num_taken
 
 
 def draw(matcher: Matcher, rng: random.Random, max_len: int = 300) -> str | None:
