@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 import jsonschema
@@ -155,24 +156,38 @@ class _Writer:
         self._num_taken = num_taken
 
 
-def draw(matcher: Matcher, rng: random.Random, max_len: int = 300) -> str | None:
-    """A random text that a matcher over BYTES allows, up to its end token; None where it does not end.
+def draw(matcher: Matcher, rng: random.Random, max_len: int = 300, vocabulary: Vocabulary = BYTES) -> str | None:
+    """A random text that a matcher over `vocabulary` allows, up to its end token; None where it does not end.
 
-    Past `max_len` bytes it takes what closes strings, arrays and objects. Raises RuntimeError when nothing is allowed.
+    Past `max_len` tokens it takes what closes strings, arrays and objects. Of a vocabulary with longer tokens than
+    bytes two in five are any that are allowed. Raises RuntimeError when nothing is allowed.
     """
-    drawn, row = bytearray(), np.zeros(BYTES.num_words, np.int32)
+    drawn, row = bytearray(), np.zeros(vocabulary.num_words, np.int32)
+    ids, ends = _byte_ids(vocabulary), np.array(vocabulary.eos_token_ids)
     for step in range(3 * max_len):
         matcher.fill(row)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-        allowed = np.flatnonzero(bits[:256])
-        if bits[EOS] and (not len(allowed) or step > max_len or rng.random() < 0.25):
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")[:len(vocabulary)]
+        may_end, by_byte = bits[ends].any(), bits[ids]
+        bits[ends] = 0
+        if may_end and (not bits.any() or step > max_len or rng.random() < 0.25):
             return drawn.decode(errors="replace")
-        if not len(allowed):
+        if not bits.any():
             raise RuntimeError(f"nothing may follow {bytes(drawn)!r}")
-        byte = int(rng.choice(_preferred(allowed, bits, rng, late=step > max_len)))
-        matcher.accept(byte)
-        drawn.append(byte)
+        allowed = np.flatnonzero(by_byte)
+        if not len(allowed) or (len(vocabulary) > 257 and step <= max_len and rng.random() < 0.4):
+            token = int(rng.choice(np.flatnonzero(bits)))
+        else:
+            token = int(ids[rng.choice(_preferred(allowed, by_byte, rng, late=step > max_len))])
+        matcher.accept(token)
+        drawn += vocabulary.token_bytes[token]
     return None
+
+
+@lru_cache(maxsize=2)
+def _byte_ids(vocabulary: Vocabulary) -> Any:
+    """[256] the token of each byte."""
+    found = {text: token for token, text in enumerate(vocabulary.token_bytes) if len(text) == 1}
+    return np.array([found[bytes([byte])] for byte in range(256)])
 
 
 def _preferred(allowed: Any, bits: Any, rng: random.Random, *, late: bool) -> Any:
