@@ -46,9 +46,10 @@ def test_automata_match_what_re_matches(left: str, right: str) -> None:
         assert automaton(beside).matches(word) != fits
 
 
-def test_the_number_of_texts_is_counted() -> None:
+def test_texts_are_listed_and_counted() -> None:
     assert automaton(tree("[a-d]{2}|x")).num_texts(50) == 17
     assert automaton(tree("a*")).num_texts(50) == 51
+    assert list(automaton(tree("[a-c]b?|")).texts()) == ["", "a", "b", "c", "ab", "bb", "cb"]
     assert automaton(tree("a")) - automaton(tree("[ab]")) == automaton(tree("b")) - automaton(tree("b"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
 from test_keywords_normalise import INSTANCES, is_valid, plain, schemas
 
+from benchmarks.instances import BYTES, draw
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
@@ -57,6 +59,26 @@ def test_values_are_told_as_jsonschema_tells_them(schema: Any) -> None:
         return
     for instance in INSTANCES:
         assert evaluate.takes(core, instance, core.get("$defs", {})) == is_valid(plain(core), instance), instance
+
+
+USED_UP = (
+    {"patternProperties": {"^[ab]$": {"type": "null"}}, "required": ["a", "b"]},
+    {"properties": {"a": True, "b": True}, "patternProperties": {"^[ab]$": {"type": "null"}}},
+    {"properties": {"a": {"type": "null"}, "b": False}, "patternProperties": {"^b$": True}},
+    {"patternProperties": {"^[a-d]$": True}, "required": ["a", "b", "d"], "minProperties": 3,
+     "not": {"required": ["c"]}},
+)
+
+
+@pytest.mark.parametrize("schema", USED_UP, ids=lambda value: json.dumps(value)[:60])
+def test_no_comma_comes_after_the_last_property_there_can_be(schema: Any) -> None:
+    schema = {"type": "object", "additionalProperties": False, **schema}
+    compiler = GrammarCompiler(BYTES, GuideConfig())
+    grammar = compiler.compile(Guide(json_schema=schema))
+    compiler.close()
+    for seed in range(60):
+        text = draw(grammar.matcher(), random.Random(seed))
+        assert text is None or is_valid(schema, json.loads(text))
 
 
 SERVED = (

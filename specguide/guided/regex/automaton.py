@@ -57,6 +57,14 @@ class Automaton:
             states = after
         return found
 
+    def texts(self) -> Iterator[str]:
+        """Every text that it matches, the shortest first; of endless languages it comes to no end."""
+        paths = [("", 0)] if self.edges else []
+        for text, state in paths:
+            if state in self.accepting:
+                yield text
+            paths += [(text + chr(code), to) for low, high, to in self.edges[state] for code in range(low, high + 1)]
+
     def __and__(self, other: Automaton) -> Automaton:
         return _product(self, other, lambda left, right: left and right)
 

@@ -14,6 +14,9 @@ from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.core import Core, CoreSchema
 from specguide.guided.schema.disjoint import json_type, same_value
 
+MAX_NAMES = 64
+"""Up to so many names that a pattern matches are few: they may be written out as properties."""
+
 
 def takes(core: CoreSchema, value: Any, definitions: Mapping[str, CoreSchema]) -> bool:
     """Whether `value` is an instance of `core`, whose references point into `definitions`."""

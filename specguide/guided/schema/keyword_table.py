@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from specguide.guided.regex.parse import parse
+from specguide.guided.regex.parse import UnsupportedRegex, parse
 from specguide.guided.regex.writer import is_flat
 from specguide.guided.schema.core import Core
+from specguide.guided.schema.evaluate import MAX_NAMES, pattern_automaton
 
 Condition = Callable[[Core], str | None]
 """Why a backend does not enforce the keyword in this subschema, or None where it does."""
@@ -61,6 +62,18 @@ def _repeats(core: Core) -> str | None:
     if missing <= 1 or closed:
         return None
     return "properties that are not named may repeat, and each time they are counted"
+
+
+def _may_be_used_up(core: Core) -> str | None:
+    """llguidance allows a comma after the last property that there can be, where no name is left for any pattern."""
+    try:
+        endless = any(pattern_automaton(pattern).num_texts(MAX_NAMES) > MAX_NAMES
+                      for pattern in core["patternProperties"])
+    except UnsupportedRegex:
+        return None
+    if endless or core.get("additionalProperties") is not False:
+        return None
+    return "it stands for a few names, and no other may be left after them"
 
 
 def _has_siblings(keyword: str) -> Condition:
@@ -148,7 +161,8 @@ KEYWORDS: dict[str, Row] = {
     "pattern": Row(_partly(), _partly(_flat_pattern), core=True, handling="written anew in one dialect"),
     "format": Row(_partly(), _partly(), handling=_PATTERN),
     "properties": Row(_ENFORCED, _partly(), core=True),
-    "patternProperties": Row(_partly(), _partly(_patterns_alone), core=True, handling="written anew in one dialect"),
+    "patternProperties": Row(_partly(_may_be_used_up), _partly(_patterns_alone), core=True,
+                             handling="written anew in one dialect; of a few names, properties"),
     "additionalProperties": Row(_ENFORCED, _partly(_told_apart), core=True),
     "required": Row(_ENFORCED, _partly(_named), core=True),
     "minProperties": Row(_partly(_repeats), _partly(_counted), core=True, handling="a choice of properties, if few"),

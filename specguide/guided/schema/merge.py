@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.guided.regex.parse import UnsupportedRegex
 from specguide.guided.schema.core import Core, CoreSchema, refuse
-from specguide.guided.schema.evaluate import asked_of, exact, pattern_automaton
+from specguide.guided.schema.evaluate import MAX_NAMES, asked_of, exact, pattern_automaton
 from specguide.guided.schema.patterns import Cell
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset
 def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
     """Per name what all ask of it; the patterns cut so that no two of them, and none of the names, overlap."""
     found: dict[str, Any] = {}
+    required = list(dict.fromkeys(name for atom in atoms for name in atom.get("required", ())))
     names = dict.fromkeys(name for atom in atoms for name in atom.get("properties", ()))
     properties = {name: conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path)
                   for name in names}
-    required = list(dict.fromkeys(name for atom in atoms for name in atom.get("required", ())))
     if any(conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path) is False
            for name in required):
         return None
@@ -106,6 +106,8 @@ def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
         return None
     additional = conjunctions.all((atom.get("additionalProperties", True) for atom in atoms), path)
     patterns = _patterns(conjunctions, atoms, list(properties), path, additional)
+    if additional is False:
+        _write_out(patterns, properties)
     if additional is False and not _enough_names(properties, patterns, counts.get("minProperties", 0)):
         return None
     for keyword, value in (("properties", properties), ("patternProperties", patterns), ("required", required)):
@@ -140,6 +142,18 @@ def _patterns(conjunctions: Conjunctions, atoms: list[Atom], names: list[str], p
         if schema is not False or additional is not False:
             found[text] = schema
     return found
+
+
+def _write_out(patterns: dict[str, CoreSchema], properties: dict[str, CoreSchema]) -> None:
+    """Makes properties of the patterns that stand for a few names."""
+    for text in list(patterns):
+        try:
+            found = pattern_automaton(text)
+        except UnsupportedRegex:
+            continue
+        if found.num_texts(MAX_NAMES) <= MAX_NAMES:
+            child = patterns.pop(text)
+            properties.update((name, child) for name in found.texts())
 
 
 def _asked_of_cell(atom: Atom, matched: frozenset[str]) -> list[CoreSchema]:
