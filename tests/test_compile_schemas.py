@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.instances import BYTES, draw, takes_any, violation
+from benchmarks.instances import BYTES, draw, takes_any, takes_in_some_order, violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -26,6 +27,10 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
+
+
+def _takes(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
+    return takes_any(grammar, instance, schema) or takes_in_some_order(grammar, instance, schema)
 
 
 @pytest.mark.parametrize("backend", ["auto", "xgrammar"])
@@ -48,8 +53,8 @@ def test_conformance_suite(backend: str, data_dir: Path) -> None:
         narrowed = test["suite"] == "optional/format" or test["keyword"] in NARROWED
         counts["taken" if taken else "lost" if test["valid"] and not narrowed else "other"] += 1
     compiler.close()
-    assert counts["taken"] >= {"auto": 800, "xgrammar": 240}[backend], counts
-    assert backend != "auto" or (counts["lost"] <= 20 and counts["refused"] <= 300), counts
+    assert counts["taken"] >= {"auto": 825, "xgrammar": 240}[backend], counts
+    assert backend != "auto" or (counts["lost"] <= 20 and counts["refused"] <= 250), counts
 
 
 @pytest.mark.parametrize(("backend", "every", "draws"), [("auto", 4, 3), ("xgrammar", 9, 2)])
@@ -65,12 +70,18 @@ def test_real_world_schemas(backend: str, every: int, draws: int, data_dir: Path
             continue
         counts["served"] += 1
         for test in record["tests"]:
-            taken = takes_any(grammar, test["data"], record["schema"])
+            taken = _takes(grammar, test["data"], record["schema"])
             assert test["valid"] or not taken, (record["id"], grammar.backend, test.get("fails"))
             counts["valid taken" if taken else "valid lost" if test["valid"] else "invalid refused"] += 1
         for _ in range(draws):
-            text = draw(grammar.matcher(), rng, max_len=150)
+            try:
+                text = draw(grammar.matcher(), rng, max_len=150)
+            except RuntimeError as error:
+                assert "Current row" in str(error)  # llguidance keeps only so many alternatives open
+                counts["given up"] += 1
+                continue
             assert text is None or violation(record["schema"], text) is None, (record["id"], grammar.backend, text)
     compiler.close()
-    assert counts["served"] > {"auto": 0.88, "xgrammar": 0.5}[backend] * (counts["served"] + counts["refused"])
-    assert counts["valid lost"] < 0.12 * counts["valid taken"]
+    assert counts["served"] > {"auto": 0.92, "xgrammar": 0.5}[backend] * (counts["served"] + counts["refused"])
+    assert counts["valid lost"] < {"auto": 0.01, "xgrammar": 0.1}[backend] * counts["valid taken"]
+    assert counts["given up"] <= 3, counts
