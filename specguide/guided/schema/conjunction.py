@@ -19,7 +19,6 @@ from specguide.guided.schema.merge import merge_arrays, merge_numbers, merge_obj
 from specguide.guided.schema.patterns import Patterns
 
 MAX_SETS = 1_500
-MAX_WIDTH = 400
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "$defs"})
 _WITH_CHILDREN = frozenset({"anyOf", "properties", "patternProperties", "additionalProperties", "items", "prefixItems"})
 
@@ -43,7 +42,6 @@ def merged(core: Core) -> Core:
         return Core(core.path)
     definitions = dict(_reached(root, {name: inhabited.pruned(schema) for name, schema in
                                        conjunctions.definitions.items() if name in inhabited.names}))
-    _check_width(root, definitions)
     return Core(core.path, {**root, "$defs": definitions}) if definitions else root
 
 
@@ -182,24 +180,6 @@ def _in_order(types: frozenset[str], atoms: Iterable[Atom]) -> list[str]:
     named: Iterator[Any] = (atom["type"] for atom in atoms if "type" in atom)
     order = dict.fromkeys(name for value in named for name in ([value] if isinstance(value, str) else value))
     return [name for name in dict.fromkeys((*order, *TYPES, "integer")) if name in types]
-
-
-def _check_width(root: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
-    """Raises UnsupportedGuide where one value has so many options that llguidance would give up inside a text."""
-    widths: dict[str, int] = {}
-
-    def width(schema: CoreSchema) -> int:
-        if isinstance(schema, bool):
-            return 1
-        if "$ref" in schema:
-            name = schema["$ref"].rpartition("/")[2]
-            if name not in widths:
-                widths[name] = width(definitions[name])
-            return widths[name]
-        return sum(map(width, schema["anyOf"])) if "anyOf" in schema else 1 + len(schema.get("properties", ()))
-
-    if max(map(width, (root, *definitions.values()))) > MAX_WIDTH:
-        raise UnsupportedGuide(f"one value has more than {MAX_WIDTH} options, counted with their properties")
 
 
 def _reached(root: CoreSchema, definitions: Mapping[str, CoreSchema]) -> Iterator[tuple[str, CoreSchema]]:
