@@ -164,6 +164,19 @@ def test_log_probabilities(client, tools):
         one.token for item in done.output if item.type == "message" for one in item.content[0].logprobs]
 
 
+def test_several_calls(client):
+    """A message must not end yet, and so the model calls on."""
+    asked = dict(ASKED, tools=[WEATHER, TIME], tool_choice="required", extra_body={"min_tokens": 60})
+    done = client.responses.create(**asked)
+    assert len(done.output) > 1 and len({item.call_id for item in done.output}) == len(done.output)
+    for call in done.output:
+        tool = {"get_weather": WEATHER, "get_time": TIME}[call.name]
+        jsonschema.validate(json.loads(call.arguments), tool["parameters"])
+    with client.responses.stream(**asked) as stream:
+        told = [event.item for event in stream if event.type == "response.output_item.done"]
+    assert [(item.name, item.arguments) for item in told] == [(item.name, item.arguments) for item in done.output]
+
+
 @pytest.mark.parametrize("extra", [{"structured_outputs": {"regex": "[a-c]{3}"}}, {"guided_choice": ["cab", "abba"]}])
 def test_guides_as_vllm_has_them(client, extra):
     done = client.responses.create(model="small", input=INPUT, temperature=0, extra_body=extra)

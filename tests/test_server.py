@@ -84,6 +84,22 @@ def test_tools(client, choice, stream):
         assert reason == "tool_calls" and (name == "get_time" or not isinstance(choice, dict))
 
 
+def test_several_calls_in_a_stream(client):
+    """A message must not end yet, and so the model calls on."""
+    asked = dict(model="small", messages=[{"role": "user", "content": "What is the weather in Paris?"}], temperature=0,
+                 tools=[WEATHER, TIME], tool_choice="required", max_completion_tokens=120,
+                 extra_body={"min_tokens": 60})
+    whole = [(call.function.name, call.function.arguments)
+             for call in client.chat.completions.create(**asked).choices[0].message.tool_calls]
+    calls = {}
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        for call in chunk.choices[0].delta.tool_calls or ():
+            if call.id:
+                calls[call.index] = [call.function.name, ""]
+            calls[call.index][1] += call.function.arguments
+    assert list(map(tuple, calls.values())) == whole and len(whole) > 1 and list(calls) == list(range(len(whole)))
+
+
 def test_a_conversation_with_a_tools_result(client):
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
     messages = [{"role": "user", "content": [{"type": "text", "text": "What is the weather in Paris?"}]},
