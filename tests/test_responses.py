@@ -34,6 +34,7 @@ WEATHER = {"type": "function", "name": "get_weather", "description": "Weather of
 TIME = {"type": "function", "name": "get_time", "parameters": {
     "type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"],
     "additionalProperties": False}}
+NESTED = json.loads("[" * 600 + "]" * 600)
 ASKED = {"model": "small", "input": "What is the weather in Paris?", "temperature": 0, "max_output_tokens": 120}
 
 
@@ -207,6 +208,10 @@ def test_guides_as_vllm_has_them(client, extra):
     ({"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{"}]}, "input[0].arguments",
      "JSON"),
     ({"input": [{"type": "function_call", "call_id": "x", "arguments": "{}"}]}, "input[0].name", "needs a text name"),
+    ({"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "[]"}]}, "input[0].arguments",
+     "object"),
+    ({"metadata": {"a": "\ud800"}}, "metadata", "not Unicode"), ({"instructions": "\ud800"}, None, "Unicode"),
+    ({"tools": [{**WEATHER, "description": NESTED}]}, "tools", "nested too deeply"),
     ({"tools": [{"type": "web_search"}]}, "tools[0]", "'web_search'"),
     ({"tools": [{**WEATHER, "name": "a b"}]}, "tools[0].name", "1 to 64 letters"),
     ({"tools": [{**WEATHER, "parameters": {"type": "object", "properties": {"a": {}}}}]}, "tools[0].parameters",
@@ -221,7 +226,8 @@ def test_guides_as_vllm_has_them(client, extra):
         "type": "object", "properties": {}}}}}, "text.format.schema", "Invalid schema for text.format 'p'"),
     ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools", "may set")])
 def test_what_is_refused(http, change, param, words):
-    answer = http.post("/v1/responses", json={"model": "small", "input": INPUT, "max_output_tokens": 4} | change)
+    body = json.dumps({"model": "small", "input": INPUT, "max_output_tokens": 4, "tool_choice": "none"} | change)
+    answer = http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     assert words in error["message"] and (param is None or error["param"] == param), error

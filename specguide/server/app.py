@@ -78,9 +78,8 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
 async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
     backend = _backend(request)
-    turn = await _understood(responses.understand, backend, body)
-    answer = responses.Answer(backend, turn, body)
-    stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
+    answer = await _understood(responses.understand, backend, body)
+    stream = backend.engine.generate(answer.turn.prompt_ids, answer.turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))

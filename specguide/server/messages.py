@@ -60,11 +60,12 @@ def _call(call: Any, param: str) -> dict[str, Any]:
     return {**call, "function": {**function, "arguments": arguments}}
 
 
-def arguments_of(arguments: Any, param: str) -> Any:
-    """A call's arguments as an object, where they are its text. Raises InvalidParams naming them."""
-    if not isinstance(arguments, str):
-        return arguments
+def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
+    """A call's arguments as an object, which they are or whose text they are. Raises InvalidParams naming them."""
     try:
-        return json.loads(arguments or "{}")
-    except (json.JSONDecodeError, RecursionError):
-        raise InvalidParams("arguments must be a JSON object, as text", param=param) from None
+        made = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        made = None
+    if not isinstance(made, Mapping):
+        raise InvalidParams("arguments must be a JSON object, as text", param=param)
+    return made

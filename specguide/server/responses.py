@@ -14,7 +14,7 @@ from specguide.errors import InvalidParams
 from specguide.server.backend import Backend
 from specguide.server.errors import ApiError
 from specguide.server.guides import guide_of, text_format_guide
-from specguide.server.requests import ResponsesRequest, TextConfig
+from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Message, Told
 from specguide.server.sample_reader import Piece, SampleReader, Score
@@ -28,10 +28,12 @@ _REFUSED = {"previous_response_id": _STORED, "conversation": _STORED, "prompt": 
             "background": "leave it out, and stream instead",
             "truncation": "a conversation is never cut: leave it out, and send a shorter input",
             "reasoning": "this model does not reason apart from its text: leave it out"}
+_ECHOED = ("instructions", "metadata", "tools", "tool_choice", "text", "max_output_tokens", "user",
+           "safety_identifier", "prompt_cache_key")
 
 
-def understand(backend: Backend, body: ResponsesRequest) -> Turn:
-    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+def understand(backend: Backend, body: ResponsesRequest) -> Answer:
+    """What will be the answer to `turn`. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     for name, advice in _REFUSED.items():
         value = getattr(body, name)
         asked = any(one is not None for one in value.values()) if isinstance(value, dict) else value
@@ -43,15 +45,16 @@ def understand(backend: Backend, body: ResponsesRequest) -> Turn:
     if body.top_logprobs and not body.include:
         raise InvalidParams(f'top_logprobs needs include: ["{_LOGPROBS}"]', param="top_logprobs")
     answer = guide_of(body, {"text.format": text_format_guide(body.text.format if body.text else None)})
-    return turn_of(backend, body, ("input", input_messages(body.instructions, body.input)), answer,
+    turn = turn_of(backend, body, ("input", input_messages(body.instructions, body.input)), answer,
                    max_tokens=body.max_output_tokens, logprobs=(body.top_logprobs or 0) if body.include else None)
+    return Answer(backend, turn, body)
 
 
 class Answer:
     """The response to a turn, which grows item by item."""
 
     def __init__(self, backend: Backend, turn: Turn, body: ResponsesRequest) -> None:
-        self._turn, self._reader = turn, SampleReader(backend, turn)
+        self.turn, self._reader = turn, SampleReader(backend, turn)
         self._items: list[Message | Call] = []
         self._scores: list[Score] = []
         self._num_cached = 0
@@ -126,7 +129,7 @@ class Answer:
     def _response(self, status: str, error: ApiError | None = None) -> dict[str, Any]:
         if error is not None and self._items:
             self._items[-1].status = "incomplete"
-        prompt, output = len(self._turn.prompt_ids), self._reader.num_tokens
+        prompt, output = len(self.turn.prompt_ids), self._reader.num_tokens
         usage = {"input_tokens": prompt, "output_tokens": output, "total_tokens": prompt + output,
                  "input_tokens_details": {"cached_tokens": self._num_cached, "cache_write_tokens": 0},
                  "output_tokens_details": {"reasoning_tokens": 0}}
@@ -140,17 +143,23 @@ class Answer:
 
 
 def _echo(body: ResponsesRequest, turn: Turn) -> dict[str, Any]:
-    """What was asked, as it was understood."""
-    tools = [{"type": "function", "description": None, "parameters": None, "strict": False, **function_of(tool)}
-             for tool in body.tools or ()]
-    text = {"format": {"type": "text"}, **(body.text or TextConfig()).model_dump(by_alias=True, exclude_none=True)}
-    return {"instructions": body.instructions, "metadata": body.metadata or {}, "tools": tools, "text": text,
-            "tool_choice": body.tool_choice or "auto", "parallel_tool_calls": body.parallel_tool_calls is not False,
-            "temperature": turn.params.temperature, "top_p": turn.params.top_p, "user": body.user,
-            "max_output_tokens": body.max_output_tokens, "top_logprobs": body.top_logprobs or 0,
-            "safety_identifier": body.safety_identifier, "prompt_cache_key": body.prompt_cache_key,
-            "store": False, "background": False, "previous_response_id": None, "truncation": "disabled",
-            "reasoning": {"effort": None, "summary": None}, "service_tier": "default"}
+    """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
+    asked = {name: _sendable(body, name) for name in _ECHOED}
+    asked["tools"] = [{"type": "function", "description": None, "parameters": None, "strict": False,
+                       **function_of(tool)} for tool in asked["tools"] or ()]
+    asked["text"] = {"format": {"type": "text"}, **(asked["text"] or {})}
+    return {**asked, "metadata": asked["metadata"] or {}, "tool_choice": asked["tool_choice"] or "auto",
+            "parallel_tool_calls": body.parallel_tool_calls is not False, "temperature": turn.params.temperature,
+            "top_p": turn.params.top_p, "top_logprobs": body.top_logprobs or 0, "store": False, "background": False,
+            "previous_response_id": None, "truncation": "disabled", "service_tier": "default",
+            "reasoning": {"effort": None, "summary": None}}
+
+
+def _sendable(body: ResponsesRequest, name: str) -> Any:
+    try:
+        return json.loads(body.model_dump_json(include={name}, by_alias=True, exclude_none=True)).get(name)
+    except (ValueError, RecursionError):
+        raise InvalidParams(f"{name} has text that is not Unicode, or is nested too deeply", param=name) from None
 
 
 async def lines(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
