@@ -67,7 +67,7 @@ class Answer:
         if error := chunk.get("error"):
             self.failure = ("error event", str(error.get("message") if isinstance(error, dict) else error))
             return
-        self.ids.add(chunk["id"])
+        self.ids.add(str(chunk["id"]))
         self.usage = chunk.get("usage") or self.usage
         for choice in chunk["choices"]:
             delta = choice.get("delta") or {}
