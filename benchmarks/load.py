@@ -1,4 +1,4 @@
-"""A server under load: `specguide serve` with the shipped model, and many streaming clients whose every answer is checked.
+"""A server under load: `specguide serve` with the shipped model, and streaming clients that check all answers.
 
     python -m benchmarks.load [--seconds 120] [--concurrency 64] [--max-tokens 128]
 
@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import httpx
 
@@ -66,7 +67,7 @@ def main() -> None:
     with serving(args.concurrency) as url:
         target = Target.reach(url, None, "none")
         workload = Workload(built_in(), dict.fromkeys(KINDS, 1.0), target.model, args.max_tokens)
-        measure(target, workload, Load(args.concurrency, requests=_WARM_UP_REQUESTS))
+        measure(target, replace(workload, seed=1), Load(args.concurrency, requests=_WARM_UP_REQUESTS))
         record, faults = measure(target, workload, Load(args.concurrency, args.seconds))
     result = record["result"]
     print("\n".join(table(result)))

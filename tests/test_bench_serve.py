@@ -1,4 +1,4 @@
-"""`specguide bench serve` against a server that answers rightly, or is wrong in one way; each way has a model's name."""
+"""`specguide bench serve` against a server that answers rightly, or is wrong as its model's name says."""
 
 from __future__ import annotations
 
