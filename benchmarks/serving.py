@@ -1,10 +1,12 @@
 """What guided requests cost those beside them: the same requests at a fixed concurrency, a share of them guided.
 
     python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0] [--max-tokens 100]
+                                 [--rounds 5]
 
 The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free ones go on to
-max_tokens. Exits with 1 when a request is lost, a guided output leaves its grammar, a free one has another length, or
-memory grows. Prints a table, then one JSON line.
+max_tokens. The shares take turns in each round, so that a host that is slow for a while is slow for all; ratios are the
+median over the rounds. Exits with 1 when a request is lost, a guided output leaves its grammar, a free one has another
+length, or memory grows. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -69,14 +71,23 @@ class Run:
         if len(request.output_ids) != request.params.max_tokens:
             self.faults.append(f"request {request.request_id} has {len(request.output_ids)} tokens: {request.error}")
 
-    def row(self, share: float) -> dict[str, Any]:
-        """In milliseconds and tokens per second."""
-        tpot = [1e3 * request.metrics.tpot_s for request in self.free]
-        return {"guided_share": share, "requests": self.ledger.totals["requests"] + len(self.free),
-                "guided": self.ledger.totals["requests"], "seconds": round(self.seconds, 2),
-                "tokens_per_s": round(self.num_tokens / self.seconds), "iterations": self.iterations,
-                "free_tpot_ms": {"mean": round(fmean(tpot), 4), "median": round(median(tpot), 4)} if tpot else None,
-                "memory_mb": in_mb(self.memory), "faults": self.faults}
+    @property
+    def free_tpot_ms(self) -> float | None:
+        """Mean of the free requests; None where there are none."""
+        return 1e3 * fmean(request.metrics.tpot_s for request in self.free) if self.free else None
+
+
+def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, Any]:
+    """Of one share's runs, a round each, compared with those of the first share in the same rounds."""
+    tpots = [run.free_tpot_ms for run in runs]
+    ratios = [tpot / than.free_tpot_ms for tpot, than in zip(tpots, first, strict=True) if tpot and than.free_tpot_ms]
+    seconds, guided = sum(run.seconds for run in runs), sum(run.ledger.totals["requests"] for run in runs)
+    return {"guided_share": share, "requests": guided + sum(len(run.free) for run in runs), "guided": guided,
+            "seconds": round(seconds, 2), "tokens_per_s": round(sum(run.num_tokens for run in runs) / seconds),
+            "iterations": sum(run.iterations for run in runs),
+            "free_tpot_ms": [round(tpot, 3) for tpot in tpots if tpot],
+            "free_tpot_ratio": round(median(ratios), 3) if ratios else None,
+            "memory_mb": in_mb(runs[-1].memory), "faults": [fault for run in runs for fault in run.faults]}
 
 
 def main() -> None:
@@ -87,6 +98,7 @@ def main() -> None:
     parser.add_argument("--shares", default="0,5,20,100,0", help="guided, per cent; the first is compared with")
     parser.add_argument("--max-tokens", type=int, default=100)
     parser.add_argument("--samples", type=int, default=12, help="tasks of each group, from which requests are made")
+    parser.add_argument("--rounds", type=int, default=5, help="in which each share has its turn")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     engine = Engine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
@@ -94,13 +106,16 @@ def main() -> None:
     engine.warm_up()
     for share in (0.0, 1.0):  # kernels and grammars
         Run(engine, load(pool, 2 * max(len(pool), args.concurrency), share, 8), args.concurrency)
-    rows: list[dict[str, Any]] = []
-    for share in (float(share) / 100 for share in args.shares.split(",")):
-        rows.append(Run(engine, load(pool, args.requests, share, args.max_tokens), args.concurrency).row(share))
-        tpot, first = rows[-1]["free_tpot_ms"], rows[0]["free_tpot_ms"]
-        rows[-1]["free_tpot_ratio"] = round(tpot["mean"] / first["mean"], 3) if tpot and first else None
-        print(f"{share:>5.0%} guided: {rows[-1]['tokens_per_s']:>7,} tokens/s, {rows[-1]['iterations']} iterations, "
-              f"free requests' time per token, ms: {tpot}, ratio {rows[-1]['free_tpot_ratio']}", flush=True)
+    shares = [float(share) / 100 for share in args.shares.split(",")]
+    runs: list[list[Run]] = [[] for _ in shares]
+    for turn in range(args.rounds):
+        for place in sorted(range(len(shares)), key=lambda place: (place + turn) % len(shares)):
+            waiting = load(pool, args.requests // args.rounds, shares[place], args.max_tokens)
+            runs[place].append(Run(engine, waiting, args.concurrency))
+    rows = [row(share, of_share, runs[0]) for share, of_share in zip(shares, runs, strict=True)]
+    for one in rows:
+        print("{guided_share:>5.0%} guided: {tokens_per_s:>7,} tokens/s, {iterations} iterations, "
+              "free requests' ms per token {free_tpot_ms}, ratio {free_tpot_ratio}".format_map(one))
     engine.close()
     emit("serving", {**vars(args), "jobs": len(pool)}, rows, save=not args.no_save)
     faults = [f"{row['guided_share']:.0%} guided: {fault}" for row in rows for fault in row["faults"]]
