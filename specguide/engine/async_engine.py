@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
 
@@ -17,6 +17,7 @@ from specguide.engine.engine import Engine
 from specguide.engine.stats import EngineStats, request_record
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineError, QueueFull
+from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics
 
@@ -48,12 +49,13 @@ class CloseReport:
 
 @dataclass(eq=False)
 class _Live:
-    """A sample under way: where its deltas go, its request, and how many of that one's tokens were sent."""
+    """A sample under way: where its deltas go, its request, and how many of its tokens and iterations were sent."""
 
     mailbox: Mailbox
     sample: int
     request: Request | None = None
     num_sent: int = 0
+    num_iterations_sent: int = 0
 
     def take(self, failure: EngineError | None) -> RequestDelta | None:
         """What is new, if anything is; the last delta where its request has ended or the engine has failed."""
@@ -64,13 +66,17 @@ class _Live:
         token_ids = tuple(request.output_ids[self.num_sent:])
         logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
         prompt_logprobs = tuple(request.prompt_logprobs) if request.has_prompt_logprobs and not self.num_sent else None
+        if request.finish_reason is None and failure is None and not token_ids:
+            return None
+        iterations = tuple(request.iterations[self.num_iterations_sent:]) if request.params.return_drafts else None
         self.num_sent += len(token_ids)
+        self.num_iterations_sent += len(iterations or ())
+        news = RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
+                            prompt_logprobs=prompt_logprobs, iterations=iterations)
         if request.finish_reason is None and failure is None:
-            return RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
-                                prompt_logprobs=prompt_logprobs) if token_ids else None
-        return RequestDelta(request.text.take(), token_ids, request.finish_reason or "error", request.stop_reason,
-                            request.error if request.finish_reason else failure, request.metrics, self.sample, logprobs,
-                            prompt_logprobs)
+            return news
+        return replace(news, finish_reason=request.finish_reason or "error", stop_reason=request.stop_reason,
+                       error=request.error if request.finish_reason else failure, metrics=request.metrics)
 
 
 class AsyncEngine:
@@ -128,6 +134,10 @@ class AsyncEngine:
             self._num_taken += params.n
             self._commands.put(partial(self._add, mailbox, prompt_ids, params, priority, arrival_s))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
+        """As Engine.grammar_of."""
+        return self._engine.grammar_of(params)
 
     def stats(self) -> EngineStats:
         """What the engine has done, and how it stands. From any thread."""
