@@ -46,7 +46,7 @@ def check(iterations, token_ids, metrics):
                          ids=["greedy", "sampled", "adjusted"])
 def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, params):
     prompts, all_params = cases(31, 24, **params)
-    engine = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))  # else drafts may be guessed without rows
+    engine = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))  # else some drafts are guesses
     expected = iterations_of(make(folders, **engine), prompts, all_params)
     drafted = [one for iterations in expected for one in iterations if one[0]]
     assert any(accepted == 0 for _, accepted, _ in drafted) and any(accepted == K for _, accepted, _ in drafted)

@@ -9,9 +9,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from specguide.engine.engine import Engine
 from specguide.engine.stats import EngineStats, request_record
@@ -20,8 +22,12 @@ from specguide.errors import EngineError, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics
+from specguide.trace import Span
+
+T = TypeVar("T")
 
 _LONGEST_SLEEP_S = 3600.0
+_LONGEST_ANSWER_S = 10.0
 _LOGGER = logging.getLogger(__name__)
 _REQUEST_LOGGER = logging.getLogger("specguide.requests")
 
@@ -139,6 +145,15 @@ class AsyncEngine:
         """As Engine.grammar_of."""
         return self._engine.grammar_of(params)
 
+    async def spans(self) -> list[Span]:
+        """As Engine.spans, between two iterations. Raises EngineError where the engine's thread has no time for it."""
+        found: Future[list[Span]] = Future()
+        self._commands.put(partial(_answer, found, self._engine.spans))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(found), _LONGEST_ANSWER_S)
+        except asyncio.TimeoutError:
+            raise EngineError(f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s") from None
+
     def stats(self) -> EngineStats:
         """What the engine has done, and how it stands. From any thread."""
         return self._engine.stats()
@@ -255,6 +270,14 @@ class AsyncEngine:
         except Exception as cause:
             _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
             self._fail(cause)
+
+
+def _answer(asked: Future[T], ask: Callable[[], T]) -> None:
+    if asked.set_running_or_notify_cancel():
+        try:
+            asked.set_result(ask())
+        except Exception as error:  # is whose asked
+            asked.set_exception(error)
 
 
 def _log(requests: Iterable[Request | None]) -> None:

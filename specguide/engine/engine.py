@@ -28,7 +28,7 @@ from specguide.request import Request
 from specguide.sampling import Adjustment, bind_processors
 from specguide.scheduler import OutputText, Scheduler
 from specguide.tokenizer import Tokenizer
-from specguide.trace import write_chrome_trace
+from specguide.trace import Span, write_chrome_trace
 
 _POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
 
@@ -212,12 +212,16 @@ class Engine:
         """Forget the keys of earlier prompts and outputs: the next requests compute all of theirs."""
         self._runner.pages.forget()
 
-    def write_trace(self, path: str | Path) -> None:
-        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+    def spans(self) -> list[Span]:
+        """The timeline so far, track by track. Waits for what is under way; raises InvalidParams where there is none."""
         if not self.config.trace:
             raise InvalidParams("there is no timeline: build the engine with trace=True", param="trace")
         self._recorder.add_callbacks(self._runner.guide.take_callback_times())
-        write_chrome_trace(path, self._recorder.spans())
+        return self._recorder.spans()
+
+    def write_trace(self, path: str | Path) -> None:
+        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+        write_chrome_trace(path, self.spans())
 
     def check_integrity(self) -> None:
         """Raise EngineError when a page or slot is lost or held twice."""
