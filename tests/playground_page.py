@@ -1,4 +1,4 @@
-"""Owns a live playground and a headless Chromium that looks at it. Run as a script, it makes the picture of the docs."""
+"""Owns a live playground and a headless Chromium to look at it. As a script, it makes the picture of the docs."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class Engine:
         self._runner.pages.forget()
 
     def spans(self) -> list[Span]:
-        """The timeline so far, track by track. Waits for what is under way; raises InvalidParams where there is none."""
+        """The timeline so far. Waits for what is under way; raises InvalidParams where there is none."""
         if not self.config.trace:
             raise InvalidParams("there is no timeline: build the engine with trace=True", param="trace")
         self._recorder.add_callbacks(self._runner.guide.take_callback_times())

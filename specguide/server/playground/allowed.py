@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -20,7 +21,7 @@ class Allowed:
 
     num_tokens:     how many; 1: the token was forced
     sample:         ids of the first ones in order of their ids, MAX_SAMPLE at most
-    is_text_forced: the grammar library knows that no other text could begin here, however it is cut into tokens
+    is_text_forced: whatever could come began with the text of the token that came, however that is cut into tokens
     """
 
     num_tokens: int
@@ -42,13 +43,33 @@ class AllowedWalk:
         """What was allowed in the place of the next token; None where the grammar has ended or refuses it."""
         if self._matcher.is_terminated:
             return None
-        self._matcher.fill(self._row)
-        ids = np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
-        forced_text = b"".join(self._token_bytes[one] for one in self._matcher.forced_tokens())
+        ids, text = self._ids(), self._token_bytes[token]
+        is_text_forced = bool(text) and self._is_forced(text, ids)
         if not self._matcher.accept(token):
             return None
-        text = self._token_bytes[token]
-        return Allowed(len(ids), tuple(ids[:MAX_SAMPLE].tolist()), bool(text) and forced_text.startswith(text))
+        return Allowed(len(ids), tuple(ids[:MAX_SAMPLE].tolist()), is_text_forced)
+
+    def _ids(self) -> npt.NDArray[np.int64]:
+        """Of the tokens that may come next, in order."""
+        self._matcher.fill(self._row)
+        return np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
+
+    def _is_forced(self, text: bytes, ids: npt.NDArray[np.int64]) -> bool:
+        """All allowed tokens go along with the text, and again behind the shortest of them, with which all begin."""
+        num_taken = 0
+        while text and all(_go_along(self._token_bytes[one], text) for one in ids):
+            shortest = min(ids.tolist(), key=lambda one: len(self._token_bytes[one]))
+            text = text[len(self._token_bytes[shortest]):]
+            if text:
+                num_taken += self._matcher.accept(shortest)
+                ids = self._ids()
+        self._matcher.rollback(num_taken)
+        return not text
+
+
+def _go_along(piece: bytes, text: bytes) -> bool:
+    """One of them begins with the other; an end token goes along with nothing."""
+    return bool(piece) and (text.startswith(piece) or piece.startswith(text))
 
 
 def free(_: int) -> Allowed | None:
