@@ -21,7 +21,6 @@ from specguide.server.config import ServerConfig
 
 KEY = "a secret"
 PICTURE = Path(__file__).parent.parent / "docs" / "playground.png"
-FRENCH = "Je m'appelle Zoé Lefèvre, j'ai 47 ans et j'habite à Lyon. Je ne suis pas membre."
 
 
 @contextmanager
@@ -93,10 +92,10 @@ def _chromium() -> str | None:
 
 def take_picture(path: Path, **options: Any) -> None:
     """The page after an answer, with the card of a token in whose place drafts were rejected."""
-    with serving() as (url, _), page(url, viewport={"width": 1280, "height": 860}, **options) as opened:
-        run_example(opened, message=FRENCH)
-        opened.locator("#stream .rejecting").last.hover()
-        opened.wait_for_timeout(200)
+    with serving() as (url, _), page(url, viewport={"width": 1280, "height": 800}, **options) as opened:
+        run_example(opened)
+        run_example(opened)  # the first one loaded what it uses
+        opened.locator("#stream .rejecting").nth(1).hover()
         opened.screenshot(path=path)
 
 

@@ -49,10 +49,12 @@ def take_iterations(batch: Batch, output: StepOutput, times: IterationTimes, len
     lengths: of the requests' outputs before that
     """
     for place, (request, length) in enumerate(zip(batch.requests, lengths, strict=True)):
-        is_void = request.finish_reason is not None or request.error is not None or request.turn != batch.turns[place]
-        is_unfinished = batch.is_prefill and batch.chunks[place].next_id is not None
+        if not request.params.return_drafts:
+            continue
         tokens = tuple(request.output_ids[length:])
-        if request.params.return_drafts and (tokens or not (is_void or is_unfinished)):
+        is_void = request.finish_reason is not None or request.error is not None or request.turn != batch.turns[place]
+        is_partial = batch.is_prefill and batch.chunks[place].next_id is not None
+        if tokens or not (is_void or is_partial):
             drafts = output.drafts[place].tolist()
             drafted = tuple(drafts[:drafts.index(-1)] if -1 in drafts else drafts)
             num_accepted = max(0, int(output.num_tokens[place]) - 1)
