@@ -1,44 +1,17 @@
-"""Owns a live playground and a headless Chromium to look at it. As a script, it makes the picture of the docs."""
+"""Owns a headless Chromium that looks at the playground. As a script, it makes the picture of the docs."""
 
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from live_server import Server
 
-from specguide.config import EngineConfig, SpecConfig
-from specguide.engine import AsyncEngine, Engine
-from specguide.server.app import create_app
-from specguide.server.config import ServerConfig
-
-KEY = "a secret"
 PICTURE = Path(__file__).parent.parent / "docs" / "playground.png"
-
-
-@contextmanager
-def serving(*api_keys: str, trace: bool = False) -> Iterator[tuple[str, AsyncEngine]]:
-    """Address and engine of an API server on the shipped model."""
-    engine = AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=4, trace=trace)))
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    app = create_app(engine, ServerConfig("small", api_keys=api_keys))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}", engine
-    server.should_exit = True
-    thread.join(30)
 
 
 def why_no_browser() -> str | None:
@@ -71,12 +44,10 @@ def page(url: str, **options: Any) -> Iterator[Any]:
     assert not faults, faults
 
 
-def run_example(opened: Any, name: str | None = None, message: str | None = None) -> None:
-    """Run it, as it is or with another message, and wait for its end."""
+def run_example(opened: Any, name: str | None = None) -> None:
+    """Run it, or what the form has, and wait for its end."""
     if name is not None:
         opened.select_option("#example", label=name)
-    if message is not None:
-        opened.fill("#message", message)
     opened.click("#run")
     opened.locator("#ending", has_text="ended by").wait_for(timeout=60_000)
 
@@ -92,11 +63,13 @@ def _chromium() -> str | None:
 
 def take_picture(path: Path, **options: Any) -> None:
     """The page after an answer, with the card of a token in whose place drafts were rejected."""
-    with serving() as (url, _), page(url, viewport={"width": 1280, "height": 800}, **options) as opened:
+    server = Server(api_keys=())
+    with page(server.url, viewport={"width": 1280, "height": 800}, **options) as opened:
         run_example(opened)
         run_example(opened)  # the first one loaded what it uses
         opened.locator("#stream .rejecting").nth(1).hover()
         opened.screenshot(path=path)
+    server.stop()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from itertools import product
 
 import httpx
 import pytest
-from playground_page import KEY, page, run_example, serving, why_no_browser
+from live_server import KEY, Server
+from playground_page import page, run_example, why_no_browser
 
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams
@@ -26,17 +27,10 @@ PARTS = ("/", "/playground/playground.css", "/playground/playground.js", "/playg
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[tuple]:
-    with serving(KEY, trace=True) as (url, engine):
-        yield url, engine
-        assert engine.num_unfinished == 0, "a request outlived its client"
-        engine._engine.check_integrity()
-
-
-@pytest.fixture
-def http(served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served[0], headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
-        yield client
+def server() -> Iterator[Server]:
+    server = Server(trace=True)
+    yield server
+    server.stop()
 
 
 def asked(**fields):
@@ -97,10 +91,10 @@ def test_times_are_in_order_and_a_traced_engine_tells_its_timeline(http):
         assert one["begin_ms"] <= span["begin_ms"] <= span["end_ms"] <= one["end_ms"]
 
 
-def test_what_the_grammar_allowed(http, served):
+def test_what_the_grammar_allowed(http, server):
     """Against a language that can be written down."""
     words = ["".join(pair) for pair in product(("ab", "cd"), repeat=3)]
-    vocabulary = served[1].tokenizer.vocabulary(served[1].vocab_size)
+    vocabulary = server.engine.tokenizer.vocabulary(server.engine.vocab_size)
     texts = {token: piece.decode() for token, piece in enumerate(vocabulary.token_bytes) if piece.isascii() and piece}
     written = ""
     for token in tokens_of(told(http, guided_regex="(ab|cd){3}")):
@@ -129,8 +123,8 @@ def test_a_free_request_has_no_grammar(http):
     assert all(token["allowed"] is None and not token["is_forced"] for token in tokens_of(found))
 
 
-def test_a_reasoning_section_is_free(served):
-    engine = served[1]
+def test_a_reasoning_section_is_free(server):
+    engine = server.engine
     params = SamplingParams(guide=Guide(choice=["yes"]), reasoning=Reasoning(end="</think>"))
     walk = AllowedWalk(engine.grammar_of(params).matcher(), engine.tokenizer.vocabulary(engine.vocab_size))
     thought, end = engine.tokenizer.encode("no", add_special_tokens=False), engine.tokenizer.token_id("</think>")
@@ -161,8 +155,8 @@ def test_what_is_refused(http, change, status, words):
     assert answer.status_code == status and words in answer.json()["error"]["message"]
 
 
-def test_the_page_is_open_and_the_stream_is_not(served):
-    url, _ = served
+def test_the_page_is_open_and_the_stream_is_not(server):
+    url = server.url
     for path in PARTS:
         answer = httpx.get(url + path)
         assert answer.status_code == 200 and "default-src 'none'" in answer.headers["Content-Security-Policy"]
@@ -173,27 +167,27 @@ def test_the_page_is_open_and_the_stream_is_not(served):
     assert missing.status_code == 404 and "its parts are" in missing.json()["error"]["message"]
 
 
-def test_a_client_that_leaves_frees_its_slot(http, served):
+def test_a_client_that_leaves_frees_its_slot(http, server):
     """The fixture looks whether it did."""
     with http.stream("POST", "/playground/generate", json=asked(max_tokens=1500, ignore_eos=True)) as answer:
         next(answer.iter_lines())
     told(http, max_tokens=1)
     for _ in range(200):
-        if served[1].num_unfinished:
+        if server.engine.num_unfinished:
             http.get("/health")
-    assert served[1].num_unfinished == 0
+    assert server.engine.num_unfinished == 0
 
 
 # In a browser
 
 
 @pytest.fixture
-def opened(served):
+def opened(server):
     """The page, once it has been given the key."""
     reason = why_no_browser()
     if reason is not None:
         pytest.skip(reason)
-    with page(served[0], viewport={"width": 1280, "height": 900}) as one:
+    with page(server.url, viewport={"width": 1280, "height": 900}) as one:
         one.fill("#key", KEY)
         one.click("#key-form button")
         one.locator("#model", has_text="small").wait_for()
@@ -253,7 +247,7 @@ def test_what_is_wrong_is_said_beside_it(opened):
     assert "list" in opened.locator("#tools-check").inner_text()
 
 
-def test_a_run_can_be_stopped(opened, served):
+def test_a_run_can_be_stopped(opened):
     opened.select_option("#kind", "regex")
     opened.fill("#guide", "[a-z ]{1200,1400}")
     opened.click("text=Sampling")

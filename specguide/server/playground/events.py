@@ -10,8 +10,8 @@ from typing import Any
 from specguide.engine import RequestDelta
 from specguide.request import Iteration
 from specguide.server.backend import Backend
-from specguide.server.chat import Turn
 from specguide.server.playground.allowed import Allowed, AllowedWalk, Take, free
+from specguide.server.turn import Turn
 from specguide.trace import Span
 
 MAX_SPANS = 8000

@@ -14,10 +14,11 @@ from fastapi.responses import FileResponse, StreamingResponse
 from specguide.engine import AsyncEngine, RequestDelta
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.server.backend import Backend, begun, unless_left
-from specguide.server.chat import Turn, understand
+from specguide.server.chat import understand
 from specguide.server.errors import ApiError
 from specguide.server.playground.events import Narrator
 from specguide.server.requests import ChatRequest
+from specguide.server.turn import Turn
 
 _PAGE = Path(__file__).parent / "page"
 _PARTS = {"playground.css": "text/css", "playground.js": "text/javascript", "tokens.js": "text/javascript",
