@@ -33,13 +33,14 @@ class ChainSampler:
 
         logits: [B · N, vocab_size]
         """
+        drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
         tokens = self._choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, scores, failures)
+        return Verified(tokens, num_accepted, drafts, scores, failures)
 
     def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
         if not sampling.processed:
