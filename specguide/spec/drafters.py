@@ -115,7 +115,7 @@ class ModelDrafter:
 
     def refresh(self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
                 ) -> tuple[Tensor, Tensor]:
-        if query.is_prefill:
+        if not query.is_chain:  # a prefill
             self._forward(query)
         behind = self.state.chain(query.said(target_tokens), query.start, query.slots, 1)
         normed = self._forward(behind)[behind.first_node + num_accepted.clamp(min=0)]
