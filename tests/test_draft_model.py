@@ -9,10 +9,10 @@ import pytest
 import tiny
 import torch
 from safetensors.torch import load_file, save_file
-from test_engine import cases
+from test_engine import Scripted, cases, with_misfit
 from transformers import LlamaForCausalLM
 
-from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
+from specguide import LLM, CacheConfig, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder
 
@@ -63,6 +63,30 @@ def test_the_target_as_its_own_drafter_is_always_right(folders, arrangement, gui
                                         params)):
         assert [out.metrics.accepted_histogram for out in outputs] == [[0] * K + [8]] * len(PROMPTS)
     assert all(out.metrics.num_cached > 0 for out in outputs[5:])
+    llm.close()
+
+
+def test_keys_survive_preemption(folders):
+    """A request that waits again finds the keys that the drafter needs, or computes them."""
+    llm = make(folders, folders[0], cache=CacheConfig(num_pages=16), max_batch_size=6)
+    prompts = [f"{number} abc" * 5 for number in range(6)]
+    outputs = llm.generate(prompts, SamplingParams(max_tokens=80, ignore_eos=True))
+    llm._engine.check_integrity()
+    llm.close()
+    assert sum(out.metrics.num_preemptions for out in outputs) > 0
+    for out in outputs:  # only the end may cut a window short
+        assert sum(out.metrics.accepted_histogram[:-1]) <= 1
+
+
+def test_a_held_slot_goes_on_with_right_keys(folders):
+    """What a held slot's pass wrote, for tokens that the target has not said, is written again before it is read."""
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=61, ignore_eos=True)] * 2
+    llm = make(folders, folders[0], guide=GuideConfig(deadline_us=2000))
+    alone = llm.generate(prompts, params)
+    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    assert sum(misfit.metrics.accepted_histogram[K:]) >= 7
     llm.close()
 
 
