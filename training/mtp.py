@@ -48,7 +48,7 @@ class MtpHead(nn.Module):
 
     def features(self, aux: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm, are what the first step reads."""
-        return aux
+        return aux.to(self.final_layernorm.weight.dtype)
 
     def enter(self, embeds: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
         """[B, N, H] each → the residual stream and what attention reads, [B, N, H] each."""
