@@ -11,7 +11,8 @@ from mtp_heads import CONFIG, PREFIX, random_mtp, save_head
 from safetensors.torch import load_file
 from test_engine import cases
 
-from specguide import LLM, SamplingParams, SpecConfig
+from specguide import LLM, Guide, SamplingParams, SpecConfig
+from specguide.engine.runner import SHIPPED_MODEL
 from specguide.errors import CheckpointError
 
 K = 3
@@ -51,3 +52,14 @@ def test_a_head_in_its_targets_folder(tmp_path):
                           for spec in (None, "mtp"))
     assert plain.token_ids == speculative.token_ids
     assert any(PREFIX in name for name in load_file(folder / "model.safetensors"))
+
+
+@pytest.mark.skipif(not (SHIPPED_MODEL / "mtp").is_dir(), reason="needs the shipped MTP head")
+def test_the_shipped_head():
+    properties = {"city": {"type": "string"}, "year": {"type": "integer"}}
+    guide = Guide(json_schema={"type": "object", "properties": properties, "required": ["city", "year"]})
+    message = [{"role": "user", "content": "The bridge in Riga was opened in 1932."}]
+    params = [SamplingParams(max_tokens=64, guide=guide), SamplingParams(max_tokens=40)]
+    plain, speculative = (LLM(spec=spec).chat([message] * 2, params) for spec in (None, "mtp"))
+    assert [out.token_ids for out in plain] == [out.token_ids for out in speculative]
+    assert speculative[0].metrics.acceptance_length > 2.5
