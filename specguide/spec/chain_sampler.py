@@ -80,12 +80,13 @@ class ChainSampler:
             self._forced.prepare_drafts(slots, state.lengths[query.slots])
         return num_accepted
 
-    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor) -> Tensor:
+    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor | None
+              ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `verify` gives it
-        target_ids:   int32 [draft_vocab_size]
+        target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:
