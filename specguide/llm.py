@@ -11,6 +11,7 @@ from specguide.engine import Engine, EngineStats
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestOutput
+from specguide.trace import Span
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -97,6 +98,10 @@ class LLM:
         none and for a path that cannot be written.
         """
         self._engine.write_trace(path)
+
+    def spans(self) -> list[Span]:
+        """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an engine that has none."""
+        return self._engine.spans()
 
     def close(self) -> None:
         """Stop the worker threads."""
