@@ -37,6 +37,11 @@ void LibraryMatcher::rollback(int n) {
   num_taken_ -= num_text;
 }
 
+int32_t LibraryMatcher::forced_token(const int32_t* row, size_t num_words) {
+  const int32_t only = only_token(row, num_words);
+  return only >= 0 ? only : specguide::forced_token(row, *vocabulary_);
+}
+
 std::vector<int32_t> LibraryMatcher::forced_tokens() {
   if (terminated_) return {};
   scratch_row_.resize(static_cast<size_t>(vocabulary_->num_words()));

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/forced_tokens.h"
+
 namespace specguide {
 
 namespace {
@@ -135,6 +137,12 @@ void ReasoningMatcher::rollback(int n) {
 
 std::vector<int32_t> ReasoningMatcher::forced_tokens() {
   return place_.part == Part::kAnswer ? answer_->forced_tokens() : std::vector<int32_t>{};
+}
+
+int32_t ReasoningMatcher::forced_token(const int32_t* row, size_t num_words) {
+  if (place_.part == Part::kAnswer) return answer_->forced_token(row, num_words);
+  const int32_t only = only_token(row, num_words);
+  return only >= 0 ? only : specguide::forced_token(row, mark().vocabulary());
 }
 
 }  // namespace specguide
