@@ -28,7 +28,7 @@ from specguide.models.weights import (
     weight_files,
 )
 
-_DRAFT_POSITIONS = 64
+_DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
 
 

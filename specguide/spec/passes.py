@@ -83,6 +83,30 @@ class ForwardPasses:
         hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
         return normed, hidden
 
+    def draft_spans(self, spans: Tensor, num_tokens: Tensor, normed: Tensor, hidden: Tensor, start: Tensor, slots: Slots
+                    ) -> tuple[Tensor, Tensor]:
+        """One step of the drafter over some drafts of each slot at once.
+
+        spans:          int32 [B, S], at positions `start` int64 [B] + 1 and following
+        num_tokens:     int32 [B], how many of them there are, the first ones
+        normed, hidden: [B, hidden], of the position before the first
+        Returns both for the position before each span's last token's place, where the next draft is chosen: as they were
+        where there is no token.
+
+        An approximation: a draft head wants with each token the feature of the position before it, and all tokens of a
+        span are given that of the position before the span, so that they go through the head in one pass. What
+        follows a forced token depends little on the feature. Keys behind a span's last token are of no token; they
+        are read by none of the span, and the next pass from there writes its own over them.
+        """
+        num_requests, span_len = spans.shape
+        query = self._state.chain(spans, start, slots)
+        features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
+        drafter = self._drafting
+        hidden_there, normed_there = drafter.head.forward(query.input_ids, features, query.context, drafter.cache)
+        last = query.first_node + num_tokens.clamp(min=1) - 1
+        has_tokens = (num_tokens > 0)[:, None]
+        return torch.where(has_tokens, normed_there[last], normed), torch.where(has_tokens, hidden_there[last], hidden)
+
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""
         return self._drafting.head.draft_logits(normed)

@@ -17,6 +17,7 @@ from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import DecodeGraphs, EagerDecode
 from specguide.spec.passes import ForwardPasses
+from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
@@ -24,7 +25,7 @@ from specguide.spec.warm_up import GraphKind, PrefillKind, graph_kinds, prefill_
 
 
 class OneModelStep:
-    """Target, drafter, grammar and sampling as one iteration. Without a drafter it is the plain step (K = 0).
+    """Target, drafter, grammar and sampling as one iteration. Without a drafter and proposals it is the plain step.
 
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes.
 
@@ -40,6 +41,7 @@ class OneModelStep:
         if stream is not None:
             self._graphs = EagerDecode(self._decode, stream.device) if enforce_eager else DecodeGraphs(
                 self._decode, stream, guide.recorder)
+        self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
@@ -97,7 +99,7 @@ class OneModelStep:
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.tokens[slots, 1:] = -1
+        self._guide.buffers.clear_chains(slots)
         num_slots = max(batch.slots) + 1
         self._guide.launch(0, num_slots)
         verified = self._iterate(self._state.prefill(batch.chunks, slots), sampling, num_slots)
@@ -121,7 +123,10 @@ class OneModelStep:
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
         if taps is not None:
-            self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+            draft = self._draft if self._proposed is None else self._proposed.draft
+            draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+        elif self._proposed is not None:
+            self._proposed.propose(num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
     def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
