@@ -68,11 +68,9 @@ class PythonMatcher final : public Matcher {
   }
 
   // Asks for all of them where the row does not tell: what else the grammar knows is Python's.
-  int32_t forced_token(const int32_t* row, size_t num_words) override {
-    const int32_t only = only_token(row, num_words);
-    if (only >= 0) return only;
-    const std::vector<int32_t> tokens = forced_tokens();
-    return tokens.empty() ? -1 : tokens.front();
+  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t) override {
+    const std::vector<int32_t> only = only_token(row, num_words);
+    return only.empty() ? forced_tokens() : only;
   }
 
   py::object matcher() const { return py::reinterpret_borrow<py::object>(matcher_.get()); }

@@ -134,26 +134,36 @@ bool Walk::take_draft(int32_t token) {
 // Goes on until nothing is known, or refused, or the window is full. What is forced goes first.
 void Walk::propose() {
   if (!buffers_->has_proposals()) return;
+  forced_.clear();
+  probability_ = 1;
   int num_forced = 0, num_looked_up = 0;
-  double probability = 1;
   while (static_cast<int>(path_.size()) < buffers_->max_chain_len() && !ended_) {
-    Draft draft{num_forced < buffers_->num_forced_tokens ? forced_token() : -1, DraftOrigin::kForced};
-    if (draft.token >= 0) {
-      ++num_forced;
-    } else if (lookup_ && num_looked_up++ < buffers_->num_lookup_tokens) {
-      const LookedUp found = lookup_->next(path_);
-      probability *= found.probability;
-      draft = {probability >= least_probability_ ? found.token : -1, DraftOrigin::kLookup};
-    }
+    Draft draft = forced_draft(buffers_->num_forced_tokens - num_forced);
+    if (draft.token < 0 && num_looked_up < buffers_->num_lookup_tokens) draft = looked_up_draft();
     if (draft.token < 0 || !take_draft(draft.token)) break;
+    ++(draft.origin == DraftOrigin::kForced ? num_forced : num_looked_up);
     proposed_.push_back(draft);
   }
   give_draft_row();
 }
 
-int32_t Walk::forced_token() {
-  return matcher_ ? matcher_->forced_token(buffers_->row(slot_, static_cast<int>(path_.size())), buffers_->num_words())
-                  : -1;
+Walk::Draft Walk::forced_draft(int limit) {
+  if (!matcher_ || limit == 0) return {-1, DraftOrigin::kForced};
+  if (forced_.empty()) {
+    const int32_t* row = buffers_->row(slot_, static_cast<int>(path_.size()));
+    forced_ = matcher_->forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit));
+    std::reverse(forced_.begin(), forced_.end());
+  }
+  if (forced_.empty()) return {-1, DraftOrigin::kForced};
+  const int32_t token = forced_.back();
+  forced_.pop_back();
+  return {token, DraftOrigin::kForced};
+}
+
+Walk::Draft Walk::looked_up_draft() {
+  const LookedUp found = lookup_->next(path_);
+  probability_ *= found.probability;
+  return {probability_ >= least_probability_ ? found.token : -1, DraftOrigin::kLookup};
 }
 
 // To where the model's next draft is chosen.

@@ -87,7 +87,8 @@ class Walk {
   void take_verified(int num_accepted, int32_t token);
   bool take_draft(int32_t token);
   void propose();
-  int32_t forced_token();
+  Draft forced_draft(int limit);
+  Draft looked_up_draft();
   void give_draft_row();
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
   bool accept(int32_t token);
@@ -111,6 +112,8 @@ class Walk {
   std::unique_ptr<Lookup> lookup_;
   std::vector<int32_t> path_;  // drafts that the matcher holds
   std::vector<Draft> proposed_;
+  std::vector<int32_t> forced_;  // tokens to come, the next one last
+  double probability_ = 1;       // of the chain's looked-up tokens, as estimated
   bool stopped_ = false;   // the grammar does not follow the drafts beyond them
   bool ended_ = false;     // the last of them is the end token
   int64_t num_tokens_ = 0;  // verified tokens that the matcher holds

@@ -139,10 +139,12 @@ std::vector<int32_t> ReasoningMatcher::forced_tokens() {
   return place_.part == Part::kAnswer ? answer_->forced_tokens() : std::vector<int32_t>{};
 }
 
-int32_t ReasoningMatcher::forced_token(const int32_t* row, size_t num_words) {
-  if (place_.part == Part::kAnswer) return answer_->forced_token(row, num_words);
-  const int32_t only = only_token(row, num_words);
-  return only >= 0 ? only : specguide::forced_token(row, mark().vocabulary());
+std::vector<int32_t> ReasoningMatcher::forced_drafts(const int32_t* row_here, size_t num_words, size_t limit) {
+  if (place_.part == Part::kAnswer) return answer_->forced_drafts(row_here, num_words, limit);
+  const int32_t first = forced_token(row_here, mark().vocabulary());
+  if (first < 0) return only_token(row_here, num_words);
+  std::vector<int32_t> scratch(num_words);
+  return find_forced_drafts(*this, mark().vocabulary(), first, limit, scratch.data());
 }
 
 }  // namespace specguide

@@ -14,6 +14,7 @@ from typing import Any
 from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
+from specguide.engine.draft_counts import count_drafts
 from specguide.engine.failures import iteration_errors, timeout
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
@@ -228,15 +229,16 @@ class Engine:
 
     def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
         with self._recorder.host("wait"):
-            output, num_before = pending.result(), _num_output_tokens(batch)
+            output, lengths = pending.result(), _output_lengths(batch)
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             errors = iteration_errors(batch, tokens, output.failures, self._runner.guide.errors(batch.slots))
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
+            count_drafts(batch, output, lengths)
         self._iterations += 1
-        self._output_tokens += _num_output_tokens(batch) - num_before
+        self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)
         return finished
 
     def _leave_slots(self) -> None:
@@ -289,5 +291,5 @@ def _seed(seed: int | None, sample: int) -> int:
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 
-def _num_output_tokens(batch: Batch) -> int:
-    return sum(len(request.output_ids) for request in batch.requests)
+def _output_lengths(batch: Batch) -> list[int]:
+    return [len(request.output_ids) for request in batch.requests]

@@ -36,19 +36,19 @@ class ProposedChains:
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
         before = torch.zeros_like(num_accepted)
-        num_new = self._nodes[1:]  # behind the golden token nothing but what is forced
+        span_len = len(self._nodes) - 1  # behind the golden token nothing but what is forced
         for draft in range(1, self._num_model + 1):
             self._wait_proposals()
             chain_len = self._chain_len[slots].clone()
             normed, hidden = self._passes.draft_spans(
-                self._spans(slots, before, len(num_new)), chain_len - before, normed, hidden,
+                self._spans(slots, before, span_len), chain_len - before, normed, hidden,
                 self._state.lengths[slots] + before, slots)
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {draft}")
             self._sampler.append(logits, slots, num_accepted, self._passes.target_ids)
             self._recorder.forward(f"choose {draft}")
             self._guide.launch(draft + 1, num_slots)
-            before, num_new = chain_len, self._nodes
+            before, span_len = chain_len, len(self._nodes)
         self._wait_proposals()
 
     def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:
