@@ -12,8 +12,9 @@ constexpr int kMaxN = 16;
 constexpr size_t kIndexedPerCall = 4096;  // tokens of a long text: some hundreds of microseconds
 
 uint64_t mix(uint64_t hash, int32_t token) {
-  hash = (hash ^ static_cast<uint32_t>(token)) * 0x9e3779b97f4a7c15ull;
-  return hash ^ (hash >> 29);
+  uint64_t x = hash * 0x9e3779b97f4a7c15ull + static_cast<uint32_t>(token) + 1;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9ull;
+  return x ^ (x >> 32);
 }
 
 class NgramLookup final : public Lookup {
