@@ -89,6 +89,25 @@ std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
   return tokens;
 }
 
+// Whether in place of the last of `tokens` the matcher also takes one that goes on behind it.
+bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<int32_t>& tokens, int32_t* row) {
+  if (tokens.empty()) return false;
+  walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
+    while (taken.size() + 1 < tokens.size() && matcher.accept(tokens[taken.size()])) {
+      taken.push_back(tokens[taken.size()]);
+    }
+    matcher.fill(row);
+  });
+  const std::string& last = vocabulary.token_bytes[static_cast<size_t>(tokens.back())];
+  bool may_be = false;
+  each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
+    const std::string& bytes = vocabulary.token_bytes[static_cast<size_t>(token)];
+    may_be = bytes.size() > last.size() && bytes.compare(0, last.size(), last) == 0;
+    return !may_be;
+  });
+  return may_be;
+}
+
 }  // namespace
 
 std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& vocabulary, int32_t* row) {
@@ -108,7 +127,11 @@ std::vector<int32_t> find_forced_drafts(Matcher& matcher, const Vocabulary& voca
   for (const int32_t token : tokens) text += vocabulary.token_bytes[static_cast<size_t>(token)];
   std::vector<int32_t> drafts = canonical_tokens(text, vocabulary);
   if (drafts.empty()) drafts = std::move(tokens);
-  if (drafts.size() > limit) drafts.resize(limit);
+  if (drafts.size() > limit) {
+    drafts.resize(limit);
+  } else if (may_be_longer(matcher, vocabulary, drafts, row)) {
+    drafts.pop_back();
+  }
   return drafts;
 }
 
