@@ -44,13 +44,13 @@ class DraftWindow:
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3": a draft head. Without any model: "ngram", what followed the last tokens when they were in
-                       the request's text most recently (prompt lookup); "suffix", what followed most often the longest
-                       end of the text that was there before, in its own text or in outputs of earlier requests (suffix
-                       drafting); "grammar", forced tokens alone
+    method:            "eagle3": a draft head. Without any model: "ngram", what followed the last tokens when they were
+                       in the request's text most recently (prompt lookup); "suffix", what followed most often the
+                       longest end of the text that was there before, in its own text or in outputs of earlier requests
+                       (suffix drafting); "grammar", forced tokens alone
     model:             folder of the draft head; None takes the shipped one
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none
-    num_forced_tokens: F, drafts beside these where the grammar forces text, 0 to 31, with K at most 32; "grammar" needs 1
+    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
                        verification alone is guided; outputs are the same

@@ -22,8 +22,8 @@ class RequestMetrics:
     num_cached:         prompt tokens whose keys were there already
     num_preemptions:    times that it lost its pages to another request and had to start its keys anew
     accepted_histogram: entry a counts the iterations that accepted a drafts
-    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were verified, and of how
-                        many the tokens were taken; empty where all are a draft head's
+    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were verified, and how
+                        many of them were taken; empty where all are a draft head's
     """
 
     prompt_tokens: int = 0

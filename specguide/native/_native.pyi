@@ -153,14 +153,14 @@ class SuffixSource(LookupSource):
 
 class GrammarExecutor:
     """Owns the walks of all slots. Words: ceil(vocab_size / 32). A chain has at most W drafts: K = num_draft_tokens of
-    the step's, num_forced_tokens that the grammar forces, num_lookup_tokens that `lookup` finds; N = W + 1. Addresses of
-    contiguous host buffers:
+    the step's, num_forced_tokens that the grammar forces, num_lookup_tokens that `lookup` finds. N = W + 1. Addresses
+    of contiguous host buffers:
 
     rows          int32 [N, max_batch_size, words]       written by workers
     guided        uint8 [N, max_batch_size]              1: the row counts; 0: free
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
-    tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no draft), which the callbacks
-                                                         write as far as they are theirs
+    tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no draft); the
+                                                         callbacks write those that are theirs
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
     needed        int32 [1]                              read: callbacks of the iteration whose rows the forward stream
                                                          stands waiting for, or soon will; to be 0 before callback 0
@@ -215,7 +215,8 @@ class GrammarExecutor:
     def is_idle(self, slot: int) -> bool: ...
     def error(self, slot: int) -> str | None: ...
     def check(self) -> None: ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
-    def callbacks(self) -> list[HostFunction]: ...  # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
+    def callbacks(self) -> list[HostFunction]: ...
+    # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
     def counters(self) -> ExecutorCounters: ...
     def log_callbacks(self, capacity: int) -> None: ...  # from now on the times of the last `capacity` callbacks
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...

@@ -13,4 +13,5 @@ append_drafts = with_triton("chain", accept.append_drafts)
 store_drafts = with_triton("chain", accept.store_drafts)
 
 __all__ = ["Adjustment", "Failures", "SamplingTensors", "SlotAdjustments", "accept_chains", "adjust_logits",
-           "append_drafts", "bind_processors", "process_logits", "score_tokens", "store_drafts", "verify_chain", "verify_tree"]
+           "append_drafts", "bind_processors", "process_logits", "score_tokens", "store_drafts", "verify_chain",
+           "verify_tree"]

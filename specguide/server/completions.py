@@ -37,7 +37,7 @@ def understand(backend: Backend, body: CompletionRequest) -> Continuation:
     if not many:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
     prompts = [backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in many]
-    params = body.sampling(max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
+    params = body.sampling(n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
     return Continuation(prompts, params)
 
 

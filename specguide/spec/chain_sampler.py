@@ -108,7 +108,7 @@ class ChainSampler:
 
     def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor) -> None:
         """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
-        assert (proposals := self._buffers.proposals) is not None
-        ids = self._state.ids[slots]
+        proposals, ids = self._buffers.proposals, self._state.ids[slots]
+        assert proposals is not None
         drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, ids, target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

@@ -83,15 +83,15 @@ class ForwardPasses:
         hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
         return normed, hidden
 
-    def draft_spans(self, spans: Tensor, num_tokens: Tensor, normed: Tensor, hidden: Tensor, start: Tensor, slots: Slots
-                    ) -> tuple[Tensor, Tensor]:
+    def draft_spans(self, spans: Tensor, num_tokens: Tensor, normed: Tensor, hidden: Tensor, start: Tensor,
+                    slots: Slots) -> tuple[Tensor, Tensor]:
         """One step of the drafter over some drafts of each slot at once.
 
-        spans:          int32 [B, S], at positions `start` int64 [B] + 1 and following
-        num_tokens:     int32 [B], how many of them there are, the first ones
+        spans:          int32 [B, S], at positions `start` + 1 and following; `start` int64 [B]
+        num_tokens:     int32 [B], how many of them there are, the first ones; of a held slot any number
         normed, hidden: [B, hidden], of the position before the first
-        Returns both for the position before each span's last token's place, where the next draft is chosen: as they were
-        where there is no token.
+        Returns both as they are behind each span's last token, where the next draft is chosen: unchanged where there is
+        no token.
 
         An approximation: a draft head wants with each token the feature of the position before it, and all tokens of a
         span are given that of the position before the span, so that they go through the head in one pass. What
@@ -103,7 +103,7 @@ class ForwardPasses:
         features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
         drafter = self._drafting
         hidden_there, normed_there = drafter.head.forward(query.input_ids, features, query.context, drafter.cache)
-        last = query.first_node + num_tokens.clamp(min=1) - 1
+        last = query.first_node + num_tokens.clamp(1, span_len) - 1
         has_tokens = (num_tokens > 0)[:, None]
         return torch.where(has_tokens, normed_there[last], normed), torch.where(has_tokens, hidden_there[last], hidden)
 

@@ -30,7 +30,8 @@ class ProposedChains:
         self._guide.launch(1, num_slots)
         self._wait_proposals()
 
-    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
+    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int
+              ) -> None:
         """Draft K tokens greedily over allowed ones, each behind what its predecessor forces."""
         slots = query.slots
         self._guide.launch(1, num_slots)
@@ -52,7 +53,7 @@ class ProposedChains:
         self._wait_proposals()
 
     def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:
-        """The tokens behind the first `before` int32 [B] drafts, int32 [B, span_len]; what there is not is any token."""
+        """The tokens behind the first `before` int32 [B] drafts, int32 [B, span_len]; beyond the chain any token."""
         nodes = before[:, None] + 1 + self._nodes[:span_len]
         return self._tokens[slots].gather(1, nodes.clamp(max=self._tokens.shape[1] - 1))
 

@@ -60,7 +60,8 @@ class ResultRing:
     def __init__(self, depth: int, max_batch_size: int, num_nodes: int, stream: torch.cuda.Stream | None) -> None:
         self._stream, self._next, self._max_tokens = stream, 0, max_batch_size * num_nodes
         self._places = [(_pinned(torch.int32, self._max_tokens), _pinned(torch.int32, max_batch_size),
-                         _pinned(torch.uint8, self._max_tokens), torch.cuda.Event()) for _ in range(depth if stream else 0)]
+                         _pinned(torch.uint8, self._max_tokens), torch.cuda.Event())
+                        for _ in range(depth if stream else 0)]
         self._score_places: list[list[Tensor]] = [[] for _ in self._places]
 
     def put(self, verified: Verified, rows: Sequence[int]) -> PendingOutput:
