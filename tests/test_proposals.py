@@ -122,7 +122,7 @@ def test_a_sleeping_matcher_is_held(folders, method, at):
 
 
 class Forcing:
-    """A grammar of one endless text, whose matchers now and then take their time over a row."""
+    """A grammar of one endless text, whose matchers take their time over one row."""
 
     def matcher(self):
         return ForcingMatcher()
@@ -137,7 +137,7 @@ class ForcingMatcher(ScriptedMatcher):
         token = 65 + self.num_accepted % 20
         row[:] = 0
         row[token // 32] = 1 << token % 32
-        if self.num_fills % 11 == 10:
+        if self.num_fills == 20:
             time.sleep(0.2)
 
 

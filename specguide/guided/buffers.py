@@ -60,8 +60,8 @@ class GuideBuffers:
     needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will; counts on the host
     proposals:    where some drafts come from the host
 
-    The callbacks write the first three, and the tokens of their proposals; the step writes the others. On a GPU it has a
-    copy of the first three, and tokens and accept counts are the callbacks' own memory.
+    The callbacks write the first three, and the tokens of their proposals; the step writes the others. On a GPU it has
+    a copy of the first three, and tokens and accept counts are the callbacks' own memory.
     """
 
     bitmask: Tensor
