@@ -17,7 +17,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 template <typename T>
 T* at(uintptr_t address) {
@@ -88,7 +88,7 @@ void submit(GrammarExecutor& executor, const std::vector<std::pair<int, std::sha
 
 void detach(GrammarExecutor& executor, int slot) {
   {
-    py::gil_scoped_release released;
+    WithoutGil released;
     executor.detach(slot);
   }
   drain_python_releases();

@@ -9,7 +9,7 @@ from specguide.errors import InvalidParams
 
 LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
-SPEC_METHODS = ("eagle3", *MODELLESS_METHODS)
+SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS)
 MOST_DRAFTS = 32
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
@@ -44,11 +44,13 @@ class DraftWindow:
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3": a draft head. Without any model: "ngram", what followed the last tokens when they were
-                       in the request's text most recently (prompt lookup); "suffix", what followed most often the
-                       longest end of the text that was there before, in its own text or in outputs of earlier requests
-                       (suffix drafting); "grammar", forced tokens alone
-    model:             folder of the draft head; None takes the shipped one
+    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the target's tokenizer.
+                       Without any model: "ngram", what followed the last tokens when they were in the request's text
+                       most recently (prompt lookup); "suffix", what followed most often the longest end of the text
+                       that was there before, in its own text or in outputs of earlier requests (suffix drafting);
+                       "grammar", forced tokens alone
+    model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
+                       than the shipped one the target's own folder
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none
     num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16

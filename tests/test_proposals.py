@@ -21,6 +21,7 @@ METHODS = {
     "grammar": dict(method="grammar", num_forced_tokens=8),
     "grammar by one": dict(method="grammar", num_forced_tokens=1),
     "eagle3 and grammar": dict(num_draft_tokens=K, num_forced_tokens=8),
+    "draft model and grammar": dict(method="draft_model", num_draft_tokens=K, num_forced_tokens=8),
     "ngram": dict(method="ngram", num_draft_tokens=4, prompt_lookup_min=1),
     "ngram and grammar": dict(method="ngram", num_draft_tokens=4, num_forced_tokens=5),
     "suffix": dict(method="suffix", num_draft_tokens=6),
@@ -32,7 +33,7 @@ def make(folders, method: str | None, **options) -> LLM:
     target, head = folders
     if method is None:
         return LLM(target, spec=None, **options)
-    model = head if "eagle3" in method else None
+    model = {"eagle3 and grammar": head, "draft model and grammar": target}.get(method)
     return LLM(target, spec=SpecConfig(model=model, **METHODS[method]), **options)
 
 
@@ -78,7 +79,7 @@ def check_metrics(outs, spec: dict) -> None:
         gained = sum((number + 1) * count for number, count in enumerate(metrics.accepted_histogram))
         assert gained - golden <= sum(accepted.values()) <= gained
         assert all(count <= metrics.drafts_proposed[origin] for origin, count in accepted.items())
-        names = {None: {"model"}, "grammar": set(), "ngram": {"lookup"}, "suffix": {"lookup"}}[spec.get("method")]
+        names = {None: {"model"}, "draft_model": {"model"}, "grammar": set(), "ngram": {"lookup"}, "suffix": {"lookup"}}[spec.get("method")]
         assert set(metrics.drafts_proposed) <= names | ({"forced"} if spec.get("num_forced_tokens") else set())
 
 
@@ -189,6 +190,16 @@ def test_forced_drafts_lengthen_what_the_shipped_model_accepts():
         outputs.append(out.token_ids)
         llm.close()
     assert outputs[0] == outputs[1] and lengths[1] > lengths[0]
+
+
+def test_a_draft_model_that_is_the_target_is_right_behind_forced_spans_too(folders):
+    llm = make(folders, "draft model and grammar")
+    outs = generate(llm, ["abc", "{}", "a b c"], SamplingParams(max_tokens=60, guide=Guide(
+        regex="([a-z]{3}-forced-[0-9]{2}=also-){20}")))
+    for out in outs:  # but for what lies behind the last token of the output
+        proposed, accepted = (sum(counts.values()) for counts in (
+            out.metrics.drafts_proposed, out.metrics.drafts_accepted))
+        assert proposed - accepted <= K + 8 and out.metrics.drafts_accepted["forced"] > 20
 
 
 def test_what_has_been_there_is_looked_up(folders):

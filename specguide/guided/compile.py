@@ -3,15 +3,17 @@
 A library's compile cannot be interrupted. It releases the GIL, so it runs on a worker thread, and one that takes too
 long is abandoned: its caller gets an error at once, another worker takes its place, and only so many may be abandoned
 at a time. (Compiling in a process that can be killed was measured: bringing a grammar of xgrammar's over costs up to
-half of what compiling it costs, and a second copy of the tokenizer's tables.) Workers are daemons: no exit waits for
-them.
+half of what compiling it costs, and a second copy of the tokenizer's tables.) Workers are daemons: an exit waits for
+those that are idle, and no more than a moment for one in a library.
 """
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -37,6 +39,8 @@ from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_ABANDONED = 4
+_MOST_CLOSING_S = 1.0
+_compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
 
 def backend_report() -> list[BackendStatus]:
@@ -70,6 +74,8 @@ class GrammarCompiler:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._num_workers = self._num_abandoned = 0
         self._watching = self._closed = False
+        self._threads: list[threading.Thread] = []
+        _compilers.add(self)
 
     def submit(self, guide: Guide) -> Future[CompiledGrammar]:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to is kept.
@@ -108,7 +114,11 @@ class GrammarCompiler:
         return self.submit(guide).result()
 
     def close(self) -> None:
-        """Take no more guides and let the workers go; what waits or is being compiled ends with an EngineError."""
+        """Take no more guides and let the workers go; what waits or is being compiled ends with an EngineError.
+
+        Waits for the threads, since one that lives on while the interpreter ends would abort the process, but no
+        longer than a moment for one that is at work in a library.
+        """
         with self._lock:
             self._closed = True
             jobs = list(self._jobs.values())
@@ -122,6 +132,10 @@ class GrammarCompiler:
             self._lock.notify_all()
         for job in jobs:
             _settle(job.futures, EngineError("the grammar compiler was closed"))
+        deadline = time.monotonic() + _MOST_CLOSING_S
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _requested(self, guide: Guide) -> str:
         return guide.backend or self.config.backend
@@ -140,29 +154,41 @@ class GrammarCompiler:
         """Start threads, with the lock held: a worker for every job in hand, up to the limit, and the watchman."""
         if self._num_workers < min(self.config.num_compile_threads, len(self._jobs)):
             self._num_workers += 1
-            threading.Thread(target=self._work, name="grammar compile", daemon=True).start()
+            self._start(self._work, "grammar compile")
         if not self._watching:
             self._watching = True
-            threading.Thread(target=self._watch, name="grammar compile time-outs", daemon=True).start()
+            self._start(self._watch, "grammar compile time-outs")
+
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            with self._lock:
-                if job.abandoned:
-                    continue
-                job.deadline = time.monotonic() + self.config.compile_timeout_s
-                self._running.append(job)
-                self._lock.notify_all()
-            outcome = self._outcome(job)
-            if not isinstance(outcome, (EngineError, GuideLimitExceeded)):
-                self.cache.put(job.key, outcome)
-            with self._lock:
-                if job not in self._running:  # abandoned, and another worker has taken this one's place
-                    self._num_abandoned -= 1
-                    return
-                self._running.remove(job)
-                self._jobs.pop(job.key, None)
-            _settle(job.futures, outcome)
+        while self._work_on(self._queue.get()):
+            pass
+
+    def _work_on(self, job: _Job | None) -> bool:
+        """Compile it; False where the worker is to go."""
+        if job is None:
+            return False
+        with self._lock:
+            if job.abandoned:
+                return True
+            job.deadline = time.monotonic() + self.config.compile_timeout_s
+            self._running.append(job)
+            self._lock.notify_all()
+        outcome = self._outcome(job)
+        if not isinstance(outcome, (EngineError, GuideLimitExceeded)):
+            self.cache.put(job.key, outcome)
+        with self._lock:
+            if job not in self._running:  # abandoned, and another worker has taken this one's place
+                self._num_abandoned -= 1
+                return False
+            self._running.remove(job)
+            self._jobs.pop(job.key, None)
+        _settle(job.futures, outcome)
+        return True
 
     def _watch(self) -> None:
         """Ends jobs whose time is up, until the compiler is closed."""
@@ -243,6 +269,12 @@ def _made(make: Callable[[], Any]) -> Future[CompiledGrammar]:
     except InvalidGuide as error:
         future.set_exception(error)
     return future
+
+
+@atexit.register
+def _close_all() -> None:
+    for compiler in list(_compilers):
+        compiler.close()
 
 
 def _check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:

@@ -24,6 +24,7 @@ from specguide.server.errors import ApiError
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
+from specguide.server.playground import router as playground
 from specguide.server.requests import (
     ChatRequest,
     CompletionRequest,
@@ -51,6 +52,7 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     app.state.registry.register(EngineCollector(engine))
     app.state.started_s = int(time.time())
     app.include_router(router)
+    app.include_router(playground)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)

@@ -41,6 +41,7 @@ class ChainSampler:
 
         logits: [B · N, vocab_size]
         """
+        drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
         origins = self._origins(query)
         tokens = self._choose(processed, query, sampling)
@@ -48,7 +49,7 @@ class ChainSampler:
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, scores, failures, origins=origins)
+        return Verified(tokens, num_accepted, drafts, scores, failures, origins=origins)
 
     def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
         if not sampling.processed:
@@ -93,12 +94,13 @@ class ChainSampler:
             self._forced.prepare_drafts(slots, state.lengths[query.slots])
         return num_accepted
 
-    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor) -> Tensor:
+    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor | None
+              ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `verify` gives it
-        target_ids:   int32 [draft_vocab_size]
+        target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:
@@ -106,7 +108,7 @@ class ChainSampler:
         store_drafts(drafts, node, num_accepted, self._state.ids[slots], self._buffers.tokens)
         return drafts
 
-    def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor) -> None:
+    def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None) -> None:
         """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
         proposals, ids = self._buffers.proposals, self._state.ids[slots]
         assert proposals is not None

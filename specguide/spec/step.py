@@ -152,7 +152,7 @@ class OneModelStep:
         self._guide.wait_rows()
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
-        if taps is not None:
+        if self._passes.has_drafter:
             draft = self._draft if self._proposed is None else self._proposed.draft
             draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
         elif self._proposed is not None:
