@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.errors import RequestError
 from specguide.request import Request
@@ -14,15 +14,30 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+DRAFT_ORIGINS = ("none", "model", "forced", "lookup")
+"""Who proposed a draft, by number: nobody, a draft head, the grammar, or what was there before."""
+
+
+class WalkStart(NamedTuple):
+    """A request's first iteration.
+
+    matcher:   None for a free request
+    token_ids: its tokens so far
+    """
+
+    slot: int
+    matcher: Any
+    token_ids: Sequence[int]
+
+
 @dataclass(frozen=True)
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    Each entry is a slot and, at its first iteration, the matcher that starts there (None for a free request);
     `continued` slots go on with the matcher that they have.
     """
 
-    started: tuple[tuple[int, Any], ...]
+    started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
 
 
@@ -132,6 +147,7 @@ class StepOutput:
     scores:       of the tokens, where a request asks for them
     prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
     failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
+    origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS; None: all a draft head
     """
 
     tokens: Tensor
@@ -140,3 +156,4 @@ class StepOutput:
     scores: TokenScores | None
     prompt_scores: TokenScores | None
     failures: Mapping[tuple[int, int], RequestError]
+    origins: Tensor | None = None

@@ -22,6 +22,8 @@ class RequestMetrics:
     num_cached:         prompt tokens whose keys were there already
     num_preemptions:    times that it lost its pages to another request and had to start its keys anew
     accepted_histogram: entry a counts the iterations that accepted a drafts
+    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were verified, and how
+                        many of them were taken; empty where all are a draft head's
     """
 
     prompt_tokens: int = 0
@@ -31,6 +33,8 @@ class RequestMetrics:
     num_cached: int = 0
     num_preemptions: int = 0
     accepted_histogram: list[int] = field(default_factory=list)
+    drafts_proposed: dict[str, int] = field(default_factory=dict)
+    drafts_accepted: dict[str, int] = field(default_factory=dict)
     compile_s: float = 0.0
     time_to_first_token_s: float = 0.0
     total_s: float = 0.0

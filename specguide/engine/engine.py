@@ -14,6 +14,7 @@ from typing import Any
 from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
+from specguide.engine.draft_counts import count_drafts
 from specguide.engine.failures import iteration_errors, timeout
 from specguide.engine.iterations import Launched, take_iterations
 from specguide.engine.logprobs import take_logprobs
@@ -248,6 +249,7 @@ class Engine:
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
+            count_drafts(batch, output, lengths)
             take_iterations(batch, output, times, lengths)
         self._iterations += 1
         self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)

@@ -103,3 +103,22 @@ def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor,
     block = 128
     _store_kernel[(triton.cdiv(len(drafts), block),)](
         drafts, num_accepted, slots, tokens, node, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)
+
+
+@triton.jit(do_not_specialize=["num_chains"])
+def _append_kernel(drafts, chain_len, num_accepted, slots, tokens, num_chains, NUM_SLOT_NODES: tl.constexpr,
+                   BLOCK: tl.constexpr):
+    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    exists = chain < num_chains
+    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
+    slot = tl.load(slots + chain, mask=exists, other=0)
+    node = tl.load(chain_len + slot, mask=exists, other=NUM_SLOT_NODES) + 1
+    draft = tl.load(drafts + chain, mask=exists, other=-1)
+    tl.store(tokens + slot * NUM_SLOT_NODES + node, draft, mask=exists & (is_held == 0) & (node < NUM_SLOT_NODES))
+
+
+def append_drafts(drafts: Tensor, chain_len: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+    """See sampling.accept.append_drafts."""
+    block = 128
+    _append_kernel[(triton.cdiv(len(drafts), block),)](
+        drafts, chain_len, num_accepted, slots, tokens, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)

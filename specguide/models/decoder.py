@@ -31,7 +31,7 @@ from specguide.models.weights import (
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
 
-_DRAFT_POSITIONS = 64
+_DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
 
 

@@ -7,7 +7,15 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
-from specguide.sampling import Failures, accept_chains, adjust_logits, process_logits, score_tokens, store_drafts
+from specguide.sampling import (
+    Failures,
+    accept_chains,
+    adjust_logits,
+    append_drafts,
+    process_logits,
+    score_tokens,
+    store_drafts,
+)
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.results import Verified
 from specguide.spec.selection import Sampling, SamplingKind
@@ -35,12 +43,13 @@ class ChainSampler:
         """
         drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
+        origins = self._origins(query)
         tokens = self._choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, drafts, scores, failures)
+        return Verified(tokens, num_accepted, drafts, scores, failures, origins=origins)
 
     def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
         if not sampling.processed:
@@ -50,6 +59,11 @@ class ChainSampler:
     def _drafts(self, query: Query) -> Tensor:
         """Those that are verified, int32 [B, N - 1]."""
         return self._buffers.tokens[query.slots][:, 1:query.num_nodes]
+
+    def _origins(self, query: Query) -> Tensor | None:
+        """Who proposed them, uint8 [B, N - 1]."""
+        proposals = self._buffers.proposals
+        return None if proposals is None else proposals.origins[query.slots][:, 1:query.num_nodes].clone()
 
     def _choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
@@ -93,3 +107,10 @@ class ChainSampler:
             drafts = self._forced.draft(drafts, node)
         store_drafts(drafts, node, num_accepted, self._state.ids[slots], self._buffers.tokens)
         return drafts
+
+    def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None) -> None:
+        """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
+        proposals, ids = self._buffers.proposals, self._state.ids[slots]
+        assert proposals is not None
+        drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, ids, target_ids)
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

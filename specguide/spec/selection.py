@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, GuideSnapshot
+from specguide.batch import Batch, GuideSnapshot, WalkStart
 from specguide.guided.matcher import FailedMatcher
 from specguide.kernels import on_device
 from specguide.request import Request
@@ -98,7 +98,9 @@ def guide_snapshot(batch: Batch) -> GuideSnapshot:
         return GuideSnapshot(started=(), continued=batch.slots)
     last = [(request, slot, chunk) for request, slot, chunk in zip(batch.requests, batch.slots, batch.chunks,
                                                                    strict=True) if chunk.next_id is None]
-    return GuideSnapshot(started=tuple((slot, _matcher(request)) for request, slot, chunk in last if chunk.starts_walk),
+    started = tuple(WalkStart(slot, _matcher(request), request.tokens(0, request.num_tokens))
+                    for request, slot, chunk in last if chunk.starts_walk)
+    return GuideSnapshot(started=started,
                          continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk))
 
 

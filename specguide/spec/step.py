@@ -20,6 +20,7 @@ from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, graph_size, graph_sizes, pack, packed_len
+from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
@@ -27,7 +28,7 @@ from specguide.spec.warm_up import WarmUp, decode_kinds, prefill_kinds, run_idle
 
 
 class OneModelStep:
-    """Target, drafter, grammar and sampling as one iteration. Without a drafter it is the plain step (K = 0).
+    """Target, drafter, grammar and sampling as one iteration. Without a drafter and proposals it is the plain step.
 
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes, and so is a
     prefill of few tokens, filled up to the next size.
@@ -44,6 +45,7 @@ class OneModelStep:
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
+        self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
         self._plan = torch.zeros(packed_len(*graph_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
@@ -93,7 +95,7 @@ class OneModelStep:
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.tokens[slots, 1:] = -1
+        self._guide.buffers.clear_chains(slots)
         size = None
         if self._fixed is not None and sampling.kind <= SamplingKind.SAMPLED and not sampling.processed and not any(
                 chunk.scored_ids for chunk in batch.chunks):
@@ -151,7 +153,10 @@ class OneModelStep:
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
         if self._passes.has_drafter:
-            self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+            draft = self._draft if self._proposed is None else self._proposed.draft
+            draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+        elif self._proposed is not None:
+            self._proposed.propose(num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
     def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:

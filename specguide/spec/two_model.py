@@ -97,7 +97,7 @@ class TwoModelStep:
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.tokens[slots, 1:] = -1
+        self._guide.buffers.clear_chains(slots)
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
