@@ -96,7 +96,7 @@ std::vector<int32_t> forced_drafts(Matcher& matcher, const py::buffer& row, size
   const py::buffer_info info = row.request();
   const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
   if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
-  py::gil_scoped_release released;
+  WithoutGil released;
   return matcher.forced_drafts(static_cast<const int32_t*>(info.ptr), static_cast<size_t>(info.shape[0]), limit);
 }
 
