@@ -88,6 +88,7 @@ def serve(
     from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
     from specguide.server.app import create_app
     from specguide.server.config import ServerConfig
+    from specguide.server.connection import uvicorn_config
 
     engine = Engine(EngineConfig(
         model, spec=_spec(model, head, num_draft_tokens, no_spec=no_spec), guide=GuideConfig(backend=guide_backend),
@@ -96,7 +97,7 @@ def serve(
     name = served_model_name or ("specguide-small" if model is None else model.resolve().name)
     config = ServerConfig(name, tuple(api_key or ()), tool_format, max_body_bytes)
     server = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
-    uvicorn.run(server, host=host, port=port, log_level="info")
+    uvicorn.Server(uvicorn_config(server, config, host=host, port=port, log_level="info")).run()
 
 
 @app.command()

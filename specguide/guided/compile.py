@@ -1,10 +1,10 @@
 """Owns the way from a guide to a compiled grammar: limits, choice of backend, worker threads, time-outs, cache.
 
 A library's compile cannot be interrupted. It releases the GIL, so it runs on a worker thread, and one that takes too
-long is abandoned: its caller gets an error at once, another worker takes its place, and only so many may be abandoned
-at a time. (Compiling in a process that can be killed was measured: bringing a grammar of xgrammar's over costs up to
-half of what compiling it costs, and a second copy of the tokenizer's tables.) Workers are daemons: no exit waits for
-them.
+long is abandoned: its caller gets an error at once, another worker takes its place, and only so many of a backend's may
+be abandoned at a time; those of other backends go on. (Compiling in a process that can be killed was measured: bringing
+a grammar of xgrammar's over costs up to half of what compiling it costs, and a second copy of the tokenizer's tables.)
+Workers are daemons: no exit waits for them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -31,12 +32,14 @@ from specguide.guided.backends import (
     create_backend,
 )
 from specguide.guided.grammar_cache import GrammarCache
-from specguide.guided.limits import check_limits
+from specguide.guided.limits import check_limits, check_size
 from specguide.guided.select import candidates, rewrite
 from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_ABANDONED = 4
+_STACK_BYTES = 64 << 20
+"""Of a worker: the libraries follow nested schemas and chains of rules on the stack, and its end ends the process."""
 
 
 def backend_report() -> list[BackendStatus]:
@@ -46,12 +49,16 @@ def backend_report() -> list[BackendStatus]:
 
 @dataclass(eq=False)
 class _Job:
-    """One compile. `futures` are its callers'; `deadline` (monotonic, seconds) is set when it starts."""
+    """One compile. `futures` are its callers'; `deadline` (monotonic, seconds) is set when it starts.
+
+    backend: name of the one that is at it
+    """
 
     key: Hashable
     guide: Guide
     futures: list[Future[CompiledGrammar]] = field(default_factory=list)
     deadline: float | None = None
+    backend: str = ""
     abandoned: bool = False
 
 
@@ -68,7 +75,8 @@ class GrammarCompiler:
         self._jobs: dict[Hashable, _Job] = {}
         self._running: list[_Job] = []
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._num_workers = self._num_abandoned = 0
+        self._num_workers = 0
+        self._num_abandoned: Counter[str] = Counter()  # by backend
         self._watching = self._closed = False
 
     def submit(self, guide: Guide) -> Future[CompiledGrammar]:
@@ -82,7 +90,7 @@ class GrammarCompiler:
         if guide.matcher is not None:
             return _made(guide.matcher)
         try:
-            source = check_limits(guide, self.config)
+            source = check_size(guide, self.config)
         except InvalidGuide as error:
             future.set_exception(error)
             return future
@@ -92,9 +100,8 @@ class GrammarCompiler:
             _settle([future], known)
             return future
         with self._lock:
-            refusal = self._refusal()
-            if refusal is not None:
-                future.set_exception(refusal)
+            if self._closed:
+                future.set_exception(EngineError("the grammar compiler is closed"))
             elif key in self._jobs:
                 self._jobs[key].futures.append(future)
             else:
@@ -114,7 +121,7 @@ class GrammarCompiler:
             jobs = list(self._jobs.values())
             for job in jobs:
                 job.abandoned = True
-            self._num_abandoned += len(self._running)
+            self._num_abandoned.update(job.backend for job in self._running)
             self._running.clear()
             self._jobs.clear()
             for _ in range(self._num_workers):
@@ -126,21 +133,13 @@ class GrammarCompiler:
     def _requested(self, guide: Guide) -> str:
         return guide.backend or self.config.backend
 
-    def _refusal(self) -> SpecguideError | None:
-        if self._closed:
-            return EngineError("the grammar compiler is closed")
-        if self._num_abandoned >= MAX_ABANDONED:
-            return GuideLimitExceeded(
-                f"{self._num_abandoned} grammars that took longer than compile_timeout_s "
-                f"({self.config.compile_timeout_s:g} s) are still being compiled; try again when one has ended",
-                limit="compile_timeout_s")
-        return None
-
     def _hire(self) -> None:
         """Start threads, with the lock held: a worker for every job in hand, up to the limit, and the watchman."""
         if self._num_workers < min(self.config.num_compile_threads, len(self._jobs)):
             self._num_workers += 1
+            before = threading.stack_size(_STACK_BYTES)
             threading.Thread(target=self._work, name="grammar compile", daemon=True).start()
+            threading.stack_size(before)
         if not self._watching:
             self._watching = True
             threading.Thread(target=self._watch, name="grammar compile time-outs", daemon=True).start()
@@ -158,7 +157,7 @@ class GrammarCompiler:
                 self.cache.put(job.key, outcome)
             with self._lock:
                 if job not in self._running:  # abandoned, and another worker has taken this one's place
-                    self._num_abandoned -= 1
+                    self._num_abandoned[job.backend] -= 1
                     return
                 self._running.remove(job)
                 self._jobs.pop(job.key, None)
@@ -187,7 +186,7 @@ class GrammarCompiler:
         job.abandoned = True
         self._running.remove(job)
         self._jobs.pop(job.key, None)
-        self._num_abandoned += 1
+        self._num_abandoned[job.backend] += 1
         self._num_workers -= 1
         self._hire()
 
@@ -199,6 +198,7 @@ class GrammarCompiler:
     def _outcome(self, job: _Job) -> CompiledGrammar | InvalidGuide | EngineError:
         """The compiled grammar, or why there is none."""
         try:
+            check_limits(job.guide, self.config)
             return self._first_enforcing(job)
         except InvalidGuide as error:
             return error
@@ -211,7 +211,7 @@ class GrammarCompiler:
     def _first_enforcing(self, job: _Job) -> CompiledGrammar:
         reasons: dict[str, InvalidGuide] = {}
         for name in candidates(job.guide, self._requested(job.guide)):
-            if job.abandoned:
+            if not self._begin(job, name):
                 break
             try:
                 rewritten = rewrite(job.guide, name)
@@ -225,6 +225,18 @@ class GrammarCompiler:
             except InvalidGuide as error:
                 reasons[name] = error
         raise _why_none(job.guide, reasons)
+
+    def _begin(self, job: _Job, backend: str) -> bool:
+        """Whether somebody waits for it. Raises GuideLimitExceeded where the backend is at too much already."""
+        with self._lock:
+            if not job.abandoned and self._num_abandoned[backend] >= MAX_ABANDONED:
+                raise GuideLimitExceeded(
+                    f"{MAX_ABANDONED} grammars for {backend}, which this one needs, took longer than compile_timeout_s "
+                    f"({self.config.compile_timeout_s:g} s) and are still being compiled; try again when one has ended",
+                    limit="compile_timeout_s")
+            if not job.abandoned:
+                job.backend = backend
+            return not job.abandoned
 
     def _backend(self, name: str) -> Backend:
         with self._backends_lock:

@@ -37,9 +37,6 @@ class Turn:
 def understand(backend: Backend, body: ChatRequest) -> Turn:
     """Raises InvalidParams and InvalidGuide, which name the field."""
     backend.check_model(body.model)
-    num_tools, most = len(body.tools or ()), backend.config.max_tools
-    if num_tools > most:
-        raise InvalidParams(f"there may be {most} tools, found {num_tools}", param="tools")
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidParams("top_logprobs needs logprobs: true", param="top_logprobs")
     answer = guide_of(body, body.response_format)
@@ -50,6 +47,7 @@ def understand(backend: Backend, body: ChatRequest) -> Turn:
         guide = choice.guide(tool_format, backend.special_token, backend.limits, answer=answer,
                              is_parallel=body.parallel_tool_calls is not False)
     prompt_ids = _prompt(backend, body, answer)
+    backend.check_prompt_ids(prompt_ids, "messages")
     if body.max_tokens is not None and body.max_completion_tokens is not None:
         raise InvalidParams("max_tokens is the old name of max_completion_tokens; give one", param="max_tokens")
     room = max(1, backend.engine.max_model_len - len(prompt_ids))
@@ -65,8 +63,10 @@ def _prompt(backend: Backend, body: ChatRequest, answer: Guide | None) -> list[i
     if taken is not None:
         raise InvalidParams(f"{taken} is not a variable that chat_template_kwargs may set",
                             param=f"chat_template_kwargs.{taken}")
+    messages = template_messages(body.messages)
+    backend.check_prompt(sum(len(message["content"] or "") for message in messages), "messages")
     return backend.tokenizer.apply_chat_template(
-        template_messages(body.messages), tools=body.tools if body.tools and body.tool_choice != "none" else None,
+        messages, tools=body.tools if body.tools and body.tool_choice != "none" else None,
         json_schema=answer.source() if answer is not None and answer.kind == "json_schema" else None, **variables)
 
 
