@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,8 @@ from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 
 _LOOKS = 4  # in the time of the shortest bound
+_UNREAD_BYTES = 1 << 17
+"""Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices an absent reader."""
 
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
@@ -35,6 +38,7 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuses one too many."""
         super().connection_made(transport)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
         if len(self.connections) > self._limits.max_connections:
             transport.write(_refusal(self._limits.max_connections))
             transport.close()

@@ -13,7 +13,8 @@ from specguide.server.strict import check_strict
 def guide_of(fields: SamplingFields, response_format: ResponseFormat | None = None) -> Guide | None:
     """None for free text. Raises InvalidParams and InvalidGuide, which name the field."""
     given = {"response_format": None if response_format is None else _of_format(response_format),
-             "structured_outputs": _of_structured(fields), "guided_json": _made("guided_json", json_schema=fields.guided_json),
+             "structured_outputs": _of_structured(fields),
+             "guided_json": _made("guided_json", json_schema=fields.guided_json),
              "guided_regex": _made("guided_regex", regex=fields.guided_regex),
              "guided_choice": _made("guided_choice", choice=fields.guided_choice),
              "guided_grammar": _made("guided_grammar", grammar=fields.guided_grammar)}

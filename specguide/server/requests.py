@@ -25,7 +25,8 @@ class Body(BaseModel):
         known = {field.alias or name for name, field in cls.model_fields.items()}
         unknown = next((name for name in values if name not in known), None) if isinstance(values, dict) else None
         if unknown is not None:
-            raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": unknown.encode(errors="replace").decode()})
+            name = unknown.encode(errors="replace").decode()  # pydantic takes Unicode text alone
+            raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": name})
         return values
 
 
