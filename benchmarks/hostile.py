@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
-from statistics import quantiles
 from typing import Any
 
 import httpx
@@ -83,7 +82,7 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
         return "left"
 
     def large() -> str:
-        with server.connect(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n") as one:
+        with server.connect(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n") as one:
             with contextlib.suppress(OSError):
                 for _ in range(100):
                     one.sendall(b" " * (1 << 20))
@@ -118,9 +117,9 @@ def under(server: Server, attack: Attack, num_threads: int, seconds: float) -> d
             thread.start()
         for thread in threads:
             thread.join()
-    percentiles = quantiles([1e3 * one for one in neighbour.seconds], n=100, method="inclusive")
+    ordered = sorted(1e3 * one for one in neighbour.seconds)
     return {"hostile": dict(outcomes), "answers": len(neighbour.seconds), "statuses": sorted(neighbour.statuses),
-            "p50_ms": round(percentiles[49], 1), "p99_ms": round(percentiles[98], 1)}
+            "p50_ms": round(ordered[len(ordered) // 2], 1), "p99_ms": round(ordered[len(ordered) * 99 // 100], 1)}
 
 
 def main() -> None:

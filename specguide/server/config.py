@@ -18,6 +18,7 @@ class ServerConfig:
 
     Of one request, all answered with a 400 that names the field:
 
+    max_body_values:  most commas and texts in its JSON, counted before it is parsed; a value has about one of them
     max_samples:      most answers: prompts times n
     max_messages:     most messages
     max_entries:      most entries of each of logit_bias, metadata and stop_token_ids
@@ -39,6 +40,7 @@ class ServerConfig:
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024
     drain_s: float = 30.0
+    max_body_values: int = 500_000
     max_samples: int = 128
     max_messages: int = 4096
     max_entries: int = 512
