@@ -26,7 +26,7 @@ from specguide.tokenizer import Tokenizer
 from training import chat
 from training.evaluate_fields import SAMPLERS, samples_of
 
-PATIENT = GuideConfig(deadline_us=2_000_000, draft_wait_us=2_000_000)
+PATIENT = GuideConfig(deadline_us=2_000_000, target_wait_us=2_000_000, draft_wait_us=2_000_000)
 """No row is ever late, so that the same drafts are verified each time."""
 
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from specguide.engine import AsyncEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.server import chat, completions
+from specguide.server import chat, completions, responses
 from specguide.server.backend import Backend, begun, unless_left
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
@@ -24,7 +24,13 @@ from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
-from specguide.server.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from specguide.server.requests import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    ResponsesRequest,
+    TokenizeRequest,
+)
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -71,7 +77,19 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     deltas = await unless_left(request, begun(stream))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
-    return _events(answer.chunks(deltas, include_usage=_wants_usage(body)))
+    return _events(_data(answer.chunks(deltas, include_usage=_wants_usage(body))))
+
+
+@router.post("/v1/responses", responses=_STREAMED)
+async def create_response(body: ResponsesRequest, request: Request) -> Response:
+    """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
+    backend = _backend(request)
+    answer = await _understood(request, responses.understand, body)
+    stream = backend.engine.generate(answer.turn.prompt_ids, answer.turn.params, priority=body.priority)
+    deltas = await unless_left(request, begun(stream))
+    if not body.stream:
+        return JSONResponse(await unless_left(request, answer.whole(deltas)))
+    return _events(responses.lines(answer.events(deltas)))
 
 
 @router.post("/v1/completions", responses=_STREAMED)
@@ -95,7 +113,7 @@ async def text_completions(body: CompletionRequest, request: Request) -> Respons
 
     if not body.stream:
         return JSONResponse(await unless_left(request, whole()))
-    return _events(chunks())
+    return _events(_data(chunks()))
 
 
 @router.get("/v1/models")
@@ -171,17 +189,18 @@ def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:
     return body.stream_options is not None and body.stream_options.include_usage
 
 
-def _events(chunks: AsyncIterator[dict[str, Any]]) -> StreamingResponse:
-    """Server-sent events, the last of them "[DONE]"; an error is an event."""
-    async def lines() -> AsyncIterator[str]:
-        try:
-            async for chunk in chunks:
-                yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
-        except ApiError as error:
-            yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
-        yield "data: [DONE]\n\n"
+async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+    """Chunks as server-sent events, the last of them "[DONE]"; an error is an event."""
+    try:
+        async for chunk in chunks:
+            yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
+    except ApiError as error:
+        yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
+    yield "data: [DONE]\n\n"
 
-    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+def _events(lines: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 def _invalid(error: RequestValidationError) -> ApiError:

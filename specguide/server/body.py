@@ -55,7 +55,7 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
 
 def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
     """Raises InvalidParams for a field with more in it than the server takes."""
-    for name, most in (("tools", config.max_tools), ("messages", config.max_messages),
+    for name, most in (("tools", config.max_tools), ("messages", config.max_messages), ("input", config.max_messages),
                        ("stop", config.max_stop_strings), ("bad_words", config.max_stop_strings),
                        ("stop_token_ids", config.max_entries), ("logit_bias", config.max_entries),
                        ("metadata", config.max_entries)):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from specguide.params import SamplingParams
+from specguide.params import MAX_LOGPROBS, SamplingParams
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
@@ -36,6 +36,12 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
+class EventOptions(Body):
+    """include_obfuscation: random characters beside each event, of which there are none"""
+
+    include_obfuscation: Literal[False] | None = None
+
+
 class StructuredOutputs(Body):
     """What an output must match, as in vLLM; one of them."""
 
@@ -51,11 +57,9 @@ class SamplingFields(Body):
     """What all endpoints that generate have in common."""
 
     model: str
-    stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream: bool | None = False
     temperature: float | None = 1.0
     top_p: float | None = 1.0
-    n: int | None = 1
     seed: int | None = None
     stop: str | Values[str] | None = None
     logit_bias: dict[str, float] | None = None
@@ -82,7 +86,7 @@ class SamplingFields(Body):
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""
         given = {name: getattr(self, name) for name in (
-            "temperature", "top_p", "n", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
+            "temperature", "top_p", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
             "min_p", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words",
             "allowed_token_ids", "include_stop_str_in_output")}
         return SamplingParams.from_dict({name: value for name, value in (given | values).items() if value is not None})
@@ -99,15 +103,10 @@ class ResponseFormat(Body):
     format: dict[str, Any] | None = None
 
 
-class ChatRequest(SamplingFields):
-    """/v1/chat/completions"""
+class TurnFields(SamplingFields):
+    """What the endpoints that answer a conversation have in common."""
 
-    messages: Values[dict[str, Any]]
-    max_completion_tokens: int | None = None
-    max_tokens: int | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    response_format: ResponseFormat | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
@@ -115,10 +114,62 @@ class ChatRequest(SamplingFields):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
+class ChatRequest(TurnFields):
+    """/v1/chat/completions"""
+
+    messages: Values[dict[str, Any]]
+    n: int | None = 1
+    stream_options: StreamOptions | None = None
+    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = None
+    logprobs: bool | None = None
+    response_format: ResponseFormat | None = None
+
+
+class TextFormat(Body):
+    """OpenAI's `text.format`."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    strict: bool | None = None
+
+
+class TextConfig(Body):
+    """OpenAI's `text`."""
+
+    format: TextFormat | None = None
+    verbosity: Literal["medium"] | None = None
+
+
+class ResponsesRequest(TurnFields):
+    """/v1/responses. What only a server that stores answers can do is there to be refused in words of its own."""
+
+    input: str | Values[dict[str, Any]]
+    instructions: str | None = None
+    text: TextConfig | None = None
+    max_output_tokens: int | None = Field(None, ge=1)
+    include: Values[str] | None = None
+    stream_options: EventOptions | None = None
+    store: bool | None = None
+    background: bool | None = None
+    conversation: str | dict[str, Any] | None = None
+    previous_response_id: str | None = None
+    prompt: dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = None
+    truncation: str | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+
+
 class CompletionRequest(SamplingFields):
     """/v1/completions"""
 
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
+    n: int | None = 1
+    stream_options: StreamOptions | None = None
     max_tokens: int | None = 16
     logprobs: int | None = None
     echo: bool = False

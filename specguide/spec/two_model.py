@@ -93,9 +93,12 @@ class TwoModelStep:
     @torch.inference_mode()
     def warm_up_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
         """Run a prefill of so many requests of so many tokens each. No slot may have a request."""
+        run_idle(self._guide, partial(self._idle_prefill, num_requests, num_tokens, kind))
+
+    def _idle_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
         self._num_slots, slots = num_requests, self._state.ids[:num_requests]
         query = self._state.prefill([Chunk([0] * num_tokens, 0)] * num_requests, slots)
-        run_idle(self._guide, partial(self._iterate, query, slots, all_used(kind, slots.device)))
+        self._iterate(query, slots, all_used(kind, slots.device))
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
