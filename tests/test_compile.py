@@ -171,8 +171,8 @@ def test_what_a_guide_holds_is_counted(compiler: GrammarCompiler, guide: Guide, 
 @pytest.mark.parametrize(("guide", "words"), [
     (Guide(regex="a" * 70_000), "70000 characters"),
     (Guide(json_schema={"oneOf": [{"const": i} for i in range(600)]}), "600 branches"),
-    (Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d2000": {"type": "null"}, **{
-        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(2000)}}}), "1000 defini")],
+    (Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d5000": {"type": "null"}, **{
+        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(5000)}}}), "4000 defini")],
     ids=["regex", "oneOf", "definitions"])
 def test_what_would_take_too_long_or_too_deep_is_refused(compiler: GrammarCompiler, guide: Guide, words: str) -> None:
     with pytest.raises(InvalidGuide, match=words):
@@ -182,8 +182,8 @@ def test_what_would_take_too_long_or_too_deep_is_refused(compiler: GrammarCompil
 def test_the_longest_chains_that_are_taken_fit_on_the_stack(compiler: GrammarCompiler) -> None:
     rules = "\n".join(f'r{i}: r{i + 1} "b"' for i in range(990))
     assert compiler.compile(Guide(grammar=f'start: r0\n{rules}\nr990: "a"'))
-    assert compiler.compile(Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d990": {"type": "null"}, **{
-        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(990)}}}))
+    assert compiler.compile(Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d3990": {"type": "null"}, **{
+        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(3990)}}}))
 
 
 def test_a_backend_that_is_stuck_does_not_refuse_the_others_grammars(slow: SlowBackend) -> None:

@@ -38,7 +38,7 @@ from specguide.guided.user_grammar import UserGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_ABANDONED = 4
-_STACK_BYTES = 64 << 20
+_STACK_BYTES = 256 << 20
 """Of a worker: the libraries follow nested schemas and chains of rules on the stack, and its end ends the process."""
 
 

@@ -31,7 +31,7 @@ from specguide.guided.schema.scalars import (
 from specguide.guided.schema.shapes import check_shapes
 
 MAX_SUBSCHEMAS = 50_000
-MAX_DEFINITIONS = 1000
+MAX_DEFINITIONS = 4000
 MAX_ONE_OF = 500
 
 
