@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common import data_path, emit, read_jsonl
-from benchmarks.instances import BYTES, draw, takes_any, violation
+from benchmarks.instances import BYTES, draw, takes_any
 from benchmarks.real_text import load_vocabulary
+from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide

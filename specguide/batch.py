@@ -88,7 +88,7 @@ class ForwardContext:
     block_table:     int32 [B, max_pages], page ids of each sequence
     query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] … query_start_loc[b + 1] - 1
     seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
-    max_query_len:   most tokens of one sequence in this pass
+    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last sequence's are padding
     tree_mask:       bool [Q, Q] or None (a chain). Given when every sequence has Q tokens that form a draft tree:
                      entry [i, j] says that token i sees token j of the same pass
     """

@@ -76,9 +76,10 @@ class Runner:
             KVCache.allocate(num_layers, num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
             for num_layers, page_size, num_kv_heads, head_dim in shapes)
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
-        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
+        num_slots = config.max_batch_size + 1  # see SlotState
+        guide = GuidedDecoder(num_slots, num_draft_tokens, target.config.vocab_size, config.guide,
                               target.device, _recorder(config.trace, target.device, lag))
-        state = SlotState(config.max_batch_size, max_pages, page_size, target.config.vocab_size, target.device)
+        state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
         passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
         spec = config.spec or SpecConfig()
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
@@ -89,12 +90,9 @@ class Runner:
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
-        graphs = self.step.graph_kinds()
-        for graph in tqdm(graphs, desc="capturing CUDA graphs", unit="graph", disable=not graphs):
-            self.step.warm_up(graph)
-        prefills = self.step.prefill_kinds(self.max_prefill_tokens, self.max_model_len)
-        for prefill in tqdm(prefills, desc="compiling kernels", unit="prefill", disable=not prefills):
-            self.step.warm_up_prefill(*prefill)
+        warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.max_model_len)
+        for warm_up in tqdm(warm_ups, desc="capturing CUDA graphs", unit="iteration", disable=not warm_ups):
+            warm_up()
 
 
 def target_folder(config: EngineConfig) -> Path:

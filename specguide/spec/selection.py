@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import torch
@@ -48,8 +49,9 @@ class Sampling:
     processed: Mapping[int, Request] = field(default_factory=dict)
 
 
+@cache
 def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
-    """For requests that may use any sampling parameter, unless all of them are greedy."""
+    """For requests that may use any sampling parameter, unless all of them are greedy. Graphs may refer to it."""
     used = SamplingTensors.neutral(1, device)
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
