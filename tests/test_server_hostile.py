@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import select
 import socket
 import threading
 import time
@@ -67,15 +68,16 @@ def server() -> Iterator[Server]:
 def unharmed(server: Server) -> Iterator[None]:
     """Beside each test a neighbour is answered, and after it no request is left."""
     with Neighbour(server.url) as neighbour:
-        time.sleep(0.1)
+        until(lambda: neighbour.seconds)
         yield
+        until(lambda: len(neighbour.seconds) >= 3)
     until(lambda: server.engine.num_unfinished == 0)
     server.engine._engine.check_integrity()
     assert server.engine.health.is_healthy
     assert neighbour.statuses <= {200, 429, 503}, neighbour.statuses
     seconds = sorted(neighbour.seconds)
     # Milliseconds on an idle machine; what must not be is that it waits for the hostile one's work to end.
-    assert seconds[len(seconds) // 2] < 1 and seconds[-1] < 5, seconds[-5:]
+    assert seconds[len(seconds) // 2] < 2 and seconds[-1] < 6, seconds[-5:]
 
 
 def until(condition, timeout_s: float = 15.0) -> None:
@@ -203,23 +205,23 @@ def test_an_answer_that_nobody_reads(server):
 @pytest.mark.parametrize("stream", [False, True])
 def test_many_leave_in_the_middle(server, stream):
     before = server.engine.num_unfinished
-    many = [server.connect(head(chat(**ENDLESS, stream=stream))) for _ in range(24)]
-    until(lambda: server.engine.num_unfinished >= before + 20)
-    if stream:
-        assert many[0].recv(4096).startswith(b"HTTP/1.1 200")
-    for one in many:
-        one.close()
+    with contextlib.ExitStack() as connections:
+        many = [connections.enter_context(server.connect(head(chat(**ENDLESS, stream=stream)))) for _ in range(24)]
+        until(lambda: server.engine.num_unfinished >= before + 20)
+        if stream:  # whichever are the first to have a slot
+            begun, _, _ = select.select(many, (), (), 10)
+            assert begun and begun[0].recv(4096).startswith(b"HTTP/1.1 200")
     until(lambda: server.engine.num_unfinished <= 1, 10)
 
 
 def test_when_it_is_full(server):
-    many = [server.connect(head(chat(**ENDLESS, stream=True, n=8))) for _ in range(8)]
-    until(lambda: server.engine.num_unfinished >= MAX_WAITING)
-    answer = post(server.url, chat(**ENDLESS, n=9))
-    assert answer.status_code == 429 and int(answer.headers["Retry-After"]) > 0
-    assert answer.json()["error"]["code"] == "queue_full"
-    for one in many:
-        one.close()
+    with contextlib.ExitStack() as connections:
+        for _ in range(8):
+            connections.enter_context(server.connect(head(chat(**ENDLESS, stream=True, n=8))))
+        until(lambda: server.engine.num_unfinished >= MAX_WAITING)
+        answer = post(server.url, chat(**ENDLESS, n=9))
+        assert answer.status_code == 429 and int(answer.headers["Retry-After"]) > 0
+        assert answer.json()["error"]["code"] == "queue_full"
     until(lambda: server.engine.num_unfinished <= 1)
 
 
