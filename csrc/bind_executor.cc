@@ -14,7 +14,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 template <typename T>
 T* at(uintptr_t address) {
@@ -70,7 +70,7 @@ std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
 
 void detach(GrammarExecutor& executor, int slot) {
   {
-    py::gil_scoped_release released;
+    WithoutGil released;
     executor.detach(slot);
   }
   drain_python_releases();

@@ -15,7 +15,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 // Any Python object that keeps the contract; each call takes the GIL.
 class PythonMatcher final : public Matcher {
@@ -76,18 +76,18 @@ class PythonMatcher final : public Matcher {
 
 void fill(Matcher& matcher, const std::variant<uintptr_t, py::buffer>& row) {
   if (const auto* address = std::get_if<uintptr_t>(&row)) {
-    py::gil_scoped_release released;
+    WithoutGil released;
     return matcher.fill(reinterpret_cast<int32_t*>(*address));
   }
   const py::buffer_info info = std::get<py::buffer>(row).request(/*writable=*/true);
   const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
   if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
-  py::gil_scoped_release released;
+  WithoutGil released;
   matcher.fill(static_cast<int32_t*>(info.ptr));
 }
 
 bool is_terminated(const Matcher& matcher) {
-  py::gil_scoped_release released;
+  WithoutGil released;
   return matcher.is_terminated();
 }
 

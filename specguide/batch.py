@@ -128,6 +128,7 @@ class StepOutput:
 
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
+    drafts:       int32 [B, K], those that were verified, -1 for none; [B, 0] in a prefill
     scores:       of the tokens, where a request asks for them
     prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
     failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
@@ -135,6 +136,7 @@ class StepOutput:
 
     tokens: Tensor
     num_tokens: Tensor
+    drafts: Tensor
     scores: TokenScores | None
     prompt_scores: TokenScores | None
     failures: Mapping[tuple[int, int], RequestError]

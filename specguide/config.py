@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specguide.errors import InvalidParams
 
-SPEC_METHODS = ("eagle3",)
+SPEC_METHODS = ("eagle3", "mtp", "draft_model")
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling", "python")
@@ -17,8 +17,9 @@ GUIDE_CALLBACKS = ("native", "polling", "python")
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3"
-    model:             folder of the draft head; None takes the shipped one
+    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the target's tokenizer
+    model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
+                       than the shipped one the target's own folder
     num_draft_tokens:  K, drafts after the golden token, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
                        verification alone is guided; outputs are the same

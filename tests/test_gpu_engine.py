@@ -8,7 +8,8 @@ from random import Random
 import jsonschema
 import pytest
 import torch
-from test_engine import Scripted, cases, make, with_misfit
+from test_engine import K, Scripted, cases, make, with_misfit
+from test_return_drafts import iterations_of
 from test_two_model import make as make_arranged
 from test_warm_up import device_tensors
 
@@ -141,6 +142,21 @@ def test_eager_iterations_give_what_graphs_give(folders, arrangement):
         assert bool(captured(llm)) != enforce_eager
         llm.close()
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str)
+def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, options):
+    """A replay drafts the next ones before the host reads those that it verified."""
+    prompts, params = cases(31, 40)
+    patient = GuideConfig(deadline_us=60_000_000, target_wait_us=60_000_000, draft_wait_us=60_000_000)
+    engine = dict(max_batch_size=8, guide=patient, **options, **FP32)
+    eager = iterations_of(make_arranged(folders, enforce_eager=True, **engine), prompts, params)
+    drafted = [(accepted, drafts) for iterations in eager for drafts, accepted, _ in iterations if drafts]
+    assert {accepted for accepted, _ in drafted} == set(range(K + 1))
+    llm = make_arranged(folders, **engine)
+    llm.warm_up()
+    assert captured(llm)
+    assert iterations_of(llm, prompts, params) == eager
 
 
 def test_the_shipped_model_in_bfloat16():

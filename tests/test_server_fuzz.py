@@ -21,7 +21,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.requests import ChatRequest, CompletionRequest, ResponsesRequest
 
 BOUNDED = {"/v1/chat/completions": {"max_tokens": 3}, "/v1/completions": {"max_tokens": 3},
-           "/v1/responses": {"max_output_tokens": 3}}
+           "/v1/responses": {"max_output_tokens": 3}, "/playground/generate": {"max_tokens": 3}}
 USER = [{"role": "user", "content": "Hi"}]
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {
@@ -46,6 +46,7 @@ VALID = {
             "type": "object", "properties": {}}}], "tool_choice": "auto", "include": [], "store": False,
         "stream": False, "top_logprobs": None, "metadata": {}, "truncation": "disabled", "reasoning": None,
         "background": False, "conversation": None, "previous_response_id": None, "prompt": None, "temperature": 0.0},
+    "/playground/generate": {"model": "small", "messages": USER, "stop": None, "guided_regex": None, "tools": None},
     "/tokenize": {"model": "small", "prompt": "Hello", "messages": None, "tools": None, "add_special_tokens": True},
     "/detokenize": {"model": "small", "tokens": [5, 6, 7]},
 }

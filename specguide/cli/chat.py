@@ -23,6 +23,7 @@ from specguide.cli.options import (
     NumDraftTokens,
     Schema,
     Seed,
+    SpecMethod,
     Temperature,
     read_json,
     spec_config,
@@ -43,6 +44,7 @@ def chat(
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
     max_tokens: MaxTokens = 512,
     model: Model = None,
+    spec_method: SpecMethod = None,
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
@@ -62,7 +64,7 @@ def chat(
                                      "json_schema": {"name": "answer", "schema": read_json(schema)}}
     if tools is not None:
         fields["tools"] = _tools(tools)
-    spec = spec_config(model, head, num_draft_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec)
     source: ChatModel = LocalModel(model, spec) if url is None else RemoteModel(url, model, api_key)
     loop = asyncio.new_event_loop()
 

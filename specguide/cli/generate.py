@@ -19,6 +19,7 @@ from specguide.cli.options import (
     NumDraftTokens,
     Schema,
     Seed,
+    SpecMethod,
     Temperature,
     read_text,
     spec_config,
@@ -37,6 +38,7 @@ def generate(
         help="File with an EBNF or Lark grammar.", rich_help_panel="What is written")] = None,
     max_tokens: MaxTokens = 512,
     model: Model = None,
+    spec_method: SpecMethod = None,
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
@@ -53,7 +55,7 @@ def generate(
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
-    spec = spec_config(model, head, num_draft_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec)
     llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide.config import SpecConfig
+from specguide.config import SPEC_METHODS, SpecConfig
 from specguide.errors import InvalidParams
 
 _OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
@@ -20,17 +20,23 @@ Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest t
 Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)]
 Model = Annotated[Path | None, typer.Option(
     help="Folder of a Hugging Face checkpoint; the shipped model when left out.", rich_help_panel=_MODEL)]
-Head = Annotated[Path | None, typer.Option(help="Folder of the model's EAGLE3 draft head.", rich_help_panel=_MODEL)]
+Head = Annotated[Path | None, typer.Option(
+    help="Folder of the draft head, or of the small model that drafts.", rich_help_panel=_MODEL)]
+SpecMethod = Annotated[str | None, typer.Option(
+    help=f"How drafts are made: {', '.join(SPEC_METHODS)}. Left out: by the EAGLE3 head, if there is one.",
+    rich_help_panel=_MODEL)]
 NoSpec = Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)]
 NumDraftTokens = Annotated[int, typer.Option(help="K, draft tokens per iteration.", rich_help_panel=_MODEL)]
 ApiKey = Annotated[str, typer.Option(
     help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
 
 
-def spec_config(model: Path | None, head: Path | None, num_draft_tokens: int, *, no_spec: bool) -> SpecConfig | None:
-    """None where there is no draft head, or it is not wanted."""
-    has_head = model is None or head is not None
-    return SpecConfig(model=head, num_draft_tokens=num_draft_tokens) if has_head and not no_spec else None
+def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int, *, no_spec: bool
+                ) -> SpecConfig | None:
+    """None where nothing is there to draft with, or it is not wanted."""
+    if no_spec or (method is None and model is not None and head is None):
+        return None
+    return SpecConfig(method or "eagle3", head, num_draft_tokens)
 
 
 def model_name(model: Path | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from specguide.cli.options import Head, NoSpec, NumDraftTokens, model_name, spec_config
+from specguide.cli.options import Head, NoSpec, NumDraftTokens, SpecMethod, model_name, spec_config
 from specguide.config import EngineConfig, GuideConfig
 
 
@@ -18,6 +18,7 @@ def serve(
     served_model_name: Annotated[str | None, typer.Option(help="What clients call it; the folder's name.")] = None,
     api_key: Annotated[list[str] | None, typer.Option(help="A key that requests must carry; may be repeated.")] = None,
     tool_format: Annotated[str | None, typer.Option(help="How the model writes tool calls; from its template.")] = None,
+    spec_method: SpecMethod = None,
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
@@ -36,7 +37,7 @@ def serve(
     from specguide.server.connection import uvicorn_config
 
     engine = Engine(EngineConfig(
-        model, spec=spec_config(model, head, num_draft_tokens, no_spec=no_spec),
+        model, spec=spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec),
         guide=GuideConfig(backend=guide_backend), max_batch_size=max_batch_size, max_model_len=max_model_len))
     engine.warm_up()
     config = ServerConfig(served_model_name or model_name(model), tuple(api_key or ()), tool_format, max_body_bytes)

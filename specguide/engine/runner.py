@@ -11,13 +11,15 @@ from tqdm import tqdm
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.engine.draft_models import DraftModel, load_draft_model
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
-from specguide.models import Decoder, Eagle3Head
+from specguide.models import Decoder
 from specguide.spec import OneModelStep, TwoModelStep
 from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.spec.forced import ForcedAcceptance
-from specguide.spec.passes import Drafter, ForwardPasses
+from specguide.spec.passes import ForwardPasses
 from specguide.spec.slots import SlotState
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
@@ -56,12 +58,12 @@ class Runner:
         target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
         drafter, num_draft_tokens = None, 0
         if config.spec is not None:
-            drafter = Eagle3Head.load(config.spec.model or SHIPPED_MODEL / "eagle3", target, device, dtype)
+            drafter = load_draft_model(config.spec, target, config.model, SHIPPED_MODEL)
             num_draft_tokens = config.spec.num_draft_tokens
         return cls.of(config, target, drafter, num_draft_tokens)
 
     @classmethod
-    def of(cls, config: EngineConfig, target: Decoder, drafter: Eagle3Head | None, num_draft_tokens: int,
+    def of(cls, config: EngineConfig, target: Decoder, drafter: DraftModel | None, num_draft_tokens: int,
            forced: ForcedAcceptance | None = None) -> Runner:
         """Allocate caches and buffers for models that are loaded already."""
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
@@ -80,7 +82,7 @@ class Runner:
         guide = GuidedDecoder(num_slots, num_draft_tokens, target.config.vocab_size, config.guide,
                               target.device, _recorder(config.trace, target.device, lag))
         state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
-        passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
+        passes = ForwardPasses(target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None)
         spec = config.spec or SpecConfig()
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
         step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
@@ -98,6 +100,10 @@ class Runner:
 def target_folder(config: EngineConfig) -> Path:
     """Folder of the target checkpoint; the shipped model where none is named."""
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
+
+
+def _drafter(model: DraftModel, cache: KVCache, state: SlotState) -> Drafter:
+    return ModelDrafter(model, cache, state) if isinstance(model, Decoder) else HeadDrafter(model, cache)
 
 
 def _device(config: EngineConfig) -> torch.device:

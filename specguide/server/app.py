@@ -24,6 +24,7 @@ from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
+from specguide.server.playground import router as playground
 from specguide.server.requests import (
     ChatRequest,
     CompletionRequest,
@@ -56,6 +57,7 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     app.state.registry.register(EngineCollector(engine))
     app.state.started_s = int(time.time())
     app.include_router(router)
+    app.include_router(playground)
     app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, timeout_s=config.body_timeout_s)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)

@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.server.errors import ApiError, Refusal
 
-OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json")
+OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json", "/", "/playground/playground.css",
+              "/playground/playground.js", "/playground/tokens.js", "/playground/timeline.js")
 
 
 class ApiKeys:

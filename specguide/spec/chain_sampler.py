@@ -33,13 +33,14 @@ class ChainSampler:
 
         logits: [B · N, vocab_size]
         """
+        drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
         tokens = self._choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, scores, failures)
+        return Verified(tokens, num_accepted, drafts, scores, failures)
 
     def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
         if not sampling.processed:
@@ -79,12 +80,13 @@ class ChainSampler:
             self._forced.prepare_drafts(slots, state.lengths[query.slots])
         return num_accepted
 
-    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor) -> Tensor:
+    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor | None
+              ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `verify` gives it
-        target_ids:   int32 [draft_vocab_size]
+        target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:

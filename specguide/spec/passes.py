@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from specguide.batch import TokenScores
 from specguide.cache import KVCache
-from specguide.models import Decoder, Eagle3Head
+from specguide.models import Decoder
 from specguide.sampling import score_tokens
+from specguide.spec.drafters import Drafter
 from specguide.spec.slots import Query, Slots, SlotState
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drafter:
-    """A draft head and its keys and values, which the target's page table addresses."""
-
-    head: Eagle3Head
-    cache: KVCache
 
 
 class ForwardPasses:
@@ -30,18 +21,18 @@ class ForwardPasses:
 
     def __init__(self, target: Decoder, cache: KVCache, state: SlotState, drafter: Drafter | None = None) -> None:
         self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
-        self._tapped_layers = drafter.head.tapped_layers if drafter else ()
+        self._tapped_layers = drafter.tapped_layers if drafter else ()
 
     @property
     def has_drafter(self) -> bool:
         return self._drafter is not None
 
     @property
-    def target_ids(self) -> Tensor:
-        """int64 [draft_vocab_size], the target id of each draft id."""
-        return self._drafting.head.target_ids
+    def target_ids(self) -> Tensor | None:
+        """int32 [draft_vocab_size], the target id of each draft id; None where they are the same."""
+        return self._drafting.target_ids
 
-    def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
+    def target(self, query: Query) -> tuple[Tensor, Tensor]:
         """Hidden states [T, hidden], and those that the drafter taps, [T, …]."""
         return self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
 
@@ -69,23 +60,18 @@ class ForwardPasses:
         num_accepted:  int32 [B], -1 where held
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
-        drafter = self._drafting
-        hidden, normed = drafter.head.forward(query.next_ids(target_tokens), drafter.head.fuse(taps), query.context,
-                                              drafter.cache)
-        last = query.first_node + num_accepted.clamp(min=0)
-        return normed[last], hidden[last]
+        return self._drafting.refresh(query, taps, target_tokens, num_accepted)
 
     def draft(self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
               ) -> tuple[Tensor, Tensor]:
         """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `start` int64 [B] + `offset`."""
         drafter = self._drafting
-        query = self._state.chain(drafts[:, None], start, slots, offset)
-        hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
-        return normed, hidden
+        offset += 1 + drafter.position_offset
+        return drafter.step(self._state.chain(drafts[:, None], start, slots, offset), hidden)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""
-        return self._drafting.head.draft_logits(normed)
+        return self._drafting.draft_logits(normed)
 
     @property
     def _drafting(self) -> Drafter:

@@ -49,11 +49,15 @@ class Query:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
         return hidden if self.is_chain else hidden[self._node_index().flatten()]
 
-    def next_ids(self, target_tokens: Tensor) -> Tensor:
-        """The token after each, int [T]: the next one's, and after a node what the target says, int32 [B, N]."""
+    def said(self, target_tokens: Tensor) -> Tensor:
+        """The token after each node, int [B, N]: where none is known, what the target says, int32 [B, N]."""
         if self.known_next is not None:
             target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
-        said = target_tokens.clamp(min=0)
+        return target_tokens.clamp(min=0)
+
+    def next_ids(self, target_tokens: Tensor) -> Tensor:
+        """The token after each, int [T]: the next one's, and after a node what the target says, int32 [B, N]."""
+        said = self.said(target_tokens)
         if self.is_chain:
             return said.flatten()
         next_ids = self.input_ids.roll(-1)

@@ -150,7 +150,7 @@ class OneModelStep:
         self._guide.wait_rows()
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
-        if taps is not None:
+        if self._passes.has_drafter:
             self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 

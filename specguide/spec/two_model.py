@@ -112,7 +112,6 @@ class TwoModelStep:
 
     def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
         hidden, taps = self._passes.target(query)
-        assert taps is not None
         verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
         self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
@@ -152,7 +151,6 @@ class TwoModelStep:
     def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
         query = self._state.chain(tokens, start, slots)
         hidden, taps = self._passes.target(query)
-        assert taps is not None
         return query, self._passes.target_logits(query, hidden), taps
 
     def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,

@@ -106,6 +106,10 @@ class Tokenizer:
         """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
         return self._backend.token_to_id(token)
 
+    def entries(self) -> dict[str, int]:
+        """Ids of all tokens by their entry, added ones included."""
+        return self._backend.get_vocab(with_added_tokens=True)
+
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
                             tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None,
                             **variables: Any) -> list[int]:
