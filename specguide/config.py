@@ -117,6 +117,8 @@ class GuideConfig:
     backend:               "auto" chooses by evidence, per guide
     max_source_bytes:      largest guide, bytes of canonical text
     max_depth:             deepest nesting of a schema
+    max_values:            most values in a schema's JSON, and most choices
+    max_rules:             most rules of a grammar
     compile_timeout_s:     longest compile, seconds
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   worker threads that compile
@@ -137,6 +139,8 @@ class GuideConfig:
     backend: str = "auto"
     max_source_bytes: int = 1 << 20
     max_depth: int = 128
+    max_values: int = 20_000
+    max_rules: int = 1000
     compile_timeout_s: float = 10.0
     cache_bytes: int = 512 << 20
     num_compile_threads: int = 2

@@ -34,6 +34,7 @@ def serve(
     from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
     from specguide.server.app import create_app
     from specguide.server.config import ServerConfig
+    from specguide.server.connection import uvicorn_config
 
     engine = Engine(EngineConfig(
         model, spec=spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec),
@@ -41,4 +42,4 @@ def serve(
     engine.warm_up()
     config = ServerConfig(served_model_name or model_name(model), tuple(api_key or ()), tool_format, max_body_bytes)
     server = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
-    uvicorn.run(server, host=host, port=port, log_level="info")
+    uvicorn.Server(uvicorn_config(server, config, host=host, port=port, log_level="info")).run()

@@ -17,9 +17,10 @@ def guide_of(fields: SamplingFields, formats: Mapping[str, Guide | None] | None 
     None for free text. Raises InvalidParams and InvalidGuide, which name the field.
     """
     given = {**(formats or {}), "structured_outputs": _of_structured(fields),
-             "guided_json": _made(json_schema=fields.guided_json), "guided_regex": _made(regex=fields.guided_regex),
-             "guided_choice": _made(choice=fields.guided_choice),
-             "guided_grammar": _made(grammar=fields.guided_grammar)}
+             "guided_json": _made("guided_json", json_schema=fields.guided_json),
+             "guided_regex": _made("guided_regex", regex=fields.guided_regex),
+             "guided_choice": _made("guided_choice", choice=fields.guided_choice),
+             "guided_grammar": _made("guided_grammar", grammar=fields.guided_grammar)}
     found = {name: guide for name, guide in given.items() if guide is not None}
     if len(found) > 1:
         raise InvalidParams(f"{' and '.join(found)} each say what the output must match; give one",
@@ -27,8 +28,8 @@ def guide_of(fields: SamplingFields, formats: Mapping[str, Guide | None] | None 
     return next(iter(found.values()), None)
 
 
-def _made(**value: Any) -> Guide | None:
-    return None if None in value.values() else Guide(**value)
+def _made(param: str, **value: Any) -> Guide | None:
+    return None if None in value.values() else _naming(param, **value)
 
 
 def _of_structured(fields: SamplingFields) -> Guide | None:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from specguide.params import MAX_LOGPROBS, SamplingParams
+
+T = TypeVar("T")
+Values = Annotated[list[T], Field(fail_fast=True)]
+"""A list of which only the first wrong value is told: a long one may have as many as it has values."""
 
 
 class Body(BaseModel):
     """A body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_its_fields(cls, values: Any) -> Any:
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        unknown = next((name for name in values if name not in known), None) if isinstance(values, dict) else None
+        if unknown is not None:
+            name = unknown.encode(errors="replace").decode()  # pydantic takes Unicode text alone
+            raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": name})
+        return values
 
 
 class StreamOptions(Body):
@@ -32,7 +47,7 @@ class StructuredOutputs(Body):
 
     json_: dict[str, Any] | bool | str | None = Field(None, alias="json")
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Values[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: dict[str, Any] | str | None = None
@@ -46,7 +61,7 @@ class SamplingFields(Body):
     temperature: float | None = 1.0
     top_p: float | None = 1.0
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | Values[str] | None = None
     logit_bias: dict[str, float] | None = None
     presence_penalty: float | None = 0.0
     frequency_penalty: float | None = 0.0
@@ -57,15 +72,15 @@ class SamplingFields(Body):
     repetition_penalty: float | None = 1.0
     min_tokens: int | None = 0
     ignore_eos: bool = False
-    stop_token_ids: list[int] | None = None
-    bad_words: list[str] | None = None
-    allowed_token_ids: list[int] | None = None
+    stop_token_ids: Values[int] | None = None
+    bad_words: Values[str] | None = None
+    allowed_token_ids: Values[int] | None = None
     include_stop_str_in_output: bool = False
     priority: int = 0
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
-    guided_choice: list[str] | None = None
+    guided_choice: Values[str] | None = None
     guided_grammar: str | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
@@ -92,7 +107,7 @@ class TurnFields(SamplingFields):
     """What the endpoints that answer a conversation have in common."""
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    tools: list[dict[str, Any]] | None = None
+    tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
     metadata: dict[str, str] | None = None
@@ -102,7 +117,7 @@ class TurnFields(SamplingFields):
 class ChatRequest(TurnFields):
     """/v1/chat/completions"""
 
-    messages: list[dict[str, Any]]
+    messages: Values[dict[str, Any]]
     n: int | None = 1
     stream_options: StreamOptions | None = None
     max_completion_tokens: int | None = Field(None, ge=1)
@@ -131,11 +146,11 @@ class TextConfig(Body):
 class ResponsesRequest(TurnFields):
     """/v1/responses. What only a server that stores answers can do is there to be refused in words of its own."""
 
-    input: str | list[dict[str, Any]]
+    input: str | Values[dict[str, Any]]
     instructions: str | None = None
     text: TextConfig | None = None
     max_output_tokens: int | None = Field(None, ge=1)
-    include: list[str] | None = None
+    include: Values[str] | None = None
     stream_options: EventOptions | None = None
     store: bool | None = None
     background: bool | None = None
@@ -152,7 +167,7 @@ class ResponsesRequest(TurnFields):
 class CompletionRequest(SamplingFields):
     """/v1/completions"""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | Values[int] | Values[str] | Values[Values[int]]
     n: int | None = 1
     stream_options: StreamOptions | None = None
     max_tokens: int | None = 16
@@ -167,8 +182,8 @@ class TokenizeRequest(Body):
 
     model: str | None = None
     prompt: str | None = None
-    messages: list[dict[str, Any]] | None = None
-    tools: list[dict[str, Any]] | None = None
+    messages: Values[dict[str, Any]] | None = None
+    tools: Values[dict[str, Any]] | None = None
     add_special_tokens: bool = True
 
 
@@ -176,4 +191,4 @@ class DetokenizeRequest(Body):
     """/detokenize"""
 
     model: str | None = None
-    tokens: list[int]
+    tokens: Values[int]

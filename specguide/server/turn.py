@@ -34,9 +34,6 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
     sampling: further values of SamplingParams; max_tokens None: all that the model has room for
     """
     backend.check_model(body.model)
-    num_tools, most = len(body.tools or ()), backend.config.max_tools
-    if num_tools > most:
-        raise InvalidParams(f"there may be {most} tools, found {num_tools}", param="tools")
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
     tool_format, guide, tools = None, answer, None
     if choice is not None:
@@ -57,8 +54,11 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
 
 
 def _prompt(backend: Backend, field: str, messages: Sequence[dict[str, Any]], **variables: Any) -> list[int]:
+    backend.check_prompt(sum(len(message["content"] or "") for message in messages), field)
     try:
-        return backend.tokenizer.apply_chat_template(messages, **variables)
+        prompt_ids = backend.tokenizer.apply_chat_template(messages, **variables)
     except InvalidParams as error:
         error.param = field
         raise
+    backend.check_prompt_ids(prompt_ids, field)
+    return prompt_ids

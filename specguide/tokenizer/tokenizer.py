@@ -84,7 +84,8 @@ class Tokenizer:
         Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell.
         """
         try:
-            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+            one, = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # holds no GIL
+            return list(one.ids)
         except TypeError:
             raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
 

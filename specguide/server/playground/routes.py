@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from specguide.engine import AsyncEngine, RequestDelta
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.body import BodyRoute
 from specguide.server.chat import understand
 from specguide.server.errors import ApiError
 from specguide.server.playground.events import Narrator
@@ -27,7 +28,7 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "C
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'")}
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(route_class=BodyRoute, include_in_schema=False)
 
 
 @router.get("/")
@@ -48,7 +49,7 @@ async def part(name: str) -> FileResponse:
 async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token came about."""
     backend: Backend = request.app.state.backend
-    turn = await asyncio.to_thread(_understood, backend, body)
+    turn = await backend.aside(len(await request.body()), _understood, backend, body)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream))
     return StreamingResponse(_lines(backend.engine, Narrator(backend, turn), deltas), media_type="text/event-stream",
