@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -14,6 +15,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 import uvicorn
+
+from specguide.cli.serve import serve
+from specguide.config import EngineConfig, GuideConfig
+from specguide.server.config import ServerConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXT = (EXAMPLES / "person.txt").read_text()
@@ -162,3 +167,16 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
 def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
     done = specguide("chat", *args, stdin="hello\n")
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_the_defaults_of_serve_are_those_of_the_configuration():
+    """They stand in both places, so that --help need not import them."""
+    configs = [ServerConfig("m"), GuideConfig(), EngineConfig()]
+    own = {"max_batch_size", "model", "guide", "spec", "api_key"}  # a server's is larger, or is made of several
+    found = 0
+    for name, parameter in inspect.signature(serve).parameters.items():
+        for config in configs:
+            if hasattr(config, name) and name not in own:
+                assert parameter.default == getattr(config, name), name
+                found += 1
+    assert found >= 15
