@@ -27,8 +27,9 @@ from tqdm import tqdm
 
 from benchmarks.common import RESULTS_DIR, commit, data_path, emit, read_jsonl
 from benchmarks.conformance_report import markdown, summary, table
-from benchmarks.instances import BYTES, draw, takes_any, takes_in_some_order, violation
+from benchmarks.instances import BYTES, draw, takes_any, takes_in_some_order
 from benchmarks.real_text import load_vocabulary
+from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide

@@ -178,9 +178,10 @@ def serving_lines(record: Record) -> Iterator[Line]:
                     over(map(shown, rows)), record)
 
     yield line("tokens/s", record.rows, lambda row: f"{row['tokens_per_s']:,}")
-    if with_free := [row for row in record.rows if row["free_tpot_ratio"] is not None]:
-        yield line("free requests, ms a token (÷ the first, of the same round)", with_free,
-                   lambda row: f"{number(median(row['free_tpot_ms']))} ({row['free_tpot_ratio']:.2f})")
+    yield line("iterations that only decode, ms (÷ the first, of the same round)", record.rows,
+               lambda row: f"{number(median(row['decode_ms']))} ({row['decode_ratio']:.2f})")
+    yield line("free requests, ms a token", [row for row in record.rows if row["free_tpot_ms"]],
+               lambda row: number(median(row["free_tpot_ms"])))
 
 
 def host_lines(record: Record) -> Iterator[Line]:

@@ -4,9 +4,11 @@
                                  [--rounds 5]
 
 The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free ones go on to
-max_tokens. The shares take turns in each round, so that a host that is slow for a while is slow for all; ratios are the
-median over the rounds. Exits with 1 when a request is lost, a guided output leaves its grammar, a free one has another
-length, or memory grows. Prints a table, then one JSON line.
+max_tokens. The shares take turns in each round, so that a host that is slow for a while is slow for all. What a share
+costs is told by the iterations that only decode, median by round, as a ratio to the first share's of the same round: a
+prefill is launched kernel by kernel, so the time per token is mostly the host's, and unsteady. Exits with 1 when a
+request is lost, a guided output leaves its grammar, a free one has another length, or memory grows. Prints a table,
+then one JSON line.
 """
 
 from __future__ import annotations
@@ -23,9 +25,8 @@ from typing import Any
 
 from benchmarks.common import emit
 from benchmarks.soak_load import Job, jobs, params_of
-from benchmarks.soak_watch import Ledger, Memory, in_mb, memory_faults
+from benchmarks.soak_watch import Ledger, Memory, WatchedEngine, in_mb, memory_faults
 from specguide.config import EngineConfig, SpecConfig
-from specguide.engine import Engine
 from specguide.params import SamplingParams
 from specguide.request import Request
 
@@ -41,9 +42,11 @@ def load(pool: Sequence[Job], num_requests: int, share: float, max_tokens: int) 
 class Run:
     """One share of guided requests, served."""
 
-    def __init__(self, engine: Engine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int) -> None:
+    def __init__(self, engine: WatchedEngine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int) -> None:
         self.ledger, self.free, self.faults = Ledger(engine.tokenizer), list[Request](), list[str]()
         before, half, memory = engine.stats(), len(waiting) // 2, None
+        engine.pause()
+        first = len(engine.iterations)
         begin = time.perf_counter()
         while waiting or engine.num_unfinished:
             while waiting and engine.num_unfinished < concurrency:
@@ -58,6 +61,7 @@ class Run:
         self.seconds = time.perf_counter() - begin
         self.num_tokens = engine.stats().output_tokens - before.output_tokens
         self.iterations = engine.stats().iterations - before.iterations
+        self.decode_ms = median(each.ms for each in engine.iterations[first:] if not each.prefills)
         self.ledger.close()
         self.memory = Memory.now()
         self.faults += [*self.ledger.faults, *memory_faults(memory or self.memory, self.memory)]
@@ -79,14 +83,14 @@ class Run:
 
 def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, Any]:
     """Of one share's runs, a round each, compared with those of the first share in the same rounds."""
-    tpots = [run.free_tpot_ms for run in runs]
-    ratios = [tpot / than.free_tpot_ms for tpot, than in zip(tpots, first, strict=True) if tpot and than.free_tpot_ms]
+    ratios = [run.decode_ms / than.decode_ms for run, than in zip(runs, first, strict=True)]
     seconds, guided = sum(run.seconds for run in runs), sum(run.ledger.totals["requests"] for run in runs)
     return {"guided_share": share, "requests": guided + sum(len(run.free) for run in runs), "guided": guided,
             "seconds": round(seconds, 2), "tokens_per_s": round(sum(run.num_tokens for run in runs) / seconds),
             "iterations": sum(run.iterations for run in runs),
-            "free_tpot_ms": [round(tpot, 3) for tpot in tpots if tpot],
-            "free_tpot_ratio": round(median(ratios), 3) if ratios else None,
+            "free_tpot_ms": [round(run.free_tpot_ms, 3) for run in runs if run.free_tpot_ms],
+            "decode_ms": [round(run.decode_ms, 4) for run in runs],
+            "decode_ratio": round(median(ratios), 3),
             "memory_mb": in_mb(runs[-1].memory), "faults": [fault for run in runs for fault in run.faults]}
 
 
@@ -101,7 +105,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="in which each share has its turn")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    engine = Engine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
+    engine = WatchedEngine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
     pool = [job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema]
     engine.warm_up()
     for share in (0.0, 1.0):  # kernels and grammars
@@ -114,8 +118,8 @@ def main() -> None:
             runs[place].append(Run(engine, waiting, args.concurrency))
     rows = [row(share, of_share, runs[0]) for share, of_share in zip(shares, runs, strict=True)]
     for one in rows:
-        print("{guided_share:>5.0%} guided: {tokens_per_s:>7,} tokens/s, {iterations} iterations, "
-              "free requests' ms per token {free_tpot_ms}, ratio {free_tpot_ratio}".format_map(one))
+        print("{guided_share:>5.0%} guided: {tokens_per_s:>7,} tokens/s, {iterations} iterations, free requests' ms "
+              "per token {free_tpot_ms}, ms per decode iteration {decode_ms}, ratio {decode_ratio}".format_map(one))
     engine.close()
     emit("serving", {**vars(args), "jobs": len(pool)}, rows, save=not args.no_save)
     faults = [f"{row['guided_share']:.0%} guided: {fault}" for row in rows for fault in row["faults"]]

@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
+from specguide.config import SPEC_METHODS
 from specguide.request import RequestOutput
 from training import chat
 from training.evaluate_fields import SAMPLERS, samples_of, score
@@ -63,13 +64,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=777)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=400)
+    parser.add_argument("--method", default="eagle3", choices=SPEC_METHODS, help="how drafts are made")
+    parser.add_argument("--head", help="folder of the head or small model; the shipped head when left out")
     parser.add_argument("--num-draft-tokens", type=int, default=3)
     parser.add_argument("--temperature", type=float, default=0.0)
     args = parser.parse_args()
     groups = {name: samples_of(name, args.seed, args.samples) for name in SAMPLERS}
     tasks = [task for samples in groups.values() for task in samples]
     options = dict(batch=args.batch, max_tokens=args.max_tokens, temperature=args.temperature)
-    spec = run(tasks, spec=SpecConfig(num_draft_tokens=args.num_draft_tokens), **options)
+    spec = run(tasks, spec=SpecConfig(args.method, args.head, args.num_draft_tokens), **options)
     plain = run(tasks, spec=None, **options)
     changed = [number for number, (a, b) in enumerate(zip(spec.outputs, plain.outputs, strict=True))
                if a.token_ids != b.token_ids]

@@ -17,12 +17,11 @@ import torch
 
 from benchmarks.soak_load import Job
 from specguide import Guide
-from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine import Engine
+from specguide.engine.iterations import Launched
 from specguide.guided.backends import CompiledGrammar
 from specguide.request import Request
-from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
 
 MB = 1 << 20
@@ -73,11 +72,12 @@ class WatchedEngine(Engine):
             grammar = self._wrap(grammar)
         super()._admit(request, grammar)
 
-    def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
+    def _commit(self, launched: Launched) -> list[Request]:
+        batch = launched.batch
         held_before = sum(request.metrics.num_held for request in batch.requests)
-        finished = super()._commit(batch, pending)
+        finished = super()._commit(launched)
         self.num_decodes += not batch.is_prefill
-        now_s, near = perf_counter(), [batch, *(other for other, _ in list(self._in_flight)[-1:])]
+        now_s, near = perf_counter(), [batch, *(other.batch for other in list(self._in_flight)[-1:])]
         if self._last_s:
             self.iterations.append(Iteration(
                 ms=1e3 * (now_s - self._last_s), prefills=sum(len(b.requests) for b in near if b.is_prefill),

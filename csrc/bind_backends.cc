@@ -8,13 +8,14 @@
 #include "backends/llguidance.h"
 #include "backends/reasoning.h"
 #include "backends/xgrammar.h"
+#include "bind_python.h"
 
 namespace py = pybind11;
 using namespace specguide;
 
 namespace {
 
-using release = py::call_guard<py::gil_scoped_release>;
+using release = py::call_guard<WithoutGil>;
 
 std::shared_ptr<Vocabulary> make_vocabulary(const py::sequence& token_bytes, std::vector<int32_t> eos_token_ids) {
   std::vector<std::string> bytes;
@@ -31,7 +32,7 @@ void fill_row(LibraryMatcher& matcher, const py::buffer& row) {
     throw py::value_error("a row must be a contiguous int32 buffer of " + std::to_string(num_words) + " words");
   }
   auto* words = static_cast<int32_t*>(info.ptr);
-  py::gil_scoped_release unlocked;
+  WithoutGil unlocked;
   matcher.fill(words);
 }
 

@@ -2,11 +2,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <optional>
 
 #include "bind_python.h"
 #include "bindings.h"
 #include "grammar_executor.h"
+#include "ngram_lookup.h"
+#include "suffix_lookup.h"
 
 namespace py = pybind11;
 
@@ -14,7 +17,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 template <typename T>
 T* at(uintptr_t address) {
@@ -26,16 +29,22 @@ std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft
                                                uintptr_t held, uintptr_t tokens, uintptr_t num_accepted,
                                                uintptr_t needed, py::object owner,
                                                std::optional<int64_t> draft_wait_us,
-                                               std::optional<int64_t> target_wait_us) {
+                                               std::optional<int64_t> target_wait_us, int num_forced_tokens,
+                                               int num_lookup_tokens, std::shared_ptr<LookupSource> lookup,
+                                               uintptr_t chain_len, uintptr_t origins, uintptr_t draft_rows,
+                                               uintptr_t draft_guided) {
   using std::chrono::microseconds;
   GuideBuffers buffers{max_batch_size,           num_draft_tokens,
                        vocab_size,               at<int32_t>(rows),
                        at<uint8_t>(guided),      at<uint8_t>(held),
                        at<int32_t>(tokens),      at<int32_t>(num_accepted),
-                       at<int32_t>(needed),      share(std::move(owner))};
+                       at<int32_t>(needed),      share(std::move(owner)),
+                       num_forced_tokens,        num_lookup_tokens,
+                       at<int32_t>(chain_len),   at<uint8_t>(origins),
+                       at<int32_t>(draft_rows),  at<uint8_t>(draft_guided)};
   GrammarExecutor::Waits waits{microseconds(deadline_us), microseconds(draft_wait_us.value_or(deadline_us)), {}};
   if (target_wait_us) waits.target = microseconds(*target_wait_us);
-  return destroyed_without_gil(new GrammarExecutor(std::move(buffers), num_threads, waits));
+  return destroyed_without_gil(new GrammarExecutor(std::move(buffers), num_threads, waits, std::move(lookup)));
 }
 
 void bind_counters(py::module_& m) {
@@ -68,9 +77,18 @@ std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
   return bound;
 }
 
+using Texts = std::map<int, std::vector<int32_t>>;  // by slot
+
+void submit(GrammarExecutor& executor, const std::vector<std::pair<int, std::shared_ptr<Matcher>>>& started,
+            const std::vector<int>& continued, Texts texts) {
+  std::vector<GrammarExecutor::Start> starts;
+  for (const auto& [slot, matcher] : started) starts.emplace_back(slot, matcher, std::move(texts[slot]));
+  executor.submit(std::move(starts), continued);
+}
+
 void detach(GrammarExecutor& executor, int slot) {
   {
-    py::gil_scoped_release released;
+    WithoutGil released;
     executor.detach(slot);
   }
   drain_python_releases();
@@ -80,13 +98,22 @@ void detach(GrammarExecutor& executor, int slot) {
 
 void bind_executor(py::module_& m) {
   bind_counters(m);
+  py::class_<LookupSource, std::shared_ptr<LookupSource>>(m, "LookupSource");
+  py::class_<NgramSource, LookupSource, std::shared_ptr<NgramSource>>(m, "NgramSource")
+      .def(py::init<int, int>(), py::kw_only(), py::arg("min_n"), py::arg("max_n"));
+  py::class_<SuffixSource, LookupSource, std::shared_ptr<SuffixSource>>(m, "SuffixSource")
+      .def(py::init<int, size_t, double>(), py::kw_only(), py::arg("max_depth"), py::arg("max_nodes"),
+           py::arg("least_probability"))
+      .def_property_readonly("num_nodes", &SuffixSource::num_nodes);
   py::class_<GrammarExecutor, std::shared_ptr<GrammarExecutor>>(m, "GrammarExecutor")
       .def(py::init(&make_executor), py::kw_only(), py::arg("max_batch_size"), py::arg("num_draft_tokens"),
            py::arg("vocab_size"), py::arg("num_threads"), py::arg("deadline_us"), py::arg("rows"), py::arg("guided"),
            py::arg("held"), py::arg("tokens"), py::arg("num_accepted"), py::arg("needed"),
            py::arg("owner") = py::none(), py::arg("draft_wait_us") = py::none(),
-           py::arg("target_wait_us") = py::none())
-      .def("submit", &GrammarExecutor::submit, py::arg("started"), py::arg("continued"), unlocked())
+           py::arg("target_wait_us") = py::none(), py::arg("num_forced_tokens") = 0,
+           py::arg("num_lookup_tokens") = 0, py::arg("lookup") = nullptr, py::arg("chain_len") = 0,
+           py::arg("origins") = 0, py::arg("draft_rows") = 0, py::arg("draft_guided") = 0)
+      .def("submit", &submit, py::arg("started"), py::arg("continued"), py::arg("texts") = Texts{}, unlocked())
       .def("discard_snapshots", &GrammarExecutor::discard_snapshots)
       .def("detach", &detach, py::arg("slot"))
       .def("is_idle", &GrammarExecutor::is_idle, py::arg("slot"))

@@ -15,7 +15,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 // Any Python object that keeps the contract; each call takes the GIL.
 class PythonMatcher final : public Matcher {
@@ -67,6 +67,12 @@ class PythonMatcher final : public Matcher {
     });
   }
 
+  // Asks for all of them where the row does not tell: what else the grammar knows is Python's.
+  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t) override {
+    const std::vector<int32_t> only = only_token(row, num_words);
+    return only.empty() ? forced_tokens() : only;
+  }
+
   py::object matcher() const { return py::reinterpret_borrow<py::object>(matcher_.get()); }
 
  private:
@@ -76,18 +82,26 @@ class PythonMatcher final : public Matcher {
 
 void fill(Matcher& matcher, const std::variant<uintptr_t, py::buffer>& row) {
   if (const auto* address = std::get_if<uintptr_t>(&row)) {
-    py::gil_scoped_release released;
+    WithoutGil released;
     return matcher.fill(reinterpret_cast<int32_t*>(*address));
   }
   const py::buffer_info info = std::get<py::buffer>(row).request(/*writable=*/true);
   const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
   if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
-  py::gil_scoped_release released;
+  WithoutGil released;
   matcher.fill(static_cast<int32_t*>(info.ptr));
 }
 
+std::vector<int32_t> forced_drafts(Matcher& matcher, const py::buffer& row, size_t limit) {
+  const py::buffer_info info = row.request();
+  const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
+  if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
+  WithoutGil released;
+  return matcher.forced_drafts(static_cast<const int32_t*>(info.ptr), static_cast<size_t>(info.shape[0]), limit);
+}
+
 bool is_terminated(const Matcher& matcher) {
-  py::gil_scoped_release released;
+  WithoutGil released;
   return matcher.is_terminated();
 }
 
@@ -99,7 +113,8 @@ void bind_matcher(py::module_& m) {
       .def("fill", &fill, py::arg("row"))
       .def("rollback", &Matcher::rollback, py::arg("n"), unlocked())
       .def_property_readonly("is_terminated", &is_terminated)
-      .def("forced_tokens", &Matcher::forced_tokens, unlocked());
+      .def("forced_tokens", &Matcher::forced_tokens, unlocked())
+      .def("forced_drafts", &forced_drafts, py::arg("row"), py::arg("limit"));
   py::class_<PythonMatcher, Matcher, std::shared_ptr<PythonMatcher>>(m, "PythonMatcher")
       .def(py::init<py::object, int>(), py::arg("matcher"), py::arg("vocab_size"))
       .def_property_readonly("matcher", &PythonMatcher::matcher);

@@ -17,6 +17,7 @@ namespace specguide {
 namespace {
 
 std::atomic<bool> closing{false};
+std::atomic<std::thread::id> closing_thread;
 std::atomic<int> num_inside{0};
 
 struct ReleaseQueue {
@@ -48,8 +49,9 @@ void release(PyObject* object) {
 }
 
 void close() {
+  closing_thread = std::this_thread::get_id();
   closing = true;
-  py::gil_scoped_release unlocked;
+  WithoutGil unlocked;
   Poller::stop_all();
   for (int ms = 0; ms < 2000 && num_inside > 0; ++ms) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -67,6 +69,16 @@ PythonCall::PythonCall() {
 
 PythonCall::~PythonCall() {
   gil_.reset();
+  --num_inside;
+}
+
+WithoutGil::~WithoutGil() {
+  ++num_inside;
+  if (closing && closing_thread.load() != std::this_thread::get_id()) {
+    --num_inside;
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));  // the process is about to end
+  }
+  PyEval_RestoreThread(state_);
   --num_inside;
 }
 

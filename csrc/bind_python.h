@@ -20,6 +20,19 @@ class PythonCall {
   std::unique_ptr<pybind11::gil_scoped_acquire> gil_;
 };
 
+// Lets go of the GIL for as long as it lives. A thread that is to take it again while another one ends the interpreter
+// stays there instead: Python would unwind its stack, which destructors do not allow.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 // Shares a Python object among native owners. The last one may let go anywhere: where the GIL is not held, the object
 // waits for the main thread, or for the next drain. (Call with the GIL held.)
 std::shared_ptr<PyObject> share(pybind11::object object);
@@ -41,7 +54,7 @@ std::shared_ptr<T> destroyed_without_gil(T* object) {
       delete last;
       return;
     }
-    pybind11::gil_scoped_release unlocked;
+    WithoutGil unlocked;
     delete last;
   });
 }

@@ -16,7 +16,7 @@ namespace specguide {
 
 namespace {
 
-using unlocked = py::call_guard<py::gil_scoped_release>;
+using unlocked = py::call_guard<WithoutGil>;
 
 BoundHostFunction python_host_function(const py::object& function, const py::tuple& args, const py::dict& kwargs,
                                        std::string name) {
@@ -51,7 +51,7 @@ void bind_events(py::module_& m) {
 
 void drain_releases() {
   {
-    py::gil_scoped_release released;
+    WithoutGil released;
     Reclaimer::instance().drain();
   }
   drain_python_releases();
@@ -59,7 +59,7 @@ void drain_releases() {
 
 void synchronize(Stream& stream, std::optional<double> timeout) {
   {
-    py::gil_scoped_release released;
+    WithoutGil released;
     stream.synchronize(timeout ? Timeout(*timeout) : stream.timeout());
   }
   drain_python_releases();
@@ -109,7 +109,7 @@ void replay(const HostGraph& graph, const py::args& streams) {
   std::vector<CapturableStream*> on;
   for (const py::handle& stream : streams) on.push_back(stream.cast<CapturableStream*>());
   if (on.empty()) throw std::invalid_argument("replay needs a stream");
-  py::gil_scoped_release released;
+  WithoutGil released;
   graph.replay(on);
 }
 

@@ -14,7 +14,7 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits) {
+GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits, bool has_lookup) {
   require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
   require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
@@ -24,14 +24,23 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecuto
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
   require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
+  require(buffers.num_forced_tokens >= 0, "num_forced_tokens must not be negative");
+  require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
+          "num_lookup_tokens must be positive with a lookup, and 0 without one");
+  require(buffers.num_lookup_tokens == 0 || buffers.num_draft_tokens == 0, "lookups go without a draft model");
+  require(!buffers.has_proposals() ||
+              (buffers.chain_len && buffers.origins && buffers.draft_rows && buffers.draft_guided),
+          "every buffer of the proposals needs its address");
   return buffers;
 }
 
 }  // namespace
 
-GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits)
-    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, waits))),
+GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits,
+                                 std::shared_ptr<LookupSource> lookup)
+    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, waits, lookup != nullptr))),
       waits_(waits),
+      lookup_(std::move(lookup)),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
@@ -42,14 +51,17 @@ GrammarExecutor::~GrammarExecutor() {
   for (int slot = 0; slot < buffers_->max_batch_size; ++slot) detach(slot);
 }
 
-void GrammarExecutor::submit(const std::vector<Start>& started, const std::vector<int>& continued) {
+void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>& continued) {
   std::lock_guard lock(mutex_);
   check_snapshot(started, continued);
   auto snapshot = std::make_shared<Snapshot>();
-  for (const auto& [slot, matcher] : started) {
-    slots_[slot].leaving = nullptr;
-    slots_[slot].walk = std::make_shared<Walk>(slot, matcher, buffers_, walk_counters_);
-    snapshot->push_back({slots_[slot].walk, true});
+  for (Start& start : started) {
+    Slot& slot = slots_[start.slot];
+    slot.leaving = nullptr;
+    slot.walk = std::make_shared<Walk>(start.slot, std::move(start.matcher),
+                                       lookup_ ? lookup_->start(std::move(start.text)) : nullptr,
+                                       lookup_ ? lookup_->least_probability() : 0, buffers_, walk_counters_);
+    snapshot->push_back({slot.walk, true});
   }
   for (int slot : continued) snapshot->push_back({slots_[slot].walk, false});
   snapshots_.push_back(std::move(snapshot));
@@ -62,10 +74,10 @@ void GrammarExecutor::check_snapshot(const std::vector<Start>& started, const st
     if (named[slot]) throw std::invalid_argument("slot " + std::to_string(slot) + " is named twice in one iteration");
     named[slot] = true;
   };
-  for (const auto& [slot, matcher] : started) {
-    check_new(slot);
-    if (is_idle_locked(slots_[slot])) continue;
-    throw std::invalid_argument("slot " + std::to_string(slot) + " is busy: detach it and wait until it is idle");
+  for (const Start& start : started) {
+    check_new(start.slot);
+    if (is_idle_locked(slots_[start.slot])) continue;
+    throw std::invalid_argument("slot " + std::to_string(start.slot) + " is busy: detach it and wait until it is idle");
   }
   for (int slot : continued) {
     check_new(slot);
@@ -121,7 +133,8 @@ void GrammarExecutor::check() const {
 
 std::vector<HostFunctionRef> GrammarExecutor::callbacks() {
   std::vector<HostFunctionRef> functions;
-  for (int i = 0; i < buffers_->num_nodes(); ++i) {
+  const int num_callbacks = buffers_->num_draft_tokens + (buffers_->has_proposals() ? 2 : 1);
+  for (int i = 0; i < num_callbacks; ++i) {
     auto call = [self = shared_from_this(), i] { self->run_callback(i); };
     functions.push_back(std::make_shared<HostFunction>(HostFunction{"grammar callback " + std::to_string(i), call}));
   }
@@ -173,7 +186,8 @@ void GrammarExecutor::begin_iteration() {
   Batch batch(0);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    if (progress.next_node == buffers_->num_draft_tokens) push_node(batch, progress, progress.next_node);
+    const bool is_left = progress.next_token == buffers_->num_draft_tokens && !buffers_->has_proposals();
+    if (is_left) push_token(batch, progress, progress.next_token);
     if (!entry.started || entry.walk->is_free()) continue;
     push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
   }
@@ -181,24 +195,40 @@ void GrammarExecutor::begin_iteration() {
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
 }
 
-// Callback 1 … K, behind the verification or a draft step: takes the token of `node` and fills its row.
-void GrammarExecutor::advance(int node) {
-  Batch batch(node + 1);
+// The callbacks behind the verification and behind each draft step: take the token, and publish what follows from it.
+void GrammarExecutor::advance(int model_token) {
+  Batch batch(model_token + 1);
   std::vector<Progress*> advancing;
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    if (progress.next_node == node && push_node(batch, progress, node)) advancing.push_back(&progress);
+    if (progress.next_token == model_token && push_token(batch, progress, model_token)) advancing.push_back(&progress);
   }
   run(std::move(batch));
-  for (Progress* progress : advancing) {
-    const bool in_time = progress->in_time();
-    if (!in_time) {
-      progress->late_for_drafts = true;
-      ++late_draft_rows_;
-    }
-    const Walk& walk = *progress->walk;
-    buffers_->guided[buffers_->row_index(walk.slot(), node)] = in_time && walk.is_filled(node);
+  for (Progress* progress : advancing) publish(*progress);
+}
+
+// The row of the path's end, and where there are proposals those that the walk has gone on by.
+void GrammarExecutor::publish(Progress& progress) {
+  const Walk& walk = *progress.walk;
+  const int slot = walk.slot();
+  const bool in_time = progress.in_time();
+  if (!in_time) {
+    progress.late_for_drafts = true;
+    if (!walk.is_free()) ++late_draft_rows_;
   }
+  if (!buffers_->has_proposals()) {
+    buffers_->guided[buffers_->row_index(slot, progress.chain_len)] = in_time && walk.is_filled(progress.chain_len);
+    return;
+  }
+  if (in_time) {
+    for (const Walk::Draft& draft : walk.proposed()) {
+      const size_t index = buffers_->node_index(slot, ++progress.chain_len);
+      buffers_->tokens[index] = draft.token;
+      buffers_->origins[index] = static_cast<uint8_t>(draft.origin);
+    }
+  }
+  buffers_->chain_len[slot] = progress.chain_len;
+  buffers_->draft_guided[slot] = in_time && walk.is_filled(progress.chain_len);
 }
 
 std::shared_ptr<const GrammarExecutor::Snapshot> GrammarExecutor::pop_snapshot() {
@@ -214,28 +244,57 @@ GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
   if (progress.walk != entry.walk) {
     progress = {};
     progress.walk = entry.walk;
-    progress.next_node = buffers_->num_nodes();
+    progress.next_token = buffers_->num_draft_tokens + 1;
   }
   return progress;
 }
 
-// False when the node has no operation: the request is over, or the step held its slot.
-bool GrammarExecutor::push_node(Batch& batch, Progress& progress, int node) {
+// False when there is nothing to take: the request is over, the step held its slot, or the window is full.
+bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_token) {
+  const Walk& walk = *progress.walk;
+  if (model_token == 0 && buffers_->num_accepted[walk.slot()] >= 0) clear_chain(progress);
+  if (walk.is_failed() || walk.is_finished() || walk.is_detached()) return false;
+  if (!(model_token == 0 ? push_golden(batch, progress) : push_draft(batch, progress))) {
+    progress.next_token = buffers_->num_draft_tokens + 1;
+    return false;
+  }
+  progress.next_token = model_token + 1;
+  return true;
+}
+
+bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
   const std::shared_ptr<Walk>& walk = progress.walk;
-  if (walk->is_failed() || walk->is_finished() || walk->is_detached()) return false;
-  const int32_t token = buffers_->token(walk->slot(), node);
-  if (node > 0) {
-    push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
-  } else {
-    const int num_accepted = buffers_->num_accepted[walk->slot()];
-    if (num_accepted < 0) {  // its path stays as it is
-      progress.next_node = buffers_->num_nodes();
-      return false;
-    }
+  const int num_accepted = buffers_->num_accepted[walk->slot()];
+  if (num_accepted < 0) return false;  // its path stays as it is
+  const int32_t token = buffers_->token(walk->slot(), 0);
+  if (walk->has_operations()) {
     push(batch, progress, [walk, i = iteration_, num_accepted, token] { walk->golden(i, num_accepted, token); });
   }
-  progress.next_node = node + 1;
   return true;
+}
+
+bool GrammarExecutor::push_draft(Batch& batch, Progress& progress) {
+  const std::shared_ptr<Walk>& walk = progress.walk;
+  if (progress.chain_len == buffers_->max_chain_len()) return false;
+  const int node = ++progress.chain_len;
+  if (buffers_->has_proposals()) {
+    buffers_->origins[buffers_->node_index(walk->slot(), node)] = static_cast<uint8_t>(DraftOrigin::kModel);
+  }
+  const int32_t token = buffers_->token(walk->slot(), node);
+  if (walk->has_operations()) {
+    push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
+  }
+  return true;
+}
+
+void GrammarExecutor::clear_chain(Progress& progress) {
+  progress.chain_len = 0;
+  if (!buffers_->has_proposals()) return;
+  const int slot = progress.walk->slot();
+  const size_t first = buffers_->node_index(slot, 1), num_drafts = static_cast<size_t>(buffers_->max_chain_len());
+  std::fill_n(buffers_->tokens + first, num_drafts, -1);
+  std::fill_n(buffers_->origins + first, num_drafts, static_cast<uint8_t>(DraftOrigin::kNone));
+  buffers_->chain_len[slot] = buffers_->draft_guided[slot] = 0;
 }
 
 template <typename Function>
@@ -264,7 +323,8 @@ void GrammarExecutor::run(Batch batch) {
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
-  if (batch.is_for_drafts()) return waits_.draft;
+  // Without its proposals a request is as badly off as without its target rows.
+  if (batch.is_for_drafts() && !is_tail(batch)) return waits_.draft;
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
 }
 
@@ -289,7 +349,7 @@ void GrammarExecutor::set_target_flags(Progress& progress) {
     buffers_->guided[buffers_->row_index(walk.slot(), node)] = is_ready && walk.is_filled(node);
   }
   buffers_->held[walk.slot()] = counts && !is_ready;
-  if (is_ready) progress.next_node = 0;
+  if (is_ready || (walk.is_free() && buffers_->has_proposals())) progress.next_token = 0;
   if (!counts || failed) return;
   ++iterations_;
   if (is_ready) return;

@@ -1,4 +1,8 @@
-// Owns the walks of all slots: the K + 1 host callbacks of an iteration drive them, the host starts and detaches them.
+// Owns the walks of all slots: the host callbacks of an iteration drive them, the host starts and detaches them.
+//
+// Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the last
+// draft is taken by callback 0 of the next iteration, or, where there are proposals, by one more callback, since they are
+// placed behind it. Tokens and chain lengths are written by callbacks alone, and only for walks that are in time.
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
@@ -19,6 +23,7 @@
 #include <vector>
 
 #include "callback_log.h"
+#include "lookup.h"
 #include "stream.h"
 #include "thread_pool.h"
 #include "walk.h"
@@ -43,14 +48,23 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     Clock::duration deadline, draft;
     std::optional<Clock::duration> target;
   };
-  GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits);
+  // lookup: finds the looked-up drafts; null where there are none
+  GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits, std::shared_ptr<LookupSource> lookup = nullptr);
   ~GrammarExecutor();
 
-  using Start = std::pair<int, std::shared_ptr<Matcher>>;  // slot; null: a free request
+  // matcher: null for a free request
+  // text:    its tokens so far, for lookups
+  struct Start {
+    Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {})
+        : slot(slot_), matcher(std::move(matcher_)), text(std::move(text_)) {}
+    int slot;
+    std::shared_ptr<Matcher> matcher;
+    std::vector<int32_t> text;
+  };
 
   // Queues the snapshot of one more iteration. Throws std::invalid_argument, and queues nothing, for a slot that is out
   // of range, named twice, started while it is busy, or continued without a request.
-  void submit(const std::vector<Start>& started, const std::vector<int>& continued);
+  void submit(std::vector<Start> started, const std::vector<int>& continued);
 
   // Drops the snapshots of iterations that will not run. Only while no callback runs.
   void discard_snapshots();
@@ -67,7 +81,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // Throws EngineError if the executor as a whole failed.
   void check() const;
 
-  // The K + 1 callbacks of an iteration, in order; they share ownership of the executor.
+  // The callbacks of an iteration, in order; they share ownership of the executor.
   std::vector<HostFunctionRef> callbacks();
 
   ExecutorCounters counters() const;
@@ -91,7 +105,8 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // What the callback thread knows of the walk in a slot.
   struct Progress {
     std::shared_ptr<Walk> walk;
-    int next_node = 0;       // the node whose token comes next; num_nodes: the path is complete
+    int next_token = 0;      // 0: the golden token comes next; j: the model's draft j; K + 1: the path is complete
+    int chain_len = 0;       // drafts that there are
     int64_t num_pushed = 0;  // operations
     // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
     // has caught up.
@@ -110,14 +125,19 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   void run_callback(int index) noexcept;
   void begin_iteration();
-  void advance(int node);
+  void advance(int model_token);
   std::shared_ptr<const Snapshot> pop_snapshot();
   Progress& progress_of(const Entry& entry);
-  bool push_node(Batch& batch, Progress& progress, int node);
+  bool push_token(Batch& batch, Progress& progress, int model_token);
+  bool push_golden(Batch& batch, Progress& progress);
+  bool push_draft(Batch& batch, Progress& progress);
+  void clear_chain(Progress& progress);
+  void publish(Progress& progress);
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
   Clock::duration wait_when_needed(const Batch& batch) const;
+  bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
   bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 
@@ -127,6 +147,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   const std::shared_ptr<const GuideBuffers> buffers_;
   const Waits waits_;
+  const std::shared_ptr<LookupSource> lookup_;
   const std::shared_ptr<WalkCounters> walk_counters_ = std::make_shared<WalkCounters>();
   std::atomic<int64_t> iterations_{0}, held_{0}, late_draft_rows_{0}, callback_ns_{0};
   CallbackLog callback_log_;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.errors import RequestError
 from specguide.request import Request
@@ -14,15 +14,30 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+DRAFT_ORIGINS = ("none", "model", "forced", "lookup")
+"""Who proposed a draft, by number: nobody, a draft head, the grammar, or what was there before."""
+
+
+class WalkStart(NamedTuple):
+    """A request's first iteration.
+
+    matcher:   None for a free request
+    token_ids: its tokens so far
+    """
+
+    slot: int
+    matcher: Any
+    token_ids: Sequence[int]
+
+
 @dataclass(frozen=True)
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    Each entry is a slot and, at its first iteration, the matcher that starts there (None for a free request);
     `continued` slots go on with the matcher that they have.
     """
 
-    started: tuple[tuple[int, Any], ...]
+    started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
 
 
@@ -88,7 +103,7 @@ class ForwardContext:
     block_table:     int32 [B, max_pages], page ids of each sequence
     query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] … query_start_loc[b + 1] - 1
     seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
-    max_query_len:   most tokens of one sequence in this pass
+    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last sequence's are padding
     tree_mask:       bool [Q, Q] or None (a chain). Given when every sequence has Q tokens that form a draft tree:
                      entry [i, j] says that token i sees token j of the same pass
     """
@@ -128,13 +143,17 @@ class StepOutput:
 
     tokens:       int32 [B, K + 1], the accepted drafts, then the golden token
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
+    drafts:       int32 [B, K], those that were verified, -1 for none; [B, 0] in a prefill
     scores:       of the tokens, where a request asks for them
     prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
     failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
+    origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS; None: all a draft head
     """
 
     tokens: Tensor
     num_tokens: Tensor
+    drafts: Tensor
     scores: TokenScores | None
     prompt_scores: TokenScores | None
     failures: Mapping[tuple[int, int], RequestError]
+    origins: Tensor | None = None

@@ -7,19 +7,53 @@ from pathlib import Path
 
 from specguide.errors import InvalidParams
 
-SPEC_METHODS = ("eagle3",)
+LOOKUP_METHODS = ("ngram", "suffix")
+MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
+SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS)
+MOST_DRAFTS = 32
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling", "python")
 
 
 @dataclass(frozen=True)
+class DraftWindow:
+    """What drafts there may be behind a golden token: a chain of at most W.
+
+    num_model:  K, of a draft head or model
+    num_lookup: that are looked up
+    num_forced: F, that the grammar forces; as many may follow one another
+    """
+
+    num_model: int = 0
+    num_lookup: int = 0
+    num_forced: int = 0
+
+    @property
+    def num_drafts(self) -> int:
+        """W."""
+        return self.num_model + self.num_lookup + self.num_forced
+
+    @property
+    def has_proposals(self) -> bool:
+        """Some drafts come from the host."""
+        return self.num_lookup + self.num_forced > 0
+
+
+@dataclass(frozen=True)
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3"
-    model:             folder of the draft head; None takes the shipped one
-    num_draft_tokens:  K, drafts after the golden token, 1 to 16
+    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the target's tokenizer.
+                       Without any model: "ngram", what followed the last tokens when they were in the request's text
+                       most recently (prompt lookup); "suffix", what followed most often the longest end of the text
+                       that was there before, in its own text or in outputs of earlier requests (suffix drafting);
+                       "grammar", forced tokens alone
+    model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
+                       than the shipped one the target's own folder
+    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none
+    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
+    prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
                        verification alone is guided; outputs are the same
     arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
@@ -29,6 +63,9 @@ class SpecConfig:
     method: str = "eagle3"
     model: str | Path | None = None
     num_draft_tokens: int = 3
+    num_forced_tokens: int = 0
+    prompt_lookup_min: int = 2
+    prompt_lookup_max: int = 4
     guided_drafts: bool = True
     arrangement: str = "one_model"
 
@@ -42,6 +79,35 @@ class SpecConfig:
         if self.arrangement not in SPEC_ARRANGEMENTS:
             raise InvalidParams(f"arrangement {self.arrangement!r} is unknown; known: {', '.join(SPEC_ARRANGEMENTS)}",
                                 param="arrangement")
+        self._check_proposals()
+
+    def _check_proposals(self) -> None:
+        least = 1 if self.method == "grammar" else 0
+        most = MOST_DRAFTS - (0 if self.method == "grammar" else self.num_draft_tokens)
+        if not least <= self.num_forced_tokens <= most:
+            raise InvalidParams(f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
+                                f"{self.num_draft_tokens} draft tokens, found {self.num_forced_tokens}",
+                                param="num_forced_tokens")
+        if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
+            raise InvalidParams("prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
+                                f"{self.prompt_lookup_min} and {self.prompt_lookup_max}", param="prompt_lookup_min")
+        if self.model is not None and self.method in MODELLESS_METHODS:
+            raise InvalidParams(f"method {self.method!r} has no model: leave model out", param="model")
+        if not self.window.has_proposals:
+            return
+        if self.arrangement != "one_model":
+            raise InvalidParams(f"arrangement {self.arrangement!r} knows drafts of a draft head alone: use 'one_model' "
+                                "with forced tokens and lookups", param="arrangement")
+        if not self.guided_drafts:
+            raise InvalidParams("forced tokens and lookups go by the grammar: leave guided_drafts True with them",
+                                param="guided_drafts")
+
+    @property
+    def window(self) -> DraftWindow:
+        """The drafts that there may be."""
+        num_lookup = self.num_draft_tokens if self.method in LOOKUP_METHODS else 0
+        num_model = 0 if self.method in MODELLESS_METHODS else self.num_draft_tokens
+        return DraftWindow(num_model, num_lookup, self.num_forced_tokens)
 
 
 @dataclass(frozen=True)
@@ -51,6 +117,8 @@ class GuideConfig:
     backend:               "auto" chooses by evidence, per guide
     max_source_bytes:      largest guide, bytes of canonical text
     max_depth:             deepest nesting of a schema
+    max_values:            most values in a schema's JSON, and most choices
+    max_rules:             most rules of a grammar
     compile_timeout_s:     longest compile, seconds
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   worker threads that compile
@@ -71,6 +139,8 @@ class GuideConfig:
     backend: str = "auto"
     max_source_bytes: int = 1 << 20
     max_depth: int = 128
+    max_values: int = 20_000
+    max_rules: int = 1000
     compile_timeout_s: float = 10.0
     cache_bytes: int = 512 << 20
     num_compile_threads: int = 2
@@ -143,3 +213,6 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
+        if self.spec is not None and self.spec.window.has_proposals and self.guide.callbacks == "python":
+            raise InvalidParams("callbacks 'python' make no proposals: with forced tokens and lookups use 'native' or "
+                                "'polling'", param="callbacks")

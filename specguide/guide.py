@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
@@ -53,6 +54,10 @@ class Guide:
 
     def source(self) -> str:
         """The guide as canonical text: what backends compile and what a cache keys on. A matcher has none."""
+        return self._source
+
+    @cached_property
+    def _source(self) -> str:
         value = getattr(self, self.kind)
         return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
 

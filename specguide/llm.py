@@ -11,6 +11,7 @@ from specguide.engine import Engine, EngineStats
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestOutput
+from specguide.trace import Span
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -98,6 +99,10 @@ class LLM:
         """
         self._engine.write_trace(path)
 
+    def spans(self) -> list[Span]:
+        """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an engine that has none."""
+        return self._engine.spans()
+
     def close(self) -> None:
         """Stop the worker threads."""
         self._engine.close()
@@ -129,6 +134,7 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
                          finish_reason=request.finish_reason, error=request.error, metrics=request.metrics,
                          logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
                          prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
+                         iterations=tuple(request.iterations) if request.params.return_drafts else None,
                          stop_reason=request.stop_reason, others=tuple(_output([other]) for other in others))
 
 

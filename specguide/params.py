@@ -61,6 +61,7 @@ class SamplingParams:
               model's own logits before anything is done to them; None: none
     prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then computed, also where
               its keys are known from an earlier one
+    return_drafts: tell for each iteration what was drafted and how much of it was accepted, as `iterations`
 
     Raises InvalidParams naming the parameter.
     """
@@ -89,6 +90,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     n: int = 1
     timeout_s: float | None = None
+    return_drafts: bool = False
 
     def __post_init__(self) -> None:
         for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
@@ -210,6 +212,7 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "include_stop_str_in_output": (_instance_of(bool), "True or False"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
+    "return_drafts": (_instance_of(bool), "True or False"),
 }
 """Of SamplingParams' fields: which values are valid, as a predicate and in words."""
 

@@ -22,6 +22,8 @@ class RequestMetrics:
     num_cached:         prompt tokens whose keys were there already
     num_preemptions:    times that it lost its pages to another request and had to start its keys anew
     accepted_histogram: entry a counts the iterations that accepted a drafts
+    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were verified, and how
+                        many of them were taken; empty where all are a draft head's
     """
 
     prompt_tokens: int = 0
@@ -31,6 +33,8 @@ class RequestMetrics:
     num_cached: int = 0
     num_preemptions: int = 0
     accepted_histogram: list[int] = field(default_factory=list)
+    drafts_proposed: dict[str, int] = field(default_factory=dict)
+    drafts_accepted: dict[str, int] = field(default_factory=dict)
     compile_s: float = 0.0
     time_to_first_token_s: float = 0.0
     total_s: float = 0.0
@@ -60,13 +64,54 @@ class Logprob:
     rank: int
 
 
+@dataclass(frozen=True)
+class IterationTimes:
+    """When an iteration of a whole batch ran, as the host saw it. Seconds, begin and end of `time.perf_counter`.
+
+    begin_s:           the host launched it
+    wait_s:            of the time since then, what the host waited for its results
+    end_s:             the host had its results
+    grammar_s:         time that its callbacks took on the grammar stream; None on a GPU, where only a timeline tells
+    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden. None likewise
+    """
+
+    begin_s: float
+    wait_s: float
+    end_s: float
+    grammar_s: float | None = None
+    grammar_exposed_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What one iteration gave a request.
+
+    drafts:       token ids that were proposed and verified, up to the first place without one; none in a prefill
+    num_accepted: of them, the first ones that the target said too
+    tokens:       that it was given: the accepted drafts, then the golden token, as far as it went on; none where it was
+                  held, and the same drafts are verified again
+    is_prefill:   it computed the keys of the prompt
+    """
+
+    drafts: tuple[int, ...]
+    num_accepted: int
+    tokens: tuple[int, ...]
+    is_prefill: bool
+    times: IterationTimes
+
+    @property
+    def is_held(self) -> bool:
+        """Its rows were late."""
+        return not self.tokens
+
+
 @dataclass(eq=False)
 class Request:
     """One request from admission to release.
 
     The engine makes it and writes `grammar`, `adjustment` and its metrics' `prompt_tokens` and `compile_s`, all before
-    `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs`, which the engine
-    appends when the scheduler has taken the tokens, and `text.take`, which is for whoever streams it.
+    `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs` and `iterations`, which
+    the engine appends when the scheduler has taken the tokens, and `text.take`, which is for whoever streams it.
 
     priority:      requests of higher priority run first, see scheduler.waiting
     slot:          its place in every fixed-address buffer; -1 while it waits
@@ -84,6 +129,7 @@ class Request:
     processors:    its logits processors (sampling.processors)
     logprobs:      of each output token, where they are asked for
     prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is none
+    iterations:    those that gave it tokens or held it, where they are asked for
     text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
     stop_reason:   as in RequestOutput
     sample:        which of its prompt's samples it is
@@ -113,6 +159,7 @@ class Request:
     processors: Sequence[Any] = ()
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
+    iterations: list[Iteration] = field(default_factory=list)
     text: Any = None
     stop_reason: str | int | None = None
     sample: int = 0
@@ -159,6 +206,7 @@ class RequestOutput:
     stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
                    finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
+    iterations:    those that gave it its tokens or held it, in order; None: not asked for
     """
 
     text: str
@@ -170,6 +218,7 @@ class RequestOutput:
     stop_reason: str | int | None = None
     others: tuple[RequestOutput, ...] = ()
     prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
+    iterations: tuple[Iteration, ...] | None = None
 
     @property
     def samples(self) -> tuple[RequestOutput, ...]:

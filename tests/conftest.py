@@ -36,6 +36,35 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return save_target(folder / "target"), save_head(folder / "head")
 
 
+@pytest.fixture(scope="module")
+def server():
+    """A live API server; see live_server."""
+    from live_server import Server
+
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    """OpenAI's, of that server."""
+    import openai
+    from live_server import KEY
+
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
+
+
+@pytest.fixture
+def http(server):
+    """A plain client of that server."""
+    import httpx
+    from live_server import KEY
+
+    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+        yield client
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of the real-world data sets."""

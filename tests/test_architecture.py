@@ -22,7 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("models", "scheduler"),
     ("spec",),
     ("engine",),
-    ("llm", "server", "doctor"),
+    ("llm", "server", "doctor", "bench"),
     ("cli",),
     ("__main__",),
 )

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import jsonschema
 import pytest
+import uvicorn
+
+from specguide.cli.serve import serve
+from specguide.config import EngineConfig, GuideConfig
+from specguide.server.config import ServerConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXT = (EXAMPLES / "person.txt").read_text()
 
 
+COMMAND = [sys.executable, "-m", "specguide"]
+WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"],
+    "additionalProperties": False}}}
+
+
 def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "specguide", *args], input=stdin, capture_output=True, text=True,
-                          timeout=120)
+    return subprocess.run([*COMMAND, *args], input=stdin, capture_output=True, text=True, timeout=120)
 
 
 def test_generate_reads_standard_input_and_writes_json():
@@ -58,6 +73,8 @@ def test_a_timeline_is_written(tmp_path):
     (["--schema", __file__, "x"], "json_schema is not valid JSON"),
     (["--regex", "a", "--grammar", __file__, "x"], "exactly one"),
     (["--temperature", "-1", "x"], "temperature"),
+    (["--spec-method", "guessing", "x"], "known: eagle3, mtp, draft_model"),
+    (["--spec-method", "draft_model", "x"], "needs the folder of a small model"),
     (["--model", "/nowhere", "x"], "/nowhere"),
     ([""], "empty"),
     (["--max-tokens", "0", "x"], "max_tokens"),
@@ -73,3 +90,93 @@ def test_doctor_finds_what_is_needed():
     assert done.returncode == 0, done.stdout + done.stderr
     for words in ("grammar backend llguidance", "grammar backend xgrammar", "shipped model", "CUDA driver"):
         assert words in done.stdout
+
+
+@pytest.mark.parametrize("args", [[], ["generate"], ["chat"], ["serve"], ["bench", "serve"]])
+def test_help_needs_no_torch(args):
+    code = f"import sys; sys.modules['torch'] = None; sys.argv[1:] = {[*args, '--help']}; import specguide.__main__"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
+
+
+def test_chat_answers_line_after_line():
+    done = specguide("chat", "--schema", str(EXAMPLES / "person.json"), "--max-tokens", "200",
+                     stdin="/nope\n/help\n" + TEXT.strip().replace("\n", " ") + "\n\n/reset\nAnna is 31.\n/quit\nx\n")
+    assert done.returncode == 0 and "no command /nope" in done.stderr and "/reset" in done.stderr, done.stderr
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first["name"] == "Maria Keller" and second["name"] == "Anna" and second["age"] == 31
+
+
+def chats_with_tools(tmp_path, *args):
+    (tmp_path / "tools.json").write_text(json.dumps([WEATHER]))
+    return specguide("chat", "--tools", str(tmp_path / "tools.json"), "--max-tokens", "100", *args,
+                     stdin="What is the weather in Oslo?\nrain\nThanks.\n")
+
+
+def test_chat_shows_calls_and_takes_their_results(tmp_path):
+    done = chats_with_tools(tmp_path)
+    assert done.returncode == 0 and '→ get_weather({"city": "Oslo"})' in done.stderr and done.stdout.strip()
+
+
+def test_chat_with_a_server_is_the_same(tmp_path):
+    from specguide.config import EngineConfig, SpecConfig
+    from specguide.engine import AsyncEngine, Engine
+    from specguide.server.app import create_app
+    from specguide.server.config import ServerConfig
+
+    app = create_app(AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=1))), ServerConfig("small"))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    local, remote = chats_with_tools(tmp_path), chats_with_tools(tmp_path, "--url", url)
+    wrong = specguide("chat", "--url", url, "--temperature", "-1", stdin="hello\n")
+    server.should_exit = True
+    thread.join(30)
+    assert remote.returncode == 0 and (remote.stdout, remote.stderr) == (local.stdout, local.stderr)
+    assert wrong.returncode == 0 and "no answer" in wrong.stderr and "temperature" in wrong.stderr
+
+
+def test_an_error_ends_its_turn_alone():
+    done = specguide("chat", "--max-tokens", "5", stdin="x " * 5000 + "\nhello\n")
+    assert done.returncode == 0 and "no answer: " in done.stderr and "context" in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
+    schema = tmp_path / "long.json"
+    schema.write_text(json.dumps({"type": "array", "items": {"type": "integer"}, "minItems": 300}))
+    chat = subprocess.Popen([*COMMAND, "chat", "--schema", str(schema), "--max-tokens", "1500"], text=True,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert chat.stdin and chat.stdout
+    chat.stdin.write("count\n")
+    chat.stdin.flush()
+    assert os.read(chat.stdout.fileno(), 1) == b"["
+    chat.send_signal(signal.SIGINT)
+    _, told = chat.communicate("/quit\n", timeout=60)
+    assert chat.returncode == 0 and told.strip() == "stopped"
+
+
+@pytest.mark.parametrize(("args", "words"), [
+    (["--schema", __file__], "not valid JSON"), (["--tools", "nowhere.json"], "cannot read nowhere.json"),
+    (["--tools", str(EXAMPLES / "person.json")], "list of tool definitions"),
+    (["--url", "http://127.0.0.1:9/v1"], "is it running"),
+])
+def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
+    done = specguide("chat", *args, stdin="hello\n")
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_the_defaults_of_serve_are_those_of_the_configuration():
+    """They stand in both places, so that --help need not import them."""
+    configs = [ServerConfig("m"), GuideConfig(), EngineConfig()]
+    own = {"max_batch_size", "model", "guide", "spec", "api_key"}  # a server's is larger, or is made of several
+    found = 0
+    for name, parameter in inspect.signature(serve).parameters.items():
+        for config in configs:
+            if hasattr(config, name) and name not in own:
+                assert parameter.default == getattr(config, name), name
+                found += 1
+    assert found >= 15

@@ -153,6 +153,48 @@ def test_every_kind_of_guide_is_limited_in_depth_and_size(compiler: GrammarCompi
     assert refusal.value.limit == "max_depth"
 
 
+@pytest.mark.parametrize(("guide", "limit"), [
+    (Guide(json_schema={"enum": list(range(300))}), "max_values"),
+    (Guide(choice=list(map(str, range(300)))), "max_values"),
+    (Guide(grammar="".join(f"r{i} ::= r{i + 1}\n" for i in range(300)) + 'r300 ::= "a"\nroot ::= r0'), "max_rules"),
+    (Guide(grammar="".join(f"r{i}: r{i + 1}\n" for i in range(300)) + 'r300: "a"\nstart: r0'), "max_rules")],
+    ids=["schema", "choice", "EBNF", "Lark"])
+def test_what_a_guide_holds_is_counted(compiler: GrammarCompiler, guide: Guide, limit: str) -> None:
+    assert compiler.compile(guide)
+    small = GrammarCompiler(VOCABULARY, GuideConfig(max_values=200, max_rules=200))
+    with pytest.raises(GuideLimitExceeded, match=limit) as refusal:
+        small.compile(guide)
+    assert refusal.value.limit == limit
+    small.close()
+
+
+@pytest.mark.parametrize(("guide", "words"), [
+    (Guide(regex="a" * 70_000), "70000 characters"),
+    (Guide(json_schema={"oneOf": [{"const": i} for i in range(600)]}), "600 branches"),
+    (Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d5000": {"type": "null"}, **{
+        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(5000)}}}), "4000 defini")],
+    ids=["regex", "oneOf", "definitions"])
+def test_what_would_take_too_long_or_too_deep_is_refused(compiler: GrammarCompiler, guide: Guide, words: str) -> None:
+    with pytest.raises(InvalidGuide, match=words):
+        compiler.compile(guide)
+
+
+def test_the_longest_chains_that_are_taken_fit_on_the_stack(compiler: GrammarCompiler) -> None:
+    rules = "\n".join(f'r{i}: r{i + 1} "b"' for i in range(990))
+    assert compiler.compile(Guide(grammar=f'start: r0\n{rules}\nr990: "a"'))
+    assert compiler.compile(Guide(json_schema={"$ref": "#/$defs/d0", "$defs": {"d3990": {"type": "null"}, **{
+        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(3990)}}}))
+
+
+def test_a_backend_that_is_stuck_does_not_refuse_the_others_grammars(slow: SlowBackend) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig(compile_timeout_s=0.5, num_compile_threads=4))
+    wait([compiler.submit(Guide(regex="a" * (300 + i))) for i in range(MAX_ABANDONED)])
+    assert compiler.compile(Guide(regex="b", backend="xgrammar"))
+    with pytest.raises(GuideLimitExceeded, match="4 grammars for llguidance, which this one needs"):
+        compiler.compile(Guide(regex="b"))
+    compiler.close()
+
+
 def test_equal_guides_share_one_compile(slow: SlowBackend, compiler: GrammarCompiler) -> None:
     futures = [compiler.submit(Guide(regex="a" * 20)) for _ in range(8)]
     wait(futures)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.gpu
 
 
 def kinds_captured(llm) -> set[SamplingKind]:
-    return {kind for (_, kind, _), graph in llm._engine._runner.step._graphs._captured.items() if graph}
+    return {kind for (*_, kind, _), graph in llm._engine._runner.step._fixed._captured.items() if graph}
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])
@@ -47,7 +47,7 @@ def test_log_probabilities_are_those_of_a_cpu(folders):
     for options in (FP32, dict(lag=2, **FP32), dict(device="cpu")):
         llm = make(folders, max_batch_size=8, **options)
         outputs.append(llm.generate(prompts, all_params))
-        assert llm._engine._runner.step._graphs is None or SamplingKind.SCORED in kinds_captured(llm)
+        assert llm._engine._runner.step._fixed is None or SamplingKind.SCORED in kinds_captured(llm)
         llm.close()
     num_compared = 0
     for on_gpu, lagging, on_cpu, params in zip(*outputs, all_params, strict=True):
@@ -101,10 +101,10 @@ def test_after_a_warm_up_every_kind_is_captured(folders):
     llm = make(folders, max_batch_size=3, **FP32)
     llm.warm_up()
     assert kinds_captured(llm) == set(SamplingKind)
-    graphs = dict(llm._engine._runner.step._graphs._captured)
+    graphs = dict(llm._engine._runner.step._fixed._captured)
     for params in (SamplingParams(max_tokens=9), SamplingParams(max_tokens=9, temperature=1.0, seed=1),
                    SamplingParams(max_tokens=9, presence_penalty=1.0), SamplingParams(max_tokens=9, logprobs=2)):
         out, = llm.generate("ab", params)
         assert out.error is None
-    assert llm._engine._runner.step._graphs._captured == graphs
+    assert llm._engine._runner.step._fixed._captured == graphs
     llm.close()

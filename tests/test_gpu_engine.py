@@ -8,12 +8,15 @@ from random import Random
 import jsonschema
 import pytest
 import torch
-from test_engine import Scripted, cases, make, with_misfit
+from test_engine import K, Scripted, cases, make, with_misfit
+from test_return_drafts import iterations_of
 from test_two_model import make as make_arranged
 from test_warm_up import device_tensors
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
 from specguide.errors import MatcherError
+from specguide.spec.prefill_plan import graph_sizes as prefill_graph_sizes
+from specguide.spec.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
 
@@ -27,8 +30,8 @@ def test_speculation_and_capture_change_no_token(folders, params):
     for options in (dict(spec=True, **FP32), dict(spec=False, **FP32), dict(spec=True, device="cpu")):
         llm = make(folders, max_batch_size=8, **options)
         outputs.append([out.token_ids for out in llm.generate(prompts, all_params)])
-        graphs = llm._engine._runner.step._graphs
-        assert graphs is None or any(captured for captured in graphs._captured.values())
+        fixed = llm._engine._runner.step._fixed
+        assert fixed is None or any(captured for captured in fixed._captured.values())
         llm._engine.check_integrity()
         llm.close()
     assert outputs[0] == outputs[1]
@@ -71,7 +74,7 @@ def test_a_sleeping_matcher_is_held(folders):
 def captured(llm: LLM) -> list[object]:
     """The graphs of all kinds, once they are captured."""
     step = llm._engine._runner.step
-    places = ([step._graphs] if hasattr(step, "_graphs")
+    places = ([step._fixed] if hasattr(step, "_fixed")
               else [step._target_chain, step._refresh_chain, step._draft_next])
     return [graph for place in places for graph in getattr(place, "_captured", {}).values() if graph is not None]
 
@@ -80,11 +83,10 @@ def captured(llm: LLM) -> list[object]:
 def test_after_a_warm_up_nothing_is_captured(folders, options):
     cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
     warm.warm_up()
-    graphs, kinds = captured(warm), warm._engine._runner.step.graph_kinds()
-    sizes = {size for size, _ in kinds}
-    assert sizes == {1, 2, 4, 6}
+    graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(prefill_graph_sizes(6))
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
-    assert len(graphs) == (3 * len(sizes) if "arrangement" in options else num_each * len(kinds))
+    assert len(graphs) == (3 * num_decodes if "arrangement" in options else
+                           num_each * (len(SamplingKind) * num_decodes + 2 * num_prefills))
     for num_prompts in range(1, 8):
         for params in (dict(), dict(temperature=0.8, top_p=0.95)):
             prompts, all_params = cases(num_prompts, num_prompts, **params)
@@ -140,6 +142,21 @@ def test_eager_iterations_give_what_graphs_give(folders, arrangement):
         assert bool(captured(llm)) != enforce_eager
         llm.close()
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str)
+def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, options):
+    """A replay drafts the next ones before the host reads those that it verified."""
+    prompts, params = cases(31, 40)
+    patient = GuideConfig(deadline_us=60_000_000, target_wait_us=60_000_000, draft_wait_us=60_000_000)
+    engine = dict(max_batch_size=8, guide=patient, **options, **FP32)
+    eager = iterations_of(make_arranged(folders, enforce_eager=True, **engine), prompts, params)
+    drafted = [(accepted, drafts) for iterations in eager for drafts, accepted, _ in iterations if drafts]
+    assert {accepted for accepted, _ in drafted} == set(range(K + 1))
+    llm = make_arranged(folders, **engine)
+    llm.warm_up()
+    assert captured(llm)
+    assert iterations_of(llm, prompts, params) == eager
 
 
 def test_the_shipped_model_in_bfloat16():

@@ -28,9 +28,9 @@ def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
     table = block_table(generator)
     tokens = torch.randint(-1, 99, (NUM_SLOTS, 6), generator=generator).int()[:, 1:1 + num_nodes]
     for offset in (0, 2):
-        start = torch.randint(0, MAX_PAGES * PAGE_SIZE - num_nodes - 2, (NUM_SLOTS,), generator=generator)
-        wanted = tensors.place_chains(tokens, start, table, PAGE_SIZE, offset)
-        found = place_chains(to_device(tokens), to_device(start), to_device(table), PAGE_SIZE, offset)
+        starts = torch.randint(0, MAX_PAGES * PAGE_SIZE - num_nodes - 2, (NUM_SLOTS, 3), generator=generator)
+        wanted = tensors.place_chains(tokens, starts[:, 1], table, PAGE_SIZE, offset)
+        found = place_chains(to_device(tokens), to_device(starts)[:, 1], to_device(table), PAGE_SIZE, offset)
         for one, other in zip(found, wanted, strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 

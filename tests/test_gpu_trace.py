@@ -23,7 +23,7 @@ def traced(request, folders, tmp_path_factory):
     llm = make(folders, max_batch_size=2, lag=request.param, trace=True, device="cuda", dtype="float32")
     outputs = llm.generate(*cases(5, 6))
     llm.write_trace(path)
-    assert any(llm._engine._runner.step._graphs._captured.values())
+    assert any(llm._engine._runner.step._fixed._captured.values())
     llm.close()
     return read_chrome_trace(path), request.param, outputs
 

@@ -188,7 +188,7 @@ def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
     variance = taps.pow(2).mean(-1, keepdim=True)
     normed = taps * (variance + decoder.config.norm_eps).rsqrt() * decoder.norm.weight
     torch.testing.assert_close(decoder.logits(normed), logits, atol=1e-5, rtol=1e-5)
-    assert prefill(decoder, tokens(12))[1] is None
+    assert prefill(decoder, tokens(12))[1].shape == (12, 0)
 
 
 def test_more_positions_than_the_model_has(tmp_path: Path) -> None:

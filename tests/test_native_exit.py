@@ -32,6 +32,17 @@ stream.launch(function(print, object()))
 graph = stream.end_capture()
 graph.replay(stream)
 """,
+    "a thread that waits in native code": """
+def work():
+    for _ in range(1000):
+        stream = native.HostStream()
+        stream.launch(function(int))
+        stream.synchronize(1.0)
+        del stream
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.05)
+""",
     "an executor with a matcher at work": """
 class Sleeper:
     is_terminated = False

@@ -113,14 +113,16 @@ def test_serving(tmp_path: Path) -> None:
     row = {"requests": 2000, "guided": 0, "seconds": 10.2, "tokens_per_s": 20_000, "iterations": 700,
            "memory_mb": {"allocated": 10.0, "reserved": 20.0, "device": 30.0, "rss": 522.3}, "faults": []}
     write(tmp_path, "serving", [
-        row | {"guided_share": 0.0, "free_tpot_ms": [0.8, 0.7, 0.9], "free_tpot_ratio": 1.0},
-        row | {"guided_share": 0.05, "free_tpot_ms": [0.8, 0.82, 0.9], "free_tpot_ratio": 1.025},
-        row | {"guided_share": 1.0, "free_tpot_ms": [], "free_tpot_ratio": None, "tokens_per_s": 18_000}])
+        row | {"guided_share": 0.0, "free_tpot_ms": [0.8, 0.7, 0.9], "decode_ms": [1.5, 1.7], "decode_ratio": 1.0},
+        row | {"guided_share": 0.05, "free_tpot_ms": [0.8, 0.82, 0.9], "decode_ms": [1.5, 1.7], "decode_ratio": 1.01},
+        row | {"guided_share": 1.0, "free_tpot_ms": [], "decode_ms": [1.7], "decode_ratio": 1.1,
+               "tokens_per_s": 18_000}])
     assert measured(tmp_path) == {
         "tokens/s; 0 / 5 / 100 % of the requests guided": (
             "32", "20,000 / 20,000 / 18,000", "`python -m benchmarks.serving`"),
-        "free requests, ms a token (÷ the first, of the same round); 0 / 5 % of the requests guided": (
-            "32", "0.8 (1.00) / 0.82 (1.02)", "the same")}
+        "iterations that only decode, ms (÷ the first, of the same round); 0 / 5 / 100 % of the requests guided": (
+            "32", "1.60 (1.00) / 1.60 (1.01) / 1.70 (1.10)", "the same"),
+        "free requests, ms a token; 0 / 5 % of the requests guided": ("32", "0.8 / 0.82", "the same")}
 
 
 def test_host(tmp_path: Path) -> None:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
-from collections.abc import Iterator
 
 import httpx
 import jsonschema
-import openai
 import pytest
-import uvicorn
-
-from specguide.config import EngineConfig, SpecConfig
-from specguide.engine import AsyncEngine, Engine
-from specguide.server.app import create_app
-from specguide.server.config import ServerConfig
+from live_server import KEY
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
           "required": ["name", "age"], "additionalProperties": False}
@@ -27,56 +18,7 @@ WEATHER = {"type": "function", "function": {"name": "get_weather", "description"
 TIME = {"type": "function", "function": {"name": "get_time", "parameters": {
     "type": "object", "properties": {"zone": {"enum": ["UTC", "CET"]}}, "required": ["zone"],
     "additionalProperties": False}}}
-KEY = "a secret"
 USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
-
-
-class Server:
-    """Runs in a thread until it is stopped."""
-
-    def __init__(self) -> None:
-        self.engine = AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=8)))
-        app = create_app(self.engine, ServerConfig("small", api_keys=(KEY,), max_body_bytes=200_000, max_tools=600))
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
-        self._server = uvicorn.Server(uvicorn.Config(app, port=self.port, log_level="warning"))
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.02)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(30)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    deadline = time.monotonic() + 20
-    while server.engine.num_unfinished and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert server.engine.num_unfinished == 0, "a request outlived its client"
-    server.engine._engine.check_integrity()
-    server.stop()
-    assert not server.engine.health.is_healthy
-
-
-@pytest.fixture(scope="module")
-def client(server) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY, max_retries=0)
-
-
-@pytest.fixture
-def http(server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
-        yield client
 
 
 def schema_format(schema):
@@ -140,6 +82,22 @@ def test_tools(client, choice, stream):
         tool = {"get_weather": WEATHER, "get_time": TIME}[name]
         jsonschema.validate(json.loads(arguments), tool["function"]["parameters"])
         assert reason == "tool_calls" and (name == "get_time" or not isinstance(choice, dict))
+
+
+def test_several_calls_in_a_stream(client):
+    """A message must not end yet, and so the model calls on."""
+    asked = dict(model="small", messages=[{"role": "user", "content": "What is the weather in Paris?"}], temperature=0,
+                 tools=[WEATHER, TIME], tool_choice="required", max_completion_tokens=120,
+                 extra_body={"min_tokens": 60})
+    whole = [(call.function.name, call.function.arguments)
+             for call in client.chat.completions.create(**asked).choices[0].message.tool_calls]
+    calls = {}
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        for call in chunk.choices[0].delta.tool_calls or ():
+            if call.id:
+                calls[call.index] = [call.function.name, ""]
+            calls[call.index][1] += call.function.arguments
+    assert list(map(tuple, calls.values())) == whole and len(whole) > 1 and list(calls) == list(range(len(whole)))
 
 
 def test_a_conversation_with_a_tools_result(client):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from types import SimpleNamespace as Server
 from typing import Any
 
 import jsonschema
@@ -14,11 +18,16 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
 from specguide.config import GuideConfig
+from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams, UnsupportedGuide
 from specguide.guided.compile import GrammarCompiler
+from specguide.params import SamplingParams
+from specguide.server import chat, responses
+from specguide.server.requests import ResponsesRequest
 from specguide.server.tool_format import ToolFormat, choose_tool_format, tool_formats
 from specguide.server.tool_guide import Tool, tool_guide, tools_of
 from specguide.server.tool_parser import Arguments, CallBegin, Text, ToolCallParser
+from specguide.server.turn import Turn
 from specguide.tokenizer import Tokenizer
 
 LIMITS = GuideConfig()
@@ -145,6 +154,62 @@ def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
         assert [tuple(call) for call in found] == calls and said == text and parser.num_calls == len(calls)
 
 
+def written(tokenizer: Tokenizer, one: ToolFormat, text: str, size: int) -> tuple[Turn, Server, list[RequestDelta]]:
+    """A message as an engine tells it, `size` tokens at a time, and what the endpoints need to read it."""
+    server = Server(tokenizer=tokenizer, special_token=special(tokenizer), config=Server(model_name="small"))
+    tokens = [*tokenizer.encode(text), tokenizer.eos_token_ids[0]]
+    windows = [tuple(tokens[start:start + size]) for start in range(0, len(tokens), size)]
+    deltas = [RequestDelta("", window) for window in windows]
+    return Turn([1], SamplingParams(), one), server, [*deltas[:-1], replace(deltas[-1], finish_reason="stop")]
+
+
+async def told(deltas: list[RequestDelta]) -> AsyncIterator[RequestDelta]:
+    for delta in deltas:
+        yield delta
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
+
+    async def chunks() -> list[dict[str, Any]]:
+        return [chunk["choices"][0] async for chunk in chat.Answer(server, turn).chunks(
+            told(deltas), include_usage=False)]
+
+    content, found = "", dict[int, dict[str, str]]()
+    *answered, last = asyncio.run(chunks())
+    for choice in answered:
+        content += choice["delta"].get("content", "")
+        for call in choice["delta"].get("tool_calls", ()):
+            if "id" in call:
+                assert call["index"] == len(found) and call["type"] == "function"
+                found[call["index"]] = {"id": call["id"], "name": call["function"]["name"], "arguments": ""}
+            found[call["index"]]["arguments"] += call["function"]["arguments"]
+    assert [(call["name"], call["arguments"]) for call in found.values()] == calls and content == "So: "
+    assert len({call["id"] for call in found.values()}) == len(calls) and last["finish_reason"] == "tool_calls"
+    whole = asyncio.run(chat.Answer(server, turn).whole(told(deltas)))["choices"][0]["message"]
+    assert [(call["function"]["name"], call["function"]["arguments"]) for call in whole["tool_calls"]] == calls
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
+    answer = responses.Answer(server, turn, ResponsesRequest(model="small", input="x"))
+
+    async def events() -> list[dict[str, Any]]:
+        return [event async for event in answer.events(told(deltas))]
+
+    text, *found = (event for event in asyncio.run(events()) if event["type"] == "response.output_item.done")
+    assert text["item"]["content"][0]["text"] == "So: " and text["output_index"] == 0
+    assert [(event["item"]["name"], event["item"]["arguments"]) for event in found] == calls
+    assert [event["output_index"] for event in found] == [1, 2][:len(calls)]
+    assert all(event["item"]["status"] == "completed" for event in found)
+
+
 def test_a_message_that_is_cut_loses_nothing():
     parser = ToolCallParser(tool_formats()["hermes"])
     assert parser.feed("Hi <tool_c") == [Text("Hi ")] and parser.finish() == [Text("<tool_c")]
@@ -160,7 +225,9 @@ def test_a_message_that_is_cut_loses_nothing():
 
 
 @pytest.mark.parametrize(("definition", "words", "param"), [
-    ({"type": "web_search"}, "must be", "tools[0]"),
+    ({"type": "web_search"}, "found type 'web_search'", "tools[0]"), ({"type": "function"}, "1 to 64", "tools[0].name"),
+    ({"type": "function", "function": 3}, "must be", "tools[0]"),
+    ({"type": "function", "name": "a", "parameters": {"type": "string"}}, "of type object", "tools[0].parameters"),
     ({"type": "function", "function": {"name": "a b"}}, "1 to 64 letters", "tools[0].function.name"),
     ({"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}}, "of type object",
      "tools[0].function.parameters"),

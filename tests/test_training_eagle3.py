@@ -25,8 +25,11 @@ from training.draft_data import (
     collate,
     pack_rows,
 )
-from training.eagle3 import Eagle3Head, HeadConfig, load_head, save_head, unroll_loss
-from training.train_eagle3 import Trainer, TrainPlan, new_head
+from training.eagle3 import Eagle3Head, load_head, published_config, read_config, save_head
+from training.head_layers import HeadConfig
+from training.head_trainer import Trainer
+from training.train_eagle3 import TrainPlan, new_head
+from training.unroll import unroll, unroll_loss
 
 VOCAB, HIDDEN, EOS = 48, 32, 3
 DRAFT_IDS = torch.tensor([i for i in range(VOCAB) if i % 4 != 1])
@@ -120,7 +123,7 @@ def test_unroll_equals_a_drafting_loop(target: LlamaForCausalLM) -> None:
     assert any(len(row) > 1 for row in rows), "the case must hold several documents in one row"
     batch = collate(rows, PackPlan(PLAN.row_len, len(rows), prompt_rate=0.5), np.random.default_rng(0))
     aux, _ = tap(target, batch, head.config.aux_layers)
-    unrolled = head.unroll(aux, target.get_input_embeddings().weight, batch, 4)
+    unrolled = unroll(head, aux, target.get_input_embeddings().weight, batch, 4)
     checked = 0
     for r, row in enumerate(rows):
         starts = np.cumsum([0, *(len(x.ids) for x in row)])
@@ -204,7 +207,7 @@ def test_engine_drafts_what_training_unrolled(target: LlamaForCausalLM, tmp_path
     example = some_examples(1, seed=8)[0]
     batch = collate([[example]], PackPlan(len(example.ids), 1, prompt_rate=1.0), np.random.default_rng(0))
     aux, _ = tap(target, batch, head.config.aux_layers)
-    unrolled = head.unroll(aux, target.get_input_embeddings().weight, batch, 4)
+    unrolled = unroll(head, aux, target.get_input_embeddings().weight, batch, 4)
     for q in range(int(batch.anchor_mask.sum())):
         anchor = int(batch.anchors[0, q])
         drafted = engine.draft(batch.input_ids[0], anchor, min(4, len(example.ids) - 1 - anchor))
@@ -230,7 +233,7 @@ def test_loss_is_soft_cross_entropy_over_draftable_positions(target: LlamaForCau
     rows = list(pack_rows(some_examples(3), 40, np.arange(3)))
     batch = collate(rows, PackPlan(40, len(rows), 0.5), np.random.default_rng(0))
     aux, target_logits = tap(target, batch, head.config.aux_layers)
-    logits = head.unroll(aux, target.get_input_embeddings().weight, batch, 3)
+    logits = unroll(head, aux, target.get_input_embeddings().weight, batch, 3)
     expected = 0.0
     for s, scores in enumerate(logits):
         losses = []
@@ -287,4 +290,4 @@ def test_head_overfits_resumes_and_is_measured(target: LlamaForCausalLM, tmp_pat
 
 def test_config_names_unknown_to_a_head_are_kept_out() -> None:
     config = HeadConfig(8, 16, 2, 1, 4, 32, 16, (0, 1, 2))
-    assert HeadConfig.from_json(config.to_json()) == config
+    assert read_config(published_config(config)) == config

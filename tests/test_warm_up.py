@@ -3,32 +3,70 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from test_engine import cases, make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
 
+from specguide.batch import Chunk
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
-from specguide.spec.graphs import EagerDecode, fixed_arguments
-from specguide.spec.selection import SamplingKind, graph_sizes
-from specguide.spec.warm_up import graph_kinds, prefill_kinds, run_idle
+from specguide.spec import OneModelStep
+from specguide.spec.graphs import EagerIterations
+from specguide.spec.prefill_plan import PrefillPlan, graph_size, pack
+from specguide.spec.prefill_plan import graph_sizes as prefill_graph_sizes
+from specguide.spec.selection import SamplingKind, all_used, graph_sizes
+from specguide.spec.warm_up import decode_kinds, prefill_kinds, run_idle
 
 
 @pytest.mark.parametrize(("max_batch_size", "sizes"), [(1, [1]), (2, [2, 1]), (6, [6, 4, 2, 1]), (8, [8, 4, 2, 1])])
 def test_a_graph_for_each_power_of_two_and_for_all(max_batch_size, sizes):
     assert graph_sizes(max_batch_size) == sizes
-    assert graph_kinds(max_batch_size) == [(size, kind) for size in sizes for kind in SamplingKind]
+    assert decode_kinds(max_batch_size) == [(size, kind) for size in sizes for kind in SamplingKind]
 
 
 def test_prefills_of_all_powers_of_two():
-    kinds = prefill_kinds(6, 16, 12)
+    kinds = [(len(chunks), len(chunks[0].token_ids), kind) for chunks, kind in prefill_kinds(6, 16, 12)]
     assert [(number, length) for number, length, kind in kinds if kind is SamplingKind.GREEDY] == [
         (1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4), (2, 8), (4, 1), (4, 2), (4, 4)]
     assert [kind for kind in kinds if kind[0] == 2 and kind[2] is not SamplingKind.GREEDY] == [
         (2, 1, kind) for kind in SamplingKind if kind is not SamplingKind.GREEDY]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.integers(1, 20))
+def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_size):
+    lens, num_tokens = lens[:max_batch_size], sum(lens[:max_batch_size])
+    size = graph_size(len(lens), num_tokens, max_batch_size)
+    if size is None:
+        assert len(lens) > 16 or num_tokens > 511
+        return
+    assert size in prefill_graph_sizes(max_batch_size, num_tokens)
+    assert size[0] <= max_batch_size and size[0] >= len(lens) and size[1] >= num_tokens + (size[0] > len(lens))
+    chunks = [Chunk([7] * length, 3 * place, 5) for place, length in enumerate(lens)]
+    plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), *size)
+    assert plan.slots.tolist() == [*range(len(lens)), *[99] * (size[0] - len(lens))]
+    assert plan.token_ids.tolist() == [7] * num_tokens + [0] * (size[1] - num_tokens)
+    assert plan.bounds.diff().tolist() == [*lens, *[0] * (size[0] - len(lens))]
+    assert plan.ends.tolist()[:len(lens)] == [chunk.end for chunk in chunks]
+    assert all(node >= num_tokens for node in plan.nodes.tolist()[len(lens):])
+
+
+@pytest.mark.parametrize("max_batch_size", [1, 3, 4])
+def test_iterations_of_fixed_sizes_give_what_exact_ones_give(folders, max_batch_size):
+    prompts, params = cases(7, 11)
+    prompts[3] = prompts[3] * 9  # too long for a captured prefill
+    exact, fixed = (make(folders, max_batch_size=max_batch_size) for _ in range(2))
+    fixed._engine._runner.step._fixed = EagerIterations()
+    expected, found = exact.generate(prompts, params), fixed.generate(prompts, params)
+    assert [out.token_ids for out in found] == [out.token_ids for out in expected]
+    fixed._engine.check_integrity()
+    for llm in (exact, fixed):
+        llm.close()
 
 
 @pytest.mark.parametrize("options", [dict(), dict(enforce_eager=True), dict(trace=True)], ids=str)
@@ -67,13 +105,15 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
     step, guide = llm._engine._runner.step, llm._engine._runner.guide
-    with torch.inference_mode():
-        for num_slots in (4, 1):
-            step._num_slots = num_slots
-            decode = EagerDecode(step._decode, torch.device("cpu"))
-            run_idle(guide, lambda decode=decode, num_slots=num_slots: decode.run(num_slots, kind))
-        for num_requests, num_tokens, kind in prefill_kinds(4, 16, 8):
-            step.warm_up_prefill(num_requests, num_tokens, kind)
+    for num_slots in (4, 1):
+        run_idle(guide, partial(step._decode_first, num_slots, kind))
+    for chunks, kind in prefill_kinds(4, 16, 8):
+        run_idle(guide, partial(step._prefill_exactly, chunks, range(len(chunks)), all_used(kind, torch.device("cpu"))))
+    if isinstance(step, OneModelStep):
+        step._fixed = EagerIterations()
+        for size in prefill_graph_sizes(4):
+            run_idle(guide, partial(step._prefill_sized, [], [], size, SamplingKind.SAMPLED))
+        step._fixed = None
     assert guide.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
         assert torch.equal(tensor, before[name]), name
@@ -84,12 +124,12 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     llm.close()
 
 
-def test_fixed_arguments_name_every_parameter_of_sampling():
+def test_fixed_sizes_use_every_parameter_of_sampling():
     for kind in SamplingKind:
-        slots, sampling = fixed_arguments(3, kind, torch.device("cpu"))
-        assert slots == slice(0, 3) and sampling.kind is kind
-        given = [name for name, value in vars(sampling.used).items() if value is not None]
-        assert given == (["seed"] if kind is SamplingKind.GREEDY else [field.name for field in fields(sampling.used)])
+        sampling = all_used(kind, torch.device("cpu"))
+        named = [name for name, value in vars(sampling.used).items() if value is not None]
+        assert sampling.kind is kind
+        assert named == (["seed"] if kind is SamplingKind.GREEDY else [field.name for field in fields(sampling.used)])
 
 
 def device_tensors(llm) -> dict[str, torch.Tensor]:

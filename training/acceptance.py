@@ -14,7 +14,7 @@ import torch
 from transformers import PreTrainedModel
 
 from training.draft_data import Example, PackPlan, collate, pack_rows
-from training.eagle3 import Eagle3Head, PackedBatch, take
+from training.unroll import PackedBatch, TrainedHead, take, unroll
 
 
 @dataclass(frozen=True)
@@ -55,19 +55,18 @@ def tap(target: PreTrainedModel, batch: PackedBatch, aux_layers: Sequence[int]) 
 
 
 @torch.no_grad()
-def matches(head: Eagle3Head, target: PreTrainedModel, examples: Sequence[Example], num_drafts: int,
+def matches(head: TrainedHead, target: PreTrainedModel, examples: Sequence[Example], num_drafts: int,
             row_len: int, num_rows: int = 16) -> list[np.ndarray]:
     """For each example [T, K] bool: T answer positions (from the first golden token on), does draft k match the text?
     A depth beyond the end of the text does not match."""
     plan = PackPlan(row_len, num_rows, prompt_rate=0.0)
-    device = head.fc.weight.device
     rows = list(pack_rows(examples, row_len, np.arange(len(examples))))
     found: list[np.ndarray] = []
     for begin in range(0, len(rows), num_rows):
         chunk = rows[begin : begin + num_rows]
-        batch = collate(chunk, plan, np.random.default_rng(0)).to(device)
+        batch = collate(chunk, plan, np.random.default_rng(0)).to(target.device)
         aux, _ = tap(target, batch, head.config.aux_layers)
-        logits = head.unroll(aux, target.get_input_embeddings().weight, batch, num_drafts)
+        logits = unroll(head, aux, target.get_input_embeddings().weight, batch, num_drafts)
         flags = []
         for step, scores in enumerate(logits):
             index, inside = batch.ahead(2 + step)
@@ -94,7 +93,7 @@ def simulate_chain(matched: np.ndarray) -> list[tuple[int, int]]:
     return iterations
 
 
-def measure(head: Eagle3Head, target: PreTrainedModel, examples: Sequence[Example], num_drafts: int,
+def measure(head: TrainedHead, target: PreTrainedModel, examples: Sequence[Example], num_drafts: int,
             row_len: int) -> Acceptance:
     """Acceptance figures over examples whose answers are the target's own greedy ones."""
     tables = [x for x in matches(head, target, examples, num_drafts, row_len) if len(x)]

@@ -17,8 +17,8 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from training.chat import END, render_prompt
-from training.eagle3 import PackedBatch
 from training.tasks import sample_task
+from training.unroll import PackedBatch
 
 # Text that every JSON document may need: any run of punctuation, digits and white space, and the three literals.
 JSON_TOKEN = re.compile(r"[\s{}\[\]\",:\-+.0-9]+|\s*(?:true|false|null)|[!-~]", re.ASCII)

@@ -1,7 +1,10 @@
 // Owns the search for forced tokens; see forced_tokens.h.
 #include "backends/forced_tokens.h"
 
+#include <string>
 #include <string_view>
+
+#include "backends/canonical_tokens.h"
 
 namespace specguide {
 namespace {
@@ -56,22 +59,80 @@ int32_t forced_token(const int32_t* row, const Vocabulary& vocabulary) {
   return longest;
 }
 
-std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& vocabulary, int32_t* row) {
+namespace {
+
+// Goes on from `tokens`, which the matcher has taken, as long as the row forces a token.
+void walk_forced(Matcher& matcher, const Vocabulary& vocabulary, size_t limit, int32_t* row,
+                 std::vector<int32_t>& tokens) {
+  while (tokens.size() < limit && !matcher.is_terminated()) {
+    matcher.fill(row);
+    const int32_t token = forced_token(row, vocabulary);
+    if (token < 0 || !matcher.accept(token)) break;
+    tokens.push_back(token);
+  }
+}
+
+// What `walk` makes of the matcher is taken back, by as many tokens as it leaves in its vector.
+template <typename Walk>
+std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
   std::vector<int32_t> tokens;
-  const auto walk_back = [&] { matcher.rollback(static_cast<int>(tokens.size())); };
+  const auto go_back = [&] {
+    if (!tokens.empty()) matcher.rollback(static_cast<int>(tokens.size()));
+  };
   try {
-    while (tokens.size() < kMaxForcedTokens) {
-      matcher.fill(row);
-      const int32_t token = forced_token(row, vocabulary);
-      if (token < 0 || !matcher.accept(token)) break;
-      tokens.push_back(token);
-    }
+    walk(tokens);
   } catch (...) {
-    walk_back();
+    go_back();
     throw;
   }
-  walk_back();
+  go_back();
   return tokens;
+}
+
+// Whether in place of the last of `tokens` the matcher also takes one that goes on behind it.
+bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<int32_t>& tokens, int32_t* row) {
+  if (tokens.empty()) return false;
+  walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
+    while (taken.size() + 1 < tokens.size() && matcher.accept(tokens[taken.size()])) {
+      taken.push_back(tokens[taken.size()]);
+    }
+    matcher.fill(row);
+  });
+  const std::string& last = vocabulary.token_bytes[static_cast<size_t>(tokens.back())];
+  bool may_be = false;
+  each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
+    const std::string& bytes = vocabulary.token_bytes[static_cast<size_t>(token)];
+    may_be = bytes.size() > last.size() && bytes.compare(0, last.size(), last) == 0;
+    return !may_be;
+  });
+  return may_be;
+}
+
+}  // namespace
+
+std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& vocabulary, int32_t* row) {
+  return walk_and_back(matcher, [&](std::vector<int32_t>& tokens) {
+    walk_forced(matcher, vocabulary, kMaxForcedTokens, row, tokens);
+  });
+}
+
+std::vector<int32_t> find_forced_drafts(Matcher& matcher, const Vocabulary& vocabulary, int32_t first, size_t limit,
+                                        int32_t* row) {
+  std::vector<int32_t> tokens = walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
+    if (!matcher.accept(first)) return;
+    taken.push_back(first);
+    walk_forced(matcher, vocabulary, limit, row, taken);
+  });
+  std::string text;
+  for (const int32_t token : tokens) text += vocabulary.token_bytes[static_cast<size_t>(token)];
+  std::vector<int32_t> drafts = canonical_tokens(text, vocabulary);
+  if (drafts.empty()) drafts = std::move(tokens);
+  if (drafts.size() > limit) {
+    drafts.resize(limit);
+  } else if (may_be_longer(matcher, vocabulary, drafts, row)) {
+    drafts.pop_back();
+  }
+  return drafts;
 }
 
 }  // namespace specguide

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,8 +37,23 @@ struct Vocabulary {
     return token >= 0 && token < size() && !token_bytes[static_cast<size_t>(token)].empty();
   }
 
+  // The token of these bytes, -1 for none. Of equals the last, since byte tokens come before all others where there are
+  // such. The index is made when it is first asked for.
+  int32_t find(std::string_view bytes) const {
+    std::call_once(is_indexed_, [this] {
+      index_.reserve(token_bytes.size());
+      for (int32_t token = 0; token < size(); ++token) index_[token_bytes[static_cast<size_t>(token)]] = token;
+    });
+    const auto found = index_.find(bytes);
+    return found == index_.end() || bytes.empty() ? -1 : found->second;
+  }
+
   std::vector<std::string> token_bytes;
   std::vector<int32_t> eos_token_ids;
+
+ private:
+  mutable std::once_flag is_indexed_;
+  mutable std::unordered_map<std::string_view, int32_t> index_;
 };
 
 }  // namespace specguide

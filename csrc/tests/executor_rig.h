@@ -8,21 +8,42 @@
 #include "fake_grammar.h"
 #include "grammar_executor.h"
 
-struct ExecutorRig {
-  ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, std::chrono::microseconds deadline)
-      : ExecutorRig(max_batch_size, num_draft_tokens, num_threads, {deadline, deadline, deadline}) {}
+// How many drafts of each origin a chain may have.
+struct ChainShape {
+  ChainShape(int num_drafts_, int num_forced_ = 0, int num_lookup_ = 0,
+             std::shared_ptr<specguide::LookupSource> lookup_ = nullptr)
+      : num_drafts(num_drafts_), num_forced(num_forced_), num_lookup(num_lookup_), lookup(std::move(lookup_)) {}
+  int num_nodes() const { return num_drafts + num_forced + num_lookup + 1; }
+  bool has_proposals() const { return num_forced + num_lookup > 0; }
+  int num_drafts, num_forced, num_lookup;
+  std::shared_ptr<specguide::LookupSource> lookup;
+};
 
-  ExecutorRig(int max_batch_size, int num_draft_tokens, int num_threads, specguide::GrammarExecutor::Waits waits)
-      : num_nodes(num_draft_tokens + 1),
+struct ExecutorRig {
+  ExecutorRig(int max_batch_size, ChainShape shape, int num_threads, std::chrono::microseconds deadline)
+      : ExecutorRig(max_batch_size, shape, num_threads, {deadline, deadline, deadline}) {}
+
+  ExecutorRig(int max_batch_size, ChainShape shape, int num_threads, specguide::GrammarExecutor::Waits waits)
+      : num_nodes(shape.num_nodes()),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
         guided(max_batch_size * num_nodes, 9),
         held(max_batch_size, 9),
         tokens(max_batch_size * num_nodes, -1),
-        num_accepted(max_batch_size, 0) {
-    specguide::GuideBuffers buffers{max_batch_size, num_draft_tokens, fake::kVocab,        rows.data(), guided.data(),
+        num_accepted(max_batch_size, 0),
+        chain_len(max_batch_size, 0),
+        draft_rows(max_batch_size * fake::kWords, -1),
+        origins(max_batch_size * num_nodes, 9),
+        draft_guided(max_batch_size, 9) {
+    specguide::GuideBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), &needed,
                                     nullptr};
-    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits);
+    buffers.num_forced_tokens = shape.num_forced;
+    buffers.num_lookup_tokens = shape.num_lookup;
+    buffers.chain_len = chain_len.data();
+    buffers.origins = origins.data();
+    buffers.draft_rows = draft_rows.data();
+    buffers.draft_guided = draft_guided.data();
+    executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits, shape.lookup);
     callbacks = executor->callbacks();
   }
 
@@ -30,7 +51,7 @@ struct ExecutorRig {
 
   // One whole iteration in which no token changes, and whose rows nobody stands waiting for.
   void call_all() const {
-    for (int i = 0; i < num_nodes; ++i) call(i);
+    for (size_t i = 0; i < callbacks.size(); ++i) call(static_cast<int>(i));
   }
 
   int32_t& token(int slot, int node) { return tokens[slot * num_nodes + node]; }
@@ -41,10 +62,22 @@ struct ExecutorRig {
     return fake::Row(first, first + fake::kWords);
   }
 
+  fake::Row draft_row(int slot) const {
+    const auto first = draft_rows.begin() + slot * fake::kWords;
+    return fake::Row(first, first + fake::kWords);
+  }
+  // The slot's drafts, from node 1 on up to the first place without one.
+  std::vector<int32_t> chain(int slot) {
+    std::vector<int32_t> drafts;
+    for (int node = 1; node < num_nodes && token(slot, node) >= 0; ++node) drafts.push_back(token(slot, node));
+    return drafts;
+  }
+
   const int num_nodes;
   std::vector<int32_t> rows;
   std::vector<uint8_t> guided, held;
-  std::vector<int32_t> tokens, num_accepted;
+  std::vector<int32_t> tokens, num_accepted, chain_len, draft_rows;
+  std::vector<uint8_t> origins, draft_guided;
   int32_t needed = 0;
   std::shared_ptr<specguide::GrammarExecutor> executor;
   std::vector<specguide::HostFunctionRef> callbacks;

@@ -31,11 +31,13 @@ using Row = std::vector<int32_t>;
 struct Grammar {
   uint64_t seed = 1;
   int dead_end_in = 0;  // one state in so many allows nothing; 0: none does
+  int forced_in = 0;    // one state in so many allows one token alone, now and then the end; 0: none does
 
   uint64_t start() const { return mix(seed, 7); }
   uint64_t next(uint64_t state, int32_t token) const { return mix(state, static_cast<uint64_t>(token)); }
   bool allows(uint64_t state, int32_t token) const {
     if (dead_end_in > 0 && state % dead_end_in == 0) return false;
+    if (forced_in > 0 && state / 64 % forced_in == 0) return token == static_cast<int32_t>(state % kVocab);
     if (token == kEnd) return state % 9 == 0;
     return token == static_cast<int32_t>(state % (kVocab - 1)) || mix(state, 1000 + token) % 4 == 0;
   }

@@ -7,6 +7,8 @@
 #include "check.h"
 #include "executor_rig.h"
 #include "host_stream.h"
+#include "ngram_lookup.h"
+#include "suffix_lookup.h"
 
 using namespace specguide;
 using namespace std::chrono_literals;
@@ -15,7 +17,7 @@ using fake::Grammar;
 
 namespace {
 
-constexpr int kSlots = 8, kDrafts = 3, kMaxTokens = 60;
+constexpr int kSlots = 8, kMaxTokens = 60;
 
 struct Request {
   Grammar grammar;
@@ -23,7 +25,6 @@ struct Request {
   bool is_free = false;
   std::vector<int32_t> text;  // verified tokens
   std::vector<uint64_t> states;
-  std::vector<int32_t> drafts = std::vector<int32_t>(kDrafts, -1);
 
   bool has_ended() const { return !is_free && !text.empty() && text.back() == fake::kEnd; }
   bool may_fail() const { return behaviour.throw_at || behaviour.refuse_at || grammar.dead_end_in; }
@@ -47,8 +48,8 @@ std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, int num_threads, GrammarExecutor::Waits waits)
-      : random_(seed), rig_(kSlots, kDrafts, num_threads, waits), slots_(kSlots) {}
+  Simulation(uint64_t seed, ChainShape shape, int num_threads, GrammarExecutor::Waits waits)
+      : random_(seed), shape_(shape), rig_(kSlots, shape, num_threads, waits), slots_(kSlots) {}
 
   void run(int num_iterations) {
     HostStream grammar_stream("grammar");
@@ -70,10 +71,11 @@ class Simulation {
       submit();
       callback(0);
       verify();
-      for (int node = 1; node <= kDrafts; ++node) {
-        callback(node);
-        draft(node);
+      for (int draft = 1; draft <= shape_.num_drafts; ++draft) {
+        callback(draft);
+        place_drafts(draft);
       }
+      if (shape_.has_proposals()) callback(shape_.num_drafts + 1);
       read_results();
     }
     for (int slot = 0; slot < kSlots; ++slot) leave(slot);
@@ -82,7 +84,7 @@ class Simulation {
     check_counters();
   }
 
-  int num_finished = 0, num_failed = 0;
+  int num_finished = 0, num_failed = 0, num_verified = 0;
 
  private:
   bool roll(int in) { return std::uniform_int_distribution<int>(1, in)(random_) == 1; }
@@ -96,6 +98,7 @@ class Simulation {
     if (roll(6)) request->behaviour.throw_at = 1 + static_cast<int>(random_() % 120);
     if (roll(6)) request->behaviour.refuse_at = 1 + static_cast<int>(random_() % 60);
     if (roll(6)) request->grammar.dead_end_in = 20;
+    if (!roll(3)) request->grammar.forced_in = 2;
     return request;
   }
 
@@ -114,7 +117,8 @@ class Simulation {
         const Request& request = *slots_[slot];
         auto matcher = request.is_free ? nullptr : std::make_shared<FakeMatcher>(request.grammar, request.behaviour);
         started.emplace_back(slot, std::move(matcher));
-        for (int node = 0; node <= kDrafts; ++node) rig_.token(slot, node) = -1;
+        for (int node = 0; node < rig_.num_nodes; ++node) rig_.token(slot, node) = -1;
+        rig_.chain_len[slot] = 0;
       }
       in_iteration_[slot] = slots_[slot];
     }
@@ -123,7 +127,7 @@ class Simulation {
 
   // Scribbles over the rows of an idle slot; whoever writes there later is caught when it starts again.
   void check_untouched(int slot) {
-    for (int node = 0; node <= kDrafts; ++node) {
+    for (int node = 0; node < rig_.num_nodes; ++node) {
       if (scribbled_[slot]) CHECK(rig_.row(slot, node) == fake::Row(fake::kWords, kScribble));
     }
   }
@@ -135,7 +139,7 @@ class Simulation {
     scribbled_[slot] = false;
     for (int i = 0; i < 10000 && roll(2) && !rig_.executor->is_idle(slot); ++i) std::this_thread::sleep_for(1ms);
     if (!rig_.executor->is_idle(slot)) return;
-    for (int node = 0; node <= kDrafts; ++node) {
+    for (int node = 0; node < rig_.num_nodes; ++node) {
       std::fill_n(rig_.rows.begin() + rig_.row_index(slot, node) * fake::kWords, fake::kWords, kScribble);
     }
     scribbled_[slot] = true;
@@ -174,7 +178,7 @@ class Simulation {
         const uint64_t state = request.states.back();
         check_row(request, slot, num_accepted, state);
         const int32_t chosen = fake::choose(state, seen_row(slot, num_accepted));
-        if (num_accepted < kDrafts && request.drafts[num_accepted] >= 0 && request.drafts[num_accepted] == chosen) {
+        if (num_accepted + 1 < rig_.num_nodes && chosen >= 0 && rig_.token(slot, num_accepted + 1) == chosen) {
           request.append(chosen);
           ++num_accepted;
           continue;
@@ -184,22 +188,32 @@ class Simulation {
         break;
       }
       rig_.num_accepted[slot] = num_accepted;
-      request.drafts.assign(kDrafts, -1);
+      num_verified += num_accepted;
     }
   }
 
-  void draft(int node) {
+  void place_drafts(int draft) {
     for (int slot = 0; slot < kSlots; ++slot) {
       if (!is_here(slot) || rig_.num_accepted[slot] < 0) continue;
-      Request& request = *slots_[slot];
+      const Request& request = *slots_[slot];
+      const int chain_len = shape_.has_proposals() ? rig_.chain_len[slot] : draft - 1;
+      if (chain_len + 1 == rig_.num_nodes) continue;
       uint64_t state = request.states.back();
-      for (int i = 0; i < node - 1; ++i) state = request.grammar.next(state, request.drafts[i]);
-      const int32_t* row = seen_row(slot, node - 1);
+      for (int node = 1; node <= chain_len; ++node) state = request.grammar.next(state, rig_.token(slot, node));
+      const int32_t* row = shape_.has_proposals() ? seen_draft_row(request, slot, state) : seen_row(slot, chain_len);
       int32_t token = fake::choose(roll(3) ? random_() : state, row);  // a drafter that is right two times in three
       if (roll(30)) token = -1;
-      request.drafts[node - 1] = token;
-      rig_.token(slot, node) = token;
+      rig_.token(slot, chain_len + 1) = token;
     }
+  }
+
+  const int32_t* seen_draft_row(const Request& request, int slot, uint64_t state) {
+    for (int node = rig_.chain_len[slot] + 1; node < rig_.num_nodes; ++node) {
+      CHECK(rig_.token(slot, node) == -1 || request.has_ended() || rig_.executor->error(slot));
+    }
+    if (rig_.draft_guided[slot] == 0) return nullptr;
+    CHECK(rig_.draft_row(slot) == request.grammar.row(state));
+    return rig_.draft_rows.data() + slot * fake::kWords;
   }
 
   void read_results() {
@@ -220,14 +234,18 @@ class Simulation {
 
   void check_counters() const {
     const ExecutorCounters counters = rig_.executor->counters();
-    CHECK(counters.max_fills <= kDrafts + 1 && counters.max_accepts <= kDrafts + 1 && counters.max_rollbacks <= 1);
-    CHECK(counters.fills <= counters.iterations * (kDrafts + 1));
+    const int num_nodes = rig_.num_nodes;
+    if (!shape_.has_proposals()) {  // else what came too late may be taken back and walked again
+      CHECK(counters.max_fills <= num_nodes && counters.max_accepts <= num_nodes && counters.max_rollbacks <= 1);
+      CHECK(counters.fills <= counters.iterations * num_nodes);
+    }
     CHECK(counters.iterations > 0 && counters.busy_ns > 0 && counters.callback_ns > 0);
   }
 
   static constexpr int32_t kScribble = 0x5c5c5c5c;
 
   std::mt19937_64 random_;
+  const ChainShape shape_;
   ExecutorRig rig_;
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
@@ -238,13 +256,14 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits) {
+void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, ChainShape shape = 3) {
   const int alive = FakeMatcher::num_alive;
   {
-    Simulation simulation(seed, num_threads, waits);
+    Simulation simulation(seed, shape, num_threads, waits);
     simulation.run(num_iterations());
     CHECK(simulation.num_finished > 0 && simulation.num_failed > 0);
-    std::printf("        %d finished, %d failed\n", simulation.num_finished, simulation.num_failed);
+    std::printf("        %d finished, %d failed, %d drafts accepted\n", simulation.num_finished,
+                simulation.num_failed, simulation.num_verified);
   }
   CHECK(FakeMatcher::num_alive == alive);
 }
@@ -258,3 +277,13 @@ TEST(a_deadline_that_everything_misses) { simulate(4, 2, {1us, 1us, 1us}); }
 TEST(drafts_that_wait_for_no_row) { simulate(5, 2, {1s, 0us, 1s}); }
 TEST(a_target_that_waits_for_its_share_of_an_iteration) { simulate(6, 3, {1s, 30us, {}}); }
 TEST(a_target_that_waits_for_no_row) { simulate(7, 2, {1s, 1s, 0us}); }
+
+TEST(forced_drafts_alone) { simulate(8, 2, {1s, 1s, 1s}, {0, 4}); }
+TEST(forced_drafts_and_a_drafter) { simulate(9, 2, {1s, 1s, 1s}, {3, 4}); }
+TEST(forced_drafts_that_come_late) { simulate(10, 3, {1s, 30us, {}}, {3, 4}); }
+TEST(forced_drafts_that_everything_misses) { simulate(11, 2, {1us, 1us, 1us}, {2, 3}); }
+TEST(forced_drafts_and_a_short_deadline) { simulate(12, 2, {700us, 30us, 700us}, {3, 4}); }
+TEST(prompt_lookup) { simulate(13, 2, {700us, 30us, {}}, {0, 0, 4, std::make_shared<NgramSource>(1, 3)}); }
+TEST(suffix_drafting_and_forced_drafts) {
+  simulate(14, 3, {700us, 30us, {}}, {0, 3, 4, std::make_shared<SuffixSource>(8, 5000, 0.2)});
+}

@@ -9,18 +9,25 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from specguide.engine.engine import Engine
 from specguide.engine.stats import EngineStats, request_record
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineError, QueueFull
+from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics
+from specguide.trace import Span
+
+T = TypeVar("T")
 
 _LONGEST_SLEEP_S = 3600.0
+_LONGEST_ANSWER_S = 10.0
 _LOGGER = logging.getLogger(__name__)
 _REQUEST_LOGGER = logging.getLogger("specguide.requests")
 
@@ -48,12 +55,13 @@ class CloseReport:
 
 @dataclass(eq=False)
 class _Live:
-    """A sample under way: where its deltas go, its request, and how many of that one's tokens were sent."""
+    """A sample under way: where its deltas go, its request, and how many of its tokens and iterations were sent."""
 
     mailbox: Mailbox
     sample: int
     request: Request | None = None
     num_sent: int = 0
+    num_iterations_sent: int = 0
 
     def take(self, failure: EngineError | None) -> RequestDelta | None:
         """What is new, if anything is; the last delta where its request has ended or the engine has failed."""
@@ -64,13 +72,17 @@ class _Live:
         token_ids = tuple(request.output_ids[self.num_sent:])
         logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
         prompt_logprobs = tuple(request.prompt_logprobs) if request.has_prompt_logprobs and not self.num_sent else None
+        if request.finish_reason is None and failure is None and not token_ids:
+            return None
+        iterations = tuple(request.iterations[self.num_iterations_sent:]) if request.params.return_drafts else None
         self.num_sent += len(token_ids)
+        self.num_iterations_sent += len(iterations or ())
+        news = RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
+                            prompt_logprobs=prompt_logprobs, iterations=iterations)
         if request.finish_reason is None and failure is None:
-            return RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
-                                prompt_logprobs=prompt_logprobs) if token_ids else None
-        return RequestDelta(request.text.take(), token_ids, request.finish_reason or "error", request.stop_reason,
-                            request.error if request.finish_reason else failure, request.metrics, self.sample, logprobs,
-                            prompt_logprobs)
+            return news
+        return replace(news, finish_reason=request.finish_reason or "error", stop_reason=request.stop_reason,
+                       error=request.error if request.finish_reason else failure, metrics=request.metrics)
 
 
 class AsyncEngine:
@@ -128,6 +140,19 @@ class AsyncEngine:
             self._num_taken += params.n
             self._commands.put(partial(self._add, mailbox, prompt_ids, params, priority, arrival_s))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
+        """As Engine.grammar_of."""
+        return self._engine.grammar_of(params)
+
+    async def spans(self) -> list[Span]:
+        """As Engine.spans, between two iterations. Raises EngineError where the engine's thread has no time for it."""
+        found: Future[list[Span]] = Future()
+        self._commands.put(partial(_answer, found, self._engine.spans))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(found), _LONGEST_ANSWER_S)
+        except asyncio.TimeoutError:
+            raise EngineError(f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s") from None
 
     def stats(self) -> EngineStats:
         """What the engine has done, and how it stands. From any thread."""
@@ -245,6 +270,14 @@ class AsyncEngine:
         except Exception as cause:
             _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
             self._fail(cause)
+
+
+def _answer(asked: Future[T], ask: Callable[[], T]) -> None:
+    if asked.set_running_or_notify_cancel():
+        try:
+            asked.set_result(ask())
+        except Exception as error:  # is whose asked
+            asked.set_exception(error)
 
 
 def _log(requests: Iterable[Request | None]) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 from specguide.batch import Batch
 from specguide.config import EngineConfig
 from specguide.engine.deadlines import Deadlines
+from specguide.engine.draft_counts import count_drafts
 from specguide.engine.failures import iteration_errors, timeout
+from specguide.engine.iterations import Launched, take_iterations
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats, RequestCounts
@@ -26,9 +28,8 @@ from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.sampling import Adjustment, bind_processors
 from specguide.scheduler import OutputText, Scheduler
-from specguide.spec import PendingOutput
 from specguide.tokenizer import Tokenizer
-from specguide.trace import write_chrome_trace
+from specguide.trace import Span, write_chrome_trace
 
 _POLL_S = 0.001  # between looks at slots that a grammar worker is still inside
 
@@ -61,7 +62,7 @@ class Engine:
             num_draft_tokens=self._runner.num_draft_tokens, page_size=config.cache.page_size,
             pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
             slot_is_idle=self._runner.guide.is_idle)
-        self._in_flight: deque[tuple[Batch, PendingOutput]] = deque()
+        self._in_flight: deque[Launched] = deque()
         self._compiling: dict[Future[Any], Request] = {}
         self._deadlines = Deadlines()
         self._ended: list[Request] = []  # outside an iteration, and not returned yet
@@ -89,6 +90,13 @@ class Engine:
             raise InvalidParams(f"prompt token {bad!r} is not an id of this model's {self.vocab_size} tokens",
                                 param="prompt")
         return ids
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
+        """The grammar of a request's whole output, a reasoning section included; None where it has no guide.
+
+        Waits for a compile; what one came to is kept. From any thread. Raises what the request would end with.
+        """
+        return None if params.guide is None else self._grammar(self._compiler.compile(params.guide), params)
 
     def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0, sample: int = 0,
             arrival_s: float | None = None) -> Request:
@@ -142,10 +150,10 @@ class Engine:
             if batch is None and not self._in_flight and self._scheduler.num_unfinished:
                 time.sleep(_POLL_S)
             if batch is not None:
-                self._in_flight.append((batch, self._runner.step.launch(batch)))
+                self._in_flight.append(Launched.of(batch, self._runner))
             lag = self._runner.lag if batch is not None and not batch.processed else 0
             while len(self._in_flight) > lag:
-                finished += self._commit(*self._in_flight.popleft())
+                finished += self._commit(self._in_flight.popleft())
         except Exception as cause:
             finished += self._abandon(cause)
         self._step_s += time.perf_counter() - start
@@ -167,7 +175,7 @@ class Engine:
         guide = self._runner.guide
         try:
             while self._in_flight:
-                self._commit(*self._in_flight.popleft())
+                self._commit(self._in_flight.popleft())
             before_ns = guide.counters()["callback_ns"]
             self._runner.warm_up()
             guide.errors(())
@@ -184,7 +192,7 @@ class Engine:
         self._leave_slots()
         self._ended.clear()
         while self._in_flight:
-            self._in_flight.popleft()[1].result()
+            self._in_flight.popleft().result()
         self._compiler.close()
 
     def stats(self) -> EngineStats:
@@ -205,12 +213,16 @@ class Engine:
         """Forget the keys of earlier prompts and outputs: the next requests compute all of theirs."""
         self._runner.pages.forget()
 
-    def write_trace(self, path: str | Path) -> None:
-        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+    def spans(self) -> list[Span]:
+        """The timeline so far. Waits for what is under way; raises InvalidParams where there is none."""
         if not self.config.trace:
             raise InvalidParams("there is no timeline: build the engine with trace=True", param="trace")
         self._recorder.add_callbacks(self._runner.guide.take_callback_times())
-        write_chrome_trace(path, self._recorder.spans())
+        return self._recorder.spans()
+
+    def write_trace(self, path: str | Path) -> None:
+        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+        write_chrome_trace(path, self.spans())
 
     def check_integrity(self) -> None:
         """Raise EngineError when a page or slot is lost or held twice."""
@@ -226,17 +238,21 @@ class Engine:
         self._runner.guide.abandon()
         return finished
 
-    def _commit(self, batch: Batch, pending: PendingOutput) -> list[Request]:
+    def _commit(self, launched: Launched) -> list[Request]:
+        batch = launched.batch
         with self._recorder.host("wait"):
-            output, num_before = pending.result(), _num_output_tokens(batch)
+            output, times = launched.result()
+        lengths = _output_lengths(batch)
         with self._recorder.host("commit"):
             tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
             errors = iteration_errors(batch, tokens, output.failures, self._runner.guide.errors(batch.slots))
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
+            count_drafts(batch, output, lengths)
+            take_iterations(batch, output, times, lengths)
         self._iterations += 1
-        self._output_tokens += _num_output_tokens(batch) - num_before
+        self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)
         return finished
 
     def _leave_slots(self) -> None:
@@ -259,10 +275,8 @@ class Engine:
                     f"the grammar compiler failed: {cause}"))
 
     def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
-        request.grammar, reasoning = grammar, request.params.reasoning
         try:
-            if grammar is not None and reasoning is not None:
-                request.grammar = self._reasoning.before(grammar, reasoning)
+            request.grammar = None if grammar is None else self._grammar(grammar, request.params)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
             request.processors = bind_processors(request.params, request.prompt_ids)
             self._scheduler.add(request)
@@ -270,6 +284,9 @@ class Engine:
             self._end(request, error)
         except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
             self._end(request, EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"))
+
+    def _grammar(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
+        return answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)
 
     def _end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End a request outside an iteration: with `error`, or as aborted."""
@@ -289,5 +306,5 @@ def _seed(seed: int | None, sample: int) -> int:
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 
-def _num_output_tokens(batch: Batch) -> int:
-    return sum(len(request.output_ids) for request in batch.requests)
+def _output_lengths(batch: Batch) -> list[int]:
+    return [len(request.output_ids) for request in batch.requests]

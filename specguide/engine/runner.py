@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -10,14 +10,17 @@ from tqdm import tqdm
 
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
-from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.config import CacheConfig, DraftWindow, EngineConfig, SpecConfig
+from specguide.engine.draft_models import DraftModel, load_draft_model
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
-from specguide.models import Decoder, Eagle3Head
+from specguide.guided.lookups import lookup_source
+from specguide.models import Decoder
 from specguide.spec import OneModelStep, TwoModelStep
 from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.spec.forced import ForcedAcceptance
-from specguide.spec.passes import Drafter, ForwardPasses
+from specguide.spec.passes import ForwardPasses
 from specguide.spec.slots import SlotState
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
@@ -31,7 +34,7 @@ class Runner:
     vocab_size:         width of the logits
     max_model_len:      longest prompt plus output, tokens
     max_prefill_tokens: most tokens of prompts in an iteration
-    num_draft_tokens:   K, 0 without speculation
+    num_draft_tokens:   W, most drafts of an iteration, 0 without speculation
     lag:                iterations launched before the results of an earlier one are read
     """
 
@@ -55,19 +58,25 @@ class Runner:
         torch.set_num_threads(env.num_forward_threads())
         target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
         drafter, num_draft_tokens = None, 0
-        if config.spec is not None:
-            drafter = Eagle3Head.load(config.spec.model or SHIPPED_MODEL / "eagle3", target, device, dtype)
+        if config.spec is not None and config.spec.window.num_model:
+            drafter = load_draft_model(config.spec, target, config.model, SHIPPED_MODEL)
             num_draft_tokens = config.spec.num_draft_tokens
         return cls.of(config, target, drafter, num_draft_tokens)
 
     @classmethod
-    def of(cls, config: EngineConfig, target: Decoder, drafter: Eagle3Head | None, num_draft_tokens: int,
+    def of(cls, config: EngineConfig, target: Decoder, drafter: DraftModel | None, num_draft_tokens: int,
            forced: ForcedAcceptance | None = None) -> Runner:
-        """Allocate caches and buffers for models that are loaded already."""
+        """Allocate caches and buffers for models that are loaded already.
+
+        num_draft_tokens: K, of the drafter
+        """
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
-        # A request that has ended runs along until the host knows, beyond its last token by two windows at most.
-        max_pages = -(-(max_model_len + 2 * num_draft_tokens + 1) // page_size)
+        spec = config.spec or SpecConfig()
+        window = replace(spec.window if config.spec else DraftWindow(), num_model=num_draft_tokens)
+        # A request that has ended runs along until the host knows, beyond its last token by two windows at most; and
+        # the places of a span of forced tokens are looked up beyond its end.
+        max_pages = -(-(max_model_len + 2 * window.num_drafts + window.num_forced + 1) // page_size)
         shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
                   for model in (target, drafter) if model is not None]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
@@ -76,30 +85,31 @@ class Runner:
             KVCache.allocate(num_layers, num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
             for num_layers, page_size, num_kv_heads, head_dim in shapes)
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
-        guide = GuidedDecoder(config.max_batch_size, num_draft_tokens, target.config.vocab_size, config.guide,
-                              target.device, _recorder(config.trace, target.device, lag))
-        state = SlotState(config.max_batch_size, max_pages, page_size, target.config.vocab_size, target.device)
-        passes = ForwardPasses(target, cache, state, Drafter(drafter, *draft_cache) if drafter else None)
-        spec = config.spec or SpecConfig()
+        num_slots = config.max_batch_size + 1  # see SlotState
+        guide = GuidedDecoder(num_slots, window, target.config.vocab_size, config.guide, target.device,
+                              _recorder(config.trace, target.device, lag), lookup_source(spec))
+        state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
+        passes = ForwardPasses(target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None)
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
         step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
         step = step_type(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len,
-                   config.max_prefill_tokens, num_draft_tokens, lag)
+                   config.max_prefill_tokens, window.num_drafts, lag)
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
-        graphs = self.step.graph_kinds()
-        for graph in tqdm(graphs, desc="capturing CUDA graphs", unit="graph", disable=not graphs):
-            self.step.warm_up(graph)
-        prefills = self.step.prefill_kinds(self.max_prefill_tokens, self.max_model_len)
-        for prefill in tqdm(prefills, desc="compiling kernels", unit="prefill", disable=not prefills):
-            self.step.warm_up_prefill(*prefill)
+        warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.max_model_len)
+        for warm_up in tqdm(warm_ups, desc="capturing CUDA graphs", unit="iteration", disable=not warm_ups):
+            warm_up()
 
 
 def target_folder(config: EngineConfig) -> Path:
     """Folder of the target checkpoint; the shipped model where none is named."""
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
+
+
+def _drafter(model: DraftModel, cache: KVCache, state: SlotState) -> Drafter:
+    return ModelDrafter(model, cache, state) if isinstance(model, Decoder) else HeadDrafter(model, cache)
 
 
 def _device(config: EngineConfig) -> torch.device:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from specguide.errors import SpecguideError
-from specguide.request import FinishReason, Logprob, RequestMetrics
+from specguide.request import FinishReason, Iteration, Logprob, RequestMetrics
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class RequestDelta:
     index:         which of its prompt's samples it is
     logprobs:      of each of token_ids, as in RequestOutput; None where they are not asked for
     prompt_logprobs: as in RequestOutput, with the sample's first delta; else None
+    iterations:    those that gave it token_ids or held it since its last delta; None where they are not asked for
     """
 
     text: str
@@ -32,6 +33,7 @@ class RequestDelta:
     index: int = 0
     logprobs: tuple[dict[int, Logprob], ...] | None = None
     prompt_logprobs: tuple[dict[int, Logprob] | None, ...] | None = None
+    iterations: tuple[Iteration, ...] | None = None
 
 
 class Mailbox:
@@ -105,4 +107,6 @@ def _merged(deltas: list[RequestDelta]) -> RequestDelta:
                         finish_reason=last.finish_reason, stop_reason=last.stop_reason, error=last.error,
                         metrics=last.metrics, index=last.index, prompt_logprobs=deltas[0].prompt_logprobs,
                         logprobs=None if last.logprobs is None else tuple(
-                            entry for delta in deltas for entry in delta.logprobs or ()))
+                            entry for delta in deltas for entry in delta.logprobs or ()),
+                        iterations=None if last.iterations is None else tuple(
+                            one for delta in deltas for one in delta.iterations or ()))

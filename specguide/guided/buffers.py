@@ -9,8 +9,48 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
+class ProposalBuffers:
+    """What step and callbacks also tell each other where some drafts come from the host.
+
+    chain_len:    int32 [max_batch_size], drafts that there are; a draft head's next one comes behind them
+    origins:      uint8 [max_batch_size, N], who proposed the token of each node: see batch.DRAFT_ORIGINS
+    draft_rows:   int32 [max_batch_size, words], what may come behind the chain
+    draft_guided: uint8 [max_batch_size], as `guided` for these rows
+
+    The callbacks write all. On a GPU it has a copy of the last two, and the others are the callbacks' own memory.
+    """
+
+    chain_len: Tensor
+    origins: Tensor
+    draft_rows: Tensor
+    draft_guided: Tensor
+
+    @classmethod
+    def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, *, pinned: bool = False) -> ProposalBuffers:
+        """All zero, on the host."""
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, pin_memory=pinned)
+
+        return cls(chain_len=zeros(max_batch_size, dtype=torch.int32),
+                   origins=zeros(max_batch_size, num_nodes, dtype=torch.uint8),
+                   draft_rows=zeros(max_batch_size, num_words, dtype=torch.int32),
+                   draft_guided=zeros(max_batch_size, dtype=torch.uint8))
+
+    def on_device(self, device: torch.device) -> ProposalBuffers:
+        """What the step on a GPU has for these pinned buffers."""
+        return ProposalBuffers(
+            chain_len=_mapped(self.chain_len, device), origins=_mapped(self.origins, device),
+            draft_rows=torch.zeros_like(self.draft_rows, device=device),
+            draft_guided=torch.zeros_like(self.draft_guided, device=device))
+
+    def addresses(self) -> dict[str, int]:
+        """As the executor takes them."""
+        return {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
+
+
+@dataclass(frozen=True, eq=False)
 class GuideBuffers:
-    """What step and callbacks tell each other, at fixed addresses. N = K + 1 nodes a slot.
+    """What step and callbacks tell each other, at fixed addresses. N = W + 1 nodes a slot.
 
     bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's node j
     guided:       uint8 [N, max_batch_size], 1: the row counts; 0: its request is free there, kernels skip it
@@ -18,9 +58,10 @@ class GuideBuffers:
     tokens:       int32 [max_batch_size, N], golden token and drafts of each slot; -1 is no draft
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
     needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will; counts on the host
+    proposals:    where some drafts come from the host
 
-    The callbacks write the first three, the step the others. On a GPU it has a copy of the first three, and tokens and
-    accept counts are the callbacks' own memory.
+    The callbacks write the first three, and the tokens of their proposals; the step writes the others. On a GPU it has
+    a copy of the first three, and tokens and accept counts are the callbacks' own memory.
     """
 
     bitmask: Tensor
@@ -29,6 +70,7 @@ class GuideBuffers:
     tokens: Tensor
     num_accepted: Tensor
     needed: Tensor
+    proposals: ProposalBuffers | None = None
 
     @classmethod
     def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, device: torch.device, *,
@@ -48,12 +90,22 @@ class GuideBuffers:
         """What the step on a GPU has for these pinned buffers."""
         copies = {name: torch.zeros_like(getattr(self, name), device=device) for name in ("bitmask", "guided", "held")}
         shared = {name: _mapped(getattr(self, name), device) for name in ("tokens", "num_accepted")}
-        return replace(self, **copies, **shared)
+        proposals = self.proposals and self.proposals.on_device(device)
+        return replace(self, **copies, **shared, proposals=proposals)
+
+    def clear_chains(self, slots: Tensor) -> None:
+        """Forget the drafts of `slots` int64 [B]."""
+        self.tokens[slots, 1:] = -1
+        if self.proposals is not None:
+            self.proposals.chain_len[slots] = 0
+            self.proposals.origins[slots] = 0
 
     def addresses(self) -> dict[str, int]:
         """As the executor takes them."""
-        addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
-        return {"rows" if name == "bitmask" else name: address for name, address in addresses.items()}
+        addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)
+                     if field.name != "proposals"}
+        addresses["rows"] = addresses.pop("bitmask")
+        return addresses | (self.proposals.addresses() if self.proposals else {})
 
 
 def _mapped(pinned: Tensor, device: torch.device) -> Tensor:

@@ -1,23 +1,24 @@
 """Owns the way from a guide to a compiled grammar: limits, choice of backend, worker threads, time-outs, cache.
 
 A library's compile cannot be interrupted. It releases the GIL, so it runs on a worker thread, and one that takes too
-long is abandoned: its caller gets an error at once, another worker takes its place, and only so many may be abandoned
-at a time. (Compiling in a process that can be killed was measured: bringing a grammar of xgrammar's over costs up to
-half of what compiling it costs, and a second copy of the tokenizer's tables.) Workers are daemons: no exit waits for
-them.
+long is abandoned: its caller gets an error at once, another worker takes its place, and only so many of a backend's may
+be abandoned at a time; those of other backends go on. (Compiling in a process that can be killed was measured: bringing
+a grammar of xgrammar's over costs up to half of what compiling it costs, and a second copy of the tokenizer's tables.)
+Workers are daemons: an exit waits for those that are idle, and no more than a moment for one in a library.
 """
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 import time
+import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, GuideLimitExceeded, InvalidGuide, SpecguideError, UnsupportedGuide
@@ -31,12 +32,17 @@ from specguide.guided.backends import (
     create_backend,
 )
 from specguide.guided.grammar_cache import GrammarCache
-from specguide.guided.limits import check_limits
+from specguide.guided.limits import check_limits, check_size
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.user_grammar import UserGrammar
+from specguide.guided.verdict import check_start, why_none
 from specguide.tokenizer.vocabulary import Vocabulary
 
 MAX_ABANDONED = 4
+_STACK_BYTES = 256 << 20
+"""Of a worker: the libraries follow nested schemas and chains of rules on the stack, and its end ends the process."""
+_MOST_CLOSING_S = 1.0
+_compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
 
 def backend_report() -> list[BackendStatus]:
@@ -46,12 +52,16 @@ def backend_report() -> list[BackendStatus]:
 
 @dataclass(eq=False)
 class _Job:
-    """One compile. `futures` are its callers'; `deadline` (monotonic, seconds) is set when it starts."""
+    """One compile. `futures` are its callers'; `deadline` (monotonic, seconds) is set when it starts.
+
+    backend: name of the one that is at it
+    """
 
     key: Hashable
     guide: Guide
     futures: list[Future[CompiledGrammar]] = field(default_factory=list)
     deadline: float | None = None
+    backend: str = ""
     abandoned: bool = False
 
 
@@ -68,8 +78,11 @@ class GrammarCompiler:
         self._jobs: dict[Hashable, _Job] = {}
         self._running: list[_Job] = []
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._num_workers = self._num_abandoned = 0
+        self._num_workers = 0
+        self._num_abandoned: Counter[str] = Counter()  # by backend
         self._watching = self._closed = False
+        self._threads: list[threading.Thread] = []
+        _compilers.add(self)
 
     def submit(self, guide: Guide) -> Future[CompiledGrammar]:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to is kept.
@@ -82,7 +95,7 @@ class GrammarCompiler:
         if guide.matcher is not None:
             return _made(guide.matcher)
         try:
-            source = check_limits(guide, self.config)
+            source = check_size(guide, self.config)
         except InvalidGuide as error:
             future.set_exception(error)
             return future
@@ -92,9 +105,8 @@ class GrammarCompiler:
             _settle([future], known)
             return future
         with self._lock:
-            refusal = self._refusal()
-            if refusal is not None:
-                future.set_exception(refusal)
+            if self._closed:
+                future.set_exception(EngineError("the grammar compiler is closed"))
             elif key in self._jobs:
                 self._jobs[key].futures.append(future)
             else:
@@ -108,13 +120,17 @@ class GrammarCompiler:
         return self.submit(guide).result()
 
     def close(self) -> None:
-        """Take no more guides and let the workers go; what waits or is being compiled ends with an EngineError."""
+        """Take no more guides and let the workers go; what waits or is being compiled ends with an EngineError.
+
+        Waits for the threads, since one that lives on while the interpreter ends would abort the process, but no
+        longer than a moment for one that is at work in a library.
+        """
         with self._lock:
             self._closed = True
             jobs = list(self._jobs.values())
             for job in jobs:
                 job.abandoned = True
-            self._num_abandoned += len(self._running)
+            self._num_abandoned.update(job.backend for job in self._running)
             self._running.clear()
             self._jobs.clear()
             for _ in range(self._num_workers):
@@ -122,47 +138,55 @@ class GrammarCompiler:
             self._lock.notify_all()
         for job in jobs:
             _settle(job.futures, EngineError("the grammar compiler was closed"))
+        deadline = time.monotonic() + _MOST_CLOSING_S
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def _requested(self, guide: Guide) -> str:
         return guide.backend or self.config.backend
-
-    def _refusal(self) -> SpecguideError | None:
-        if self._closed:
-            return EngineError("the grammar compiler is closed")
-        if self._num_abandoned >= MAX_ABANDONED:
-            return GuideLimitExceeded(
-                f"{self._num_abandoned} grammars that took longer than compile_timeout_s "
-                f"({self.config.compile_timeout_s:g} s) are still being compiled; try again when one has ended",
-                limit="compile_timeout_s")
-        return None
 
     def _hire(self) -> None:
         """Start threads, with the lock held: a worker for every job in hand, up to the limit, and the watchman."""
         if self._num_workers < min(self.config.num_compile_threads, len(self._jobs)):
             self._num_workers += 1
-            threading.Thread(target=self._work, name="grammar compile", daemon=True).start()
+            self._start(self._work, "grammar compile")
         if not self._watching:
             self._watching = True
-            threading.Thread(target=self._watch, name="grammar compile time-outs", daemon=True).start()
+            self._start(self._watch, "grammar compile time-outs")
+
+    def _start(self, work: Callable[[], None], name: str) -> None:
+        before = threading.stack_size(_STACK_BYTES)
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        thread.start()
+        threading.stack_size(before)
+        self._threads = [*(other for other in self._threads if other.is_alive()), thread]
 
     def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            with self._lock:
-                if job.abandoned:
-                    continue
-                job.deadline = time.monotonic() + self.config.compile_timeout_s
-                self._running.append(job)
-                self._lock.notify_all()
-            outcome = self._outcome(job)
-            if not isinstance(outcome, (EngineError, GuideLimitExceeded)):
-                self.cache.put(job.key, outcome)
-            with self._lock:
-                if job not in self._running:  # abandoned, and another worker has taken this one's place
-                    self._num_abandoned -= 1
-                    return
-                self._running.remove(job)
-                self._jobs.pop(job.key, None)
-            _settle(job.futures, outcome)
+        while self._work_on(self._queue.get()):
+            pass
+
+    def _work_on(self, job: _Job | None) -> bool:
+        """Compile it; False where the worker is to go."""
+        if job is None:
+            return False
+        with self._lock:
+            if job.abandoned:
+                return True
+            job.deadline = time.monotonic() + self.config.compile_timeout_s
+            self._running.append(job)
+            self._lock.notify_all()
+        outcome = self._outcome(job)
+        if not isinstance(outcome, (EngineError, GuideLimitExceeded)):
+            self.cache.put(job.key, outcome)
+        with self._lock:
+            if job not in self._running:  # abandoned, and another worker has taken this one's place
+                self._num_abandoned[job.backend] -= 1
+                return False
+            self._running.remove(job)
+            self._jobs.pop(job.key, None)
+        _settle(job.futures, outcome)
+        return True
 
     def _watch(self) -> None:
         """Ends jobs whose time is up, until the compiler is closed."""
@@ -187,7 +211,7 @@ class GrammarCompiler:
         job.abandoned = True
         self._running.remove(job)
         self._jobs.pop(job.key, None)
-        self._num_abandoned += 1
+        self._num_abandoned[job.backend] += 1
         self._num_workers -= 1
         self._hire()
 
@@ -199,6 +223,7 @@ class GrammarCompiler:
     def _outcome(self, job: _Job) -> CompiledGrammar | InvalidGuide | EngineError:
         """The compiled grammar, or why there is none."""
         try:
+            check_limits(job.guide, self.config)
             return self._first_enforcing(job)
         except InvalidGuide as error:
             return error
@@ -211,7 +236,7 @@ class GrammarCompiler:
     def _first_enforcing(self, job: _Job) -> CompiledGrammar:
         reasons: dict[str, InvalidGuide] = {}
         for name in candidates(job.guide, self._requested(job.guide)):
-            if job.abandoned:
+            if not self._begin(job, name):
                 break
             try:
                 for rewritten in rewrites(job.guide, name):
@@ -221,11 +246,23 @@ class GrammarCompiler:
                         reasons.setdefault(name, error)
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)
-        raise _why_none(job.guide, reasons)
+        raise why_none(job.guide, reasons)
+
+    def _begin(self, job: _Job, backend: str) -> bool:
+        """Whether somebody waits for it. Raises GuideLimitExceeded where the backend is at too much already."""
+        with self._lock:
+            if not job.abandoned and self._num_abandoned[backend] >= MAX_ABANDONED:
+                raise GuideLimitExceeded(
+                    f"{MAX_ABANDONED} grammars for {backend}, which this one needs, took longer than compile_timeout_s "
+                    f"({self.config.compile_timeout_s:g} s) and are still being compiled; try again when one has ended",
+                    limit="compile_timeout_s")
+            if not job.abandoned:
+                job.backend = backend
+            return not job.abandoned
 
     def _compiled(self, guide: Guide, backend: str) -> CompiledGrammar:
         grammar = self._backend(backend).compile(guide, self.config)
-        _check_start(grammar, self._vocabulary)
+        check_start(grammar, self._vocabulary)
         return grammar
 
     def _backend(self, name: str) -> Backend:
@@ -247,28 +284,10 @@ def _made(make: Callable[[], Any]) -> Future[CompiledGrammar]:
     return future
 
 
-def _check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fills a first row: some grammars compile and then cannot begin. Raises UnsupportedGuide."""
-    row = np.zeros(vocabulary.num_words, np.int32)
-    try:
-        grammar.matcher().fill(row)
-    except Exception as error:
-        raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None
-    if not row.any():
-        raise UnsupportedGuide(f"{grammar.backend} compiles it and then allows no token at all")
-
-
-def _why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
-    """One error from each backend's: the first where none of them is about support, else all of them."""
-    if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
-        return next(iter(reasons.values()))
-    grouped: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        grouped.setdefault(str(reason), []).append(name)
-    words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
-    named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
-    return UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
-                            keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))
+@atexit.register
+def _close_all() -> None:
+    for compiler in list(_compilers):
+        compiler.close()
 
 
 def _settle(futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 
 from specguide import env, native
 from specguide.batch import GuideSnapshot
-from specguide.config import GuideConfig
+from specguide.config import DraftWindow, GuideConfig
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.buffers import GuideBuffers, ProposalBuffers
 from specguide.guided.matcher import Matcher
 from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.trace import Recorder
@@ -27,6 +28,7 @@ _MOST_POLLED = 2048  # callbacks in all graphs
 class GuidedDecoder:
     """Runs the grammar walk of every slot beside the forward passes.
 
+    window:         the drafts that there may be
     buffers:        what the step reads and writes, on its device
     recorder:       what marks the two streams for a timeline
     forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
@@ -36,11 +38,17 @@ class GuidedDecoder:
     `wait_rows` do can be captured in a CUDA graph.
     """
 
-    def __init__(self, max_batch_size: int, num_draft_tokens: int, vocab_size: int, config: GuideConfig,
-                 device: torch.device, recorder: Recorder | None = None) -> None:
-        self.recorder = recorder or Recorder()
-        shape = (max_batch_size, num_draft_tokens + 1, (vocab_size + 31) // 32)
-        self.buffers = self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=device.type == "cuda")
+    def __init__(self, max_batch_size: int, window: DraftWindow, vocab_size: int, config: GuideConfig,
+                 device: torch.device, recorder: Recorder | None = None, lookup: native.LookupSource | None = None
+                 ) -> None:
+        """lookup: finds the drafts that are looked up; None where there are none"""
+        self.window, self.recorder = window, recorder or Recorder()
+        shape = (max_batch_size, window.num_drafts + 1, (vocab_size + 31) // 32)
+        pinned = device.type == "cuda"
+        self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=pinned)
+        if window.has_proposals:
+            self._host = replace(self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned))
+        self.buffers = self._host
         self.forward_stream: torch.cuda.Stream | None = None
         self._grammar_torch_stream: torch.cuda.Stream | None = None
         self._forward: native.Stream
@@ -66,7 +74,7 @@ class GuidedDecoder:
         self._wait_known = self._herald.make_event("wait known")
         self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
         self.exposed_s = None if self.forward_stream else 0.0
-        self._executor = _executor(self._host, vocab_size, config)
+        self._executor = _executor(self._host, window, vocab_size, config, lookup)
         self._callbacks = self._executor.callbacks()
         if self.recorder.max_spans:
             self._executor.log_callbacks(self.recorder.max_spans)
@@ -78,13 +86,19 @@ class GuidedDecoder:
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
-        started = [(slot, self._native(matcher)) for slot, matcher in snapshot.started]
-        self._executor.submit(started, list(snapshot.continued))
+        started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
+        if isinstance(self._executor, native.GrammarExecutor) and self.window.num_lookup:
+            texts = {start.slot: start.token_ids for start in snapshot.started}
+            self._executor.submit(started, snapshot.continued, texts)
+        else:
+            self._executor.submit(started, snapshot.continued)
 
     def launch(self, callback: int, num_slots: int) -> None:
-        """Let the grammar stream run callback 0 … K once the forward stream has come this far.
+        """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come this far.
 
-        Callback 0 makes the target rows complete; callback j > 0 follows node j - 1 and fills its row.
+        Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft j - 1 of the draft
+        head and fills its row. Where there are proposals, each is behind the token that it follows before the forward
+        stream goes on from `wait_rows`, and callback K + 1 takes the last draft for their sake.
         num_slots: bound of the slots in this iteration; on a GPU only their rows are copied
         """
         self._launched = callback
@@ -160,6 +174,8 @@ class GuidedDecoder:
 
     def _copy_rows(self, callback: int, num_slots: int) -> None:
         """To the device: all rows after callback 0, since late ones have come by then; else those just filled."""
+        if callback > 0 and self.window.has_proposals:
+            return self._copy_draft_rows(callback, num_slots)
         nodes = range(len(self._host.bitmask)) if callback == 0 else (callback - 1,)
         for node in nodes:
             self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
@@ -167,23 +183,30 @@ class GuidedDecoder:
         if callback == 0:
             self.buffers.held.copy_(self._host.held, non_blocking=True)
 
+    def _copy_draft_rows(self, callback: int, num_slots: int) -> None:
+        host, device = self._host.proposals, self.buffers.proposals
+        assert host is not None and device is not None
+        if callback <= self.window.num_model:
+            device.draft_rows[:num_slots].copy_(host.draft_rows[:num_slots], non_blocking=True)
+            device.draft_guided.copy_(host.draft_guided, non_blocking=True)
+
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):
             return matcher
         return native.PythonMatcher(matcher, self._vocab_size)
 
 
-def _executor(host: GuideBuffers, vocab_size: int, config: GuideConfig
-              ) -> native.GrammarExecutor | PythonGrammarExecutor:
+def _executor(host: GuideBuffers, window: DraftWindow, vocab_size: int, config: GuideConfig,
+              lookup: native.LookupSource | None) -> native.GrammarExecutor | PythonGrammarExecutor:
     if config.callbacks == "python":
         return PythonGrammarExecutor(host, vocab_size)
-    max_batch_size, num_nodes = host.tokens.shape
     target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
     if not host.tokens.is_pinned() and target_wait_us is None:
         target_wait_us = config.deadline_us
     if host.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
-        max_batch_size=max_batch_size, num_draft_tokens=num_nodes - 1, vocab_size=vocab_size,
+        max_batch_size=len(host.tokens), num_draft_tokens=window.num_model, vocab_size=vocab_size,
+        num_forced_tokens=window.num_forced, num_lookup_tokens=window.num_lookup, lookup=lookup,
         num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
         target_wait_us=target_wait_us, draft_wait_us=draft_wait_us, owner=host, **host.addresses())

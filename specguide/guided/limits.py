@@ -10,14 +10,13 @@ from specguide.errors import GuideLimitExceeded, InvalidGuide
 from specguide.guide import Guide
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NO_BRACKET = re.compile(r"\\.|[^\[\](){}]", re.DOTALL)
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_BRACKETS = b"[](){}"
+_NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
 
 
-def check_limits(guide: Guide, limits: GuideConfig) -> str:
-    """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or `max_depth`.
-
-    The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that of its brackets.
-    """
+def check_size(guide: Guide, limits: GuideConfig) -> str:
+    """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or `max_depth`. Quick."""
     try:
         source = guide.source()
         num_bytes = len(source.encode())
@@ -26,13 +25,33 @@ def check_limits(guide: Guide, limits: GuideConfig) -> str:
     except UnicodeEncodeError as error:
         raise InvalidGuide(f"{guide.kind} is not Unicode text: {error}", param=guide.kind) from None
     if num_bytes > limits.max_source_bytes:
-        raise GuideLimitExceeded(f"the {guide.kind} has {num_bytes} bytes, more than max_source_bytes "
-                                 f"({limits.max_source_bytes}); make it smaller, or raise the limit",
-                                 limit="max_source_bytes")
-    brackets = _NO_BRACKET.sub("", source if guide.kind in ("regex", "grammar") else _STRING.sub("", source))
-    if max(accumulate(1 if bracket in "([{" else -1 for bracket in brackets), default=0) > limits.max_depth:
-        raise _too_deep(guide, limits)
+        raise _too_much(guide, f"{num_bytes} bytes", "max_source_bytes", limits.max_source_bytes)
     return source
+
+
+def check_limits(guide: Guide, limits: GuideConfig) -> None:
+    """Raises what `check_size` does, and GuideLimitExceeded naming `max_depth`, `max_values` or `max_rules`.
+
+    The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that of its brackets.
+    Rules are counted since the libraries follow a chain of them on the stack, whose end would end the process.
+    """
+    source = check_size(guide, limits)
+    is_json = guide.kind not in ("regex", "grammar")
+    outside = _STRING.sub("", source) if is_json else _ESCAPED.sub("", source)
+    brackets = outside.encode().translate(None, _NO_BRACKET)
+    if max(accumulate(1 if bracket in b"([{" else -1 for bracket in brackets), default=0) > limits.max_depth:
+        raise _too_deep(guide, limits)
+    num_values = outside.count(",") + 1 if is_json else 0
+    if num_values > limits.max_values:
+        raise _too_much(guide, f"{num_values} values", "max_values", limits.max_values)
+    num_rules = (source.count("::=") or sum(":" in line for line in source.splitlines())) * (guide.kind == "grammar")
+    if num_rules > limits.max_rules:
+        raise _too_much(guide, f"{num_rules} rules", "max_rules", limits.max_rules)
+
+
+def _too_much(guide: Guide, found: str, limit: str, most: int) -> GuideLimitExceeded:
+    return GuideLimitExceeded(f"the {guide.kind} has {found}, more than {limit} ({most}); make it smaller, or raise "
+                              "the limit", limit=limit)
 
 
 def _too_deep(guide: Guide, limits: GuideConfig) -> GuideLimitExceeded:

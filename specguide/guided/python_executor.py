@@ -23,8 +23,9 @@ Snapshot = tuple[tuple[PythonWalk, bool], ...]
 class PythonGrammarExecutor:
     """`native.GrammarExecutor` without its C++: each callback takes the GIL and walks the slots one after another.
 
-    There is no deadline, nor is `needed` looked at: a slow matcher delays the whole batch, as does any Python thread
-    that holds the GIL. That is what a comparison with the native executor measures; all else has the same meaning.
+    There are no proposals, there is no deadline, nor is `needed` looked at: a slow matcher delays the whole batch, as
+    does any Python thread that holds the GIL. That is what a comparison with the native executor measures; all else has
+    the same meaning.
 
     buffers: on the host
     """

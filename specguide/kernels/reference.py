@@ -51,10 +51,11 @@ def paged_attention(
     query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
     scale:                  factor on the dot products
-    Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing.
+    Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing, anything
+    for those behind the last sequence's.
     """
-    query_len = context.max_query_len
-    if query.shape[0] == context.seq_lens.shape[0] * query_len and query_len <= _MAX_BATCHED_QUERY_LEN:
+    query_len, num_full = context.max_query_len, context.seq_lens.shape[0] * context.max_query_len
+    if query.shape[0] == num_full == context.query_start_loc[-1] and query_len <= _MAX_BATCHED_QUERY_LEN:
         return _attend_batched(query, key_cache, value_cache, context, scale, sliding_window)
     output = torch.zeros_like(query)
     bounds = context.query_start_loc.tolist()

@@ -15,12 +15,13 @@ from torch import Tensor
 
 @triton.jit(do_not_specialize=["offset"])
 def _place_kernel(
-    tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, token_stride, node_stride, offset,
-    NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
+    tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, token_stride, node_stride,
+    start_stride, offset, NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr, NUM_PAGES: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
 ):
     """One chain: its tokens, where they stand and where they are stored."""
     chain = tl.program_id(0).to(tl.int64)
-    first = tl.load(start + chain) + offset
+    first = tl.load(start + chain * start_stride) + offset
     node = tl.arange(0, BLOCK_NODES)
     is_node, position = node < NUM_NODES, first + node
     token = tl.load(tokens + chain * token_stride + node * node_stride, mask=is_node, other=0)
@@ -42,7 +43,7 @@ def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: 
     seq_lens = torch.empty(num_chains, dtype=torch.int32, device=start.device)
     _place_kernel[(num_chains,)](
         tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, tokens.stride(0),
-        tokens.stride(1), offset, NUM_NODES=num_nodes, BLOCK_NODES=triton.next_power_of_2(num_nodes),
+        tokens.stride(1), start.stride(0), offset, NUM_NODES=num_nodes, BLOCK_NODES=triton.next_power_of_2(num_nodes),
         NUM_PAGES=block_table.shape[1], PAGE_SIZE=page_size, num_warps=1)
     return input_ids, position_ids, slot_mapping, seq_lens
 
@@ -102,3 +103,22 @@ def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor,
     block = 128
     _store_kernel[(triton.cdiv(len(drafts), block),)](
         drafts, num_accepted, slots, tokens, node, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)
+
+
+@triton.jit(do_not_specialize=["num_chains"])
+def _append_kernel(drafts, chain_len, num_accepted, slots, tokens, num_chains, NUM_SLOT_NODES: tl.constexpr,
+                   BLOCK: tl.constexpr):
+    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    exists = chain < num_chains
+    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
+    slot = tl.load(slots + chain, mask=exists, other=0)
+    node = tl.load(chain_len + slot, mask=exists, other=NUM_SLOT_NODES) + 1
+    draft = tl.load(drafts + chain, mask=exists, other=-1)
+    tl.store(tokens + slot * NUM_SLOT_NODES + node, draft, mask=exists & (is_held == 0) & (node < NUM_SLOT_NODES))
+
+
+def append_drafts(drafts: Tensor, chain_len: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+    """See sampling.accept.append_drafts."""
+    block = 128
+    _append_kernel[(triton.cdiv(len(drafts), block),)](
+        drafts, chain_len, num_accepted, slots, tokens, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)

@@ -34,13 +34,15 @@ class Family:
     windowed: str = "never"
 
 
+QWEN2 = Family(qkv_bias=True, max_position_embeddings=32_768, sliding_window=4096, windowed="by_flag")
+
 FAMILIES: dict[str, Family] = {
     "LlamaForCausalLM": Family(qkv_bias=None, out_bias=None, mlp_bias=None),
     "MistralForCausalLM": Family(max_position_embeddings=131_072, sliding_window=4096, windowed="always"),
-    "Qwen2ForCausalLM": Family(qkv_bias=True, max_position_embeddings=32_768, sliding_window=4096,
-                               windowed="by_flag"),
+    "Qwen2ForCausalLM": QWEN2,
     "Qwen3ForCausalLM": Family(qkv_bias=None, out_bias=None, qk_norm=True, head_dim=128,
                                max_position_embeddings=32_768, sliding_window=4096, windowed="by_flag"),
+    "MiMoForCausalLM": QWEN2,
 }
 
 # Settings that change the arithmetic and are not implemented; each must be absent, or one of these values.

@@ -1,4 +1,4 @@
-"""Owns Decoder: the one decoder of the dense families (Llama, Mistral, Qwen2, Qwen2.5, Qwen3)."""
+"""Owns Decoder: the one decoder of the dense families (Llama, Mistral, Qwen2, Qwen2.5, Qwen3, MiMo)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from specguide.models.weights import (
     weight_files,
 )
 
-_DRAFT_POSITIONS = 64
+MTP_PREFIX = "model.mtp_layers."
+"""Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
+
+_DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
 
 
@@ -40,6 +43,33 @@ class DecoderLayer:
     attention: Attention
     post_attention_norm: RmsNorm
     mlp: GatedMlp
+
+    @classmethod
+    def empty(cls, config: ModelConfig, index: int, *, device: torch.device, dtype: torch.dtype) -> DecoderLayer:
+        """Uninitialised weights of layer `index`."""
+        hidden_size, norm_eps = config.hidden_size, config.norm_eps
+        input_norm, post_attention_norm = (
+            RmsNorm.empty(hidden_size, eps=norm_eps, device=device, dtype=dtype) for _ in range(2))
+        attention = empty_attention(
+            hidden_size, hidden_size, config.num_heads, config.num_kv_heads, config.head_dim, qkv_bias=config.qkv_bias,
+            out_bias=config.out_bias, qk_norm=config.qk_norm, norm_eps=norm_eps,
+            sliding_window=config.sliding_windows[index], device=device, dtype=dtype)
+        mlp = GatedMlp.empty(hidden_size, config.intermediate_size, bias=config.mlp_bias, device=device, dtype=dtype)
+        return cls(input_norm, attention, post_attention_norm, mlp)
+
+    def __call__(self, hidden: Tensor, normed: Tensor, next_norm: RmsNorm, rotary: Tensor, context: ForwardContext,
+                 keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its `next_norm`."""
+        attended = self.attention(normed, rotary, context, keys, values)
+        hidden, normed = self.post_attention_norm.add(hidden, attended)
+        return next_norm.add(hidden, self.mlp(normed))
+
+    def destinations(self, prefix: str) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its Hugging Face name behind `prefix`."""
+        return {f"{prefix}input_layernorm.weight": Destination.of(self.input_norm.weight),
+                f"{prefix}post_attention_layernorm.weight": Destination.of(self.post_attention_norm.weight),
+                **attention_destinations(f"{prefix}self_attn.", self.attention),
+                **mlp_destinations(f"{prefix}mlp.", self.mlp)}
 
 
 class Decoder:
@@ -70,8 +100,9 @@ class Decoder:
         self.lm_head = empty_weight(config.vocab_size, config.hidden_size, device=self.device, dtype=dtype)
         self.embed_weight = self.lm_head if config.tie_word_embeddings else self._empty(config.vocab_size,
                                                                                         config.hidden_size)
-        self.layers = tuple(self._empty_layer(layer) for layer in range(config.num_layers))
-        self.norm = self._empty_norm()
+        self.layers = tuple(DecoderLayer.empty(config, layer, device=self.device, dtype=dtype)
+                            for layer in range(config.num_layers))
+        self.norm = RmsNorm.empty(config.hidden_size, eps=config.norm_eps, device=self.device, dtype=dtype)
         self.rope_table = rope_table(config.rope, config.head_dim, max_positions + _DRAFT_POSITIONS,
                                      device=self.device, dtype=dtype)
 
@@ -89,13 +120,13 @@ class Decoder:
         files = weight_files(folder)
         tied = decoder.config.tie_word_embeddings
         load_weights(files, decoder.destinations(), ignored=lambda name: name.endswith("rotary_emb.inv_freq")
-                     or (tied and name == "lm_head.weight"))
+                     or (tied and name == "lm_head.weight") or name.startswith(MTP_PREFIX))
         if tied:
             decoder._check_tied_head(files)
         return decoder
 
     def forward(self, input_ids: Tensor, context: ForwardContext, cache: KVCache,
-                tapped_layers: tuple[int, ...] = ()) -> tuple[Tensor, Tensor | None]:
+                tapped_layers: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         """One pass over T tokens; stores their keys and values in `cache` (layer i in cache.keys[i]).
 
         input_ids:     int64 [T]
@@ -103,7 +134,7 @@ class Decoder:
                        output of layer i - 1 (num_layers: of the last, before the final norm). This is what EAGLE-3
                        and its heads mean by a layer's hidden state.
         Returns hidden [T, hidden_size] after the final norm, and the tapped inputs side by side
-        [T, len(tapped_layers) · hidden_size], or None where none is wanted.
+        [T, len(tapped_layers) · hidden_size].
         """
         hidden = F.embedding(input_ids, self.embed_weight)
         normed = self.layers[0].input_norm(hidden)
@@ -111,16 +142,26 @@ class Decoder:
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
         inputs = [hidden]
         for layer, next_norm, keys, values in zip(self.layers, next_norms, cache.keys, cache.values, strict=True):
-            attended = layer.attention(normed, rotary, context, keys, values)
-            hidden, normed = layer.post_attention_norm.add(hidden, attended)
-            hidden, normed = next_norm.add(hidden, layer.mlp(normed))
+            hidden, normed = layer(hidden, normed, next_norm, rotary, context, keys, values)
             inputs.append(hidden)
-        taps = torch.cat([inputs[layer] for layer in tapped_layers], dim=-1) if tapped_layers else None
-        return normed, taps
+        if not tapped_layers:
+            return normed, hidden[:, :0]
+        return normed, torch.cat([inputs[layer] for layer in tapped_layers], dim=-1)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's dtype."""
         return linear(hidden, self.lm_head)
+
+    def fit_vocabulary(self, size: int) -> None:
+        """Serve beside a model of the same tokens whose vocabulary is padded to `size` ids.
+
+        From now on it reads every id below `size`, those that it has not like its last one, and gives logits of none
+        beyond `size`.
+        """
+        self.lm_head = self.lm_head[:size]
+        num_missing = size - len(self.embed_weight)
+        if num_missing > 0:
+            self.embed_weight = torch.cat((self.embed_weight, self.embed_weight[-1:].expand(num_missing, -1)))
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""
@@ -129,28 +170,21 @@ class Decoder:
         if not self.config.tie_word_embeddings:
             destinations["lm_head.weight"] = Destination.of(self.lm_head)
         for index, layer in enumerate(self.layers):
-            prefix = f"model.layers.{index}."
-            destinations[f"{prefix}input_layernorm.weight"] = Destination.of(layer.input_norm.weight)
-            destinations[f"{prefix}post_attention_layernorm.weight"] = Destination.of(layer.post_attention_norm.weight)
-            destinations |= attention_destinations(f"{prefix}self_attn.", layer.attention)
-            destinations |= mlp_destinations(f"{prefix}mlp.", layer.mlp)
+            destinations |= layer.destinations(f"model.layers.{index}.")
         return destinations
+
+    def rope_table_for(self, layer: ModelConfig) -> Tensor:
+        """The rotary table of a draft head's layer, as long as this model's: heads are published with a shorter
+        max_position_embeddings than they serve. Raises CheckpointError where its kind has no such length."""
+        if (layer.rope, layer.head_dim) == (self.config.rope, self.config.head_dim):
+            return self.rope_table
+        if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
+            raise CheckpointError(f"rope type 'dynamic' is supported up to the head's {layer.max_position_embeddings} "
+                                  f"positions, the target has {self.max_positions}")
+        return rope_table(layer.rope, layer.head_dim, self.rope_table.shape[0], device=self.device, dtype=self.dtype)
 
     def _empty(self, *shape: int) -> Tensor:
         return torch.empty(shape, device=self.device, dtype=self.dtype)
-
-    def _empty_norm(self) -> RmsNorm:
-        return RmsNorm.empty(self.config.hidden_size, eps=self.config.norm_eps, device=self.device, dtype=self.dtype)
-
-    def _empty_layer(self, layer: int) -> DecoderLayer:
-        config = self.config
-        attention = empty_attention(
-            config.hidden_size, config.hidden_size, config.num_heads, config.num_kv_heads, config.head_dim,
-            qkv_bias=config.qkv_bias, out_bias=config.out_bias, qk_norm=config.qk_norm, norm_eps=config.norm_eps,
-            sliding_window=config.sliding_windows[layer], device=self.device, dtype=self.dtype)
-        mlp = GatedMlp.empty(config.hidden_size, config.intermediate_size, bias=config.mlp_bias, device=self.device,
-                             dtype=self.dtype)
-        return DecoderLayer(self._empty_norm(), attention, self._empty_norm(), mlp)
 
     def _check_tied_head(self, files: tuple[Path, ...]) -> None:
         """A tied checkpoint may hold the matrix twice, but not two matrices."""

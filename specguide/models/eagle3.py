@@ -16,7 +16,6 @@ from specguide.layers.attention import empty_attention
 from specguide.layers.linear import Linear, empty_weight
 from specguide.layers.mlp import GatedMlp
 from specguide.layers.norm import RmsNorm
-from specguide.layers.rope import rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3_config import Eagle3Config
@@ -76,7 +75,7 @@ class Eagle3Head:
         if present.lm_head:
             self.lm_head = empty_weight(config.draft_vocab_size, hidden_size, device=device, dtype=dtype)
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32, device=device)
-        self.rope_table = _rope_table(layer, target)
+        self.rope_table = target.rope_table_for(layer)
 
     @classmethod
     def load(cls, folder: str | Path, target: Decoder, device: torch.device | str | None = None,
@@ -197,13 +196,3 @@ def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) 
         raise CheckpointError(f"{folder}: t2d[{wrong}] is {bool(t2d[wrong])}, but d2t says that target id {wrong} is "
                               f"{'' if counts[wrong] else 'not '}in the draft vocabulary")
     return target_ids
-
-
-def _rope_table(layer: ModelConfig, target: Decoder) -> Tensor:
-    """As long as the target's: heads are published with a shorter max_position_embeddings than they serve."""
-    if (layer.rope, layer.head_dim) == (target.config.rope, target.config.head_dim):
-        return target.rope_table
-    if layer.rope.rope_type == "dynamic" and target.max_positions > layer.max_position_embeddings:
-        raise CheckpointError(f"rope type 'dynamic' is supported up to the head's {layer.max_position_embeddings} "
-                              f"positions, the target has {target.max_positions}")
-    return rope_table(layer.rope, layer.head_dim, target.rope_table.shape[0], device=target.device, dtype=target.dtype)

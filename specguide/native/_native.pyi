@@ -1,6 +1,6 @@
 """Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots count from 0."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 class Matcher:
@@ -12,6 +12,8 @@ class Matcher:
     @property
     def is_terminated(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
+    def forced_drafts(self, row: Any, limit: int) -> list[int]: ...
+    # as a tokenizer would spell what is forced, by the int32 buffer that `fill` was given here last; perhaps refused
 
 class PythonMatcher(Matcher):
     """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher.
@@ -125,19 +127,55 @@ class ExecutorCounters:
     max_fills: int
     max_rollbacks: int
 
-class GrammarExecutor:
-    """Owns the walks of all slots. Words: ceil(vocab_size / 32). Addresses of contiguous host buffers:
+class LookupSource:
+    """What finds drafts in text that was there before."""
 
-    rows          int32 [K + 1, max_batch_size, words]   written by workers
-    guided        uint8 [K + 1, max_batch_size]          1: the row counts; 0: free
+class NgramSource(LookupSource):
+    """What followed the last max_n tokens, or fewer down to min_n, when they were in the request's text most recently.
+
+    ValueError unless 1 <= min_n <= max_n <= 16.
+    """
+
+    def __init__(self, *, min_n: int, max_n: int) -> None: ...
+
+class SuffixSource(LookupSource):
+    """What followed most often the longest end of the text that was in the request's text or in earlier outputs.
+
+    max_depth:         tokens of an end and what follows it, 2 to 64
+    max_nodes:         bound of what is kept of outputs, nodes of some 60 bytes
+    least_probability: of the looked-up drafts of a chain all together, as estimated, 0 to 1
+    ValueError for what is outside.
+    """
+
+    def __init__(self, *, max_depth: int, max_nodes: int, least_probability: float) -> None: ...
+    @property
+    def num_nodes(self) -> int: ...
+
+class GrammarExecutor:
+    """Owns the walks of all slots. Words: ceil(vocab_size / 32). A chain has at most W drafts: K = num_draft_tokens of
+    the step's, num_forced_tokens that the grammar forces, num_lookup_tokens that `lookup` finds. N = W + 1. Addresses
+    of contiguous host buffers:
+
+    rows          int32 [N, max_batch_size, words]       written by workers
+    guided        uint8 [N, max_batch_size]              1: the row counts; 0: free
     held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
-    tokens        int32 [max_batch_size, K + 1]          read: golden token, then the drafts (-1: no draft)
+    tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no draft); the
+                                                         callbacks write those that are theirs
     num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
     needed        int32 [1]                              read: callbacks of the iteration whose rows the forward stream
                                                          stands waiting for, or soon will; to be 0 before callback 0
 
+    and where W > K
+
+    chain_len     int32 [max_batch_size]                 drafts that there are: the step's next one is that of the node
+                                                         behind them
+    origins       uint8 [max_batch_size, N]              of each draft: 1 the step, 2 the grammar, 3 the lookup; 0: none
+    draft_rows    int32 [max_batch_size, words]          written by workers: the row that the next draft is chosen under
+    draft_guided  uint8 [max_batch_size]                 1: it counts; 0: free
+
     Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer than target_wait_us
-    (None: an iteration's time shared among its requests), the others than draft_wait_us (None: deadline_us).
+    (None: an iteration's time shared among its requests), the others than draft_wait_us (None: deadline_us), but
+    callback K + 1 as callback 0.
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -158,14 +196,27 @@ class GrammarExecutor:
         owner: Any = None,
         draft_wait_us: int | None = None,
         target_wait_us: int | None = None,
+        num_forced_tokens: int = 0,
+        num_lookup_tokens: int = 0,
+        lookup: LookupSource | None = None,
+        chain_len: int = 0,
+        origins: int = 0,
+        draft_rows: int = 0,
+        draft_guided: int = 0,
     ) -> None: ...
-    def submit(self, started: Sequence[tuple[int, Matcher | None]], continued: Sequence[int]) -> None: ...
+    def submit(
+        self,
+        started: Sequence[tuple[int, Matcher | None]],
+        continued: Sequence[int],
+        texts: Mapping[int, Sequence[int]] = ...,  # of slots that start: their tokens so far, for `lookup`
+    ) -> None: ...
     def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs
     def detach(self, slot: int) -> None: ...
     def is_idle(self, slot: int) -> bool: ...
     def error(self, slot: int) -> str | None: ...
     def check(self) -> None: ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
-    def callbacks(self) -> list[HostFunction]: ...  # K + 1, to be launched in order, once each per iteration
+    def callbacks(self) -> list[HostFunction]: ...
+    # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
     def counters(self) -> ExecutorCounters: ...
     def log_callbacks(self, capacity: int) -> None: ...  # from now on the times of the last `capacity` callbacks
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...

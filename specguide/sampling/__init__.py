@@ -9,7 +9,9 @@ from specguide.sampling.scores import score_tokens
 from specguide.sampling.verify import verify_chain, verify_tree
 
 accept_chains = with_triton("chain", accept.accept_chains)
+append_drafts = with_triton("chain", accept.append_drafts)
 store_drafts = with_triton("chain", accept.store_drafts)
 
 __all__ = ["Adjustment", "Failures", "SamplingTensors", "SlotAdjustments", "accept_chains", "adjust_logits",
-           "bind_processors", "process_logits", "score_tokens", "store_drafts", "verify_chain", "verify_tree"]
+           "append_drafts", "bind_processors", "process_logits", "score_tokens", "store_drafts", "verify_chain",
+           "verify_tree"]

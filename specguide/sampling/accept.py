@@ -39,3 +39,17 @@ def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor,
     tokens:               int32 [S, K + 1]
     """
     tokens[slots, node] = torch.where(num_accepted < 0, tokens[slots, node], drafts)
+
+
+def append_drafts(drafts: Tensor, chain_len: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+    """Write the drafts of B slots into `tokens`, each behind its chain; none where the chain is full or was held.
+
+    drafts, num_accepted: int32 [B], the latter as `accept_chains` gives it
+    chain_len:            int32 [S], drafts that each slot has
+    slots:                int64 [B]
+    tokens:               int32 [S, W + 1]
+    """
+    node = (chain_len[slots] + 1).long()
+    takes_draft = (num_accepted >= 0) & (node < tokens.shape[1])
+    node = node.clamp(max=tokens.shape[1] - 1)
+    tokens[slots, node] = torch.where(takes_draft, drafts, tokens[slots, node])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable
@@ -11,25 +10,38 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
 
 from specguide.engine import AsyncEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.server import chat, completions
+from specguide.server import chat, completions, responses
 from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
-from specguide.server.errors import ApiError
+from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
-from specguide.server.requests import ChatRequest, CompletionRequest, DetokenizeRequest, TokenizeRequest
+from specguide.server.playground import router as playground
+from specguide.server.requests import (
+    ChatRequest,
+    CompletionRequest,
+    DetokenizeRequest,
+    ResponsesRequest,
+    TokenizeRequest,
+)
 
 T = TypeVar("T")
 B = TypeVar("B")
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
+_STREAMED: dict[int | str, dict[str, Any]] = {200: {
+    "description": "The answer, or with `stream` its pieces as server-sent events",
+    "content": {"application/json": {"schema": {"type": "object"}},
+                "text/event-stream": {"schema": {"type": "string"}}}}}
+_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
@@ -45,34 +57,48 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     app.state.registry.register(EngineCollector(engine))
     app.state.started_s = int(time.time())
     app.include_router(router)
-    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes)
+    app.include_router(playground)
+    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, timeout_s=config.body_timeout_s)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
     app.exception_handler(ApiError)(lambda _, error: error.response())
     app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())
     app.exception_handler(RequestValidationError)(lambda _, error: _invalid(error).response())
+    app.exception_handler(Refusal)(lambda _, error: error.response())
     app.exception_handler(HTTPException)(lambda _, error: ApiError(error.status_code, str(error.detail)).response())
     return app
 
 
-@router.post("/v1/chat/completions")
+@router.post("/v1/chat/completions", responses=_STREAMED)
 async def chat_completions(body: ChatRequest, request: Request) -> Response:
     """Answer a conversation, as OpenAI's API does."""
     backend = _backend(request)
-    turn = await _understood(chat.understand, backend, body)
+    turn = await _understood(request, chat.understand, body)
     answer = chat.Answer(backend, turn)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
-    return _events(answer.chunks(deltas, include_usage=_wants_usage(body)))
+    return _events(_data(answer.chunks(deltas, include_usage=_wants_usage(body))))
 
 
-@router.post("/v1/completions")
+@router.post("/v1/responses", responses=_STREAMED)
+async def create_response(body: ResponsesRequest, request: Request) -> Response:
+    """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
+    backend = _backend(request)
+    answer = await _understood(request, responses.understand, body)
+    stream = backend.engine.generate(answer.turn.prompt_ids, answer.turn.params, priority=body.priority)
+    deltas = await unless_left(request, begun(stream))
+    if not body.stream:
+        return JSONResponse(await unless_left(request, answer.whole(deltas)))
+    return _events(responses.lines(answer.events(deltas)))
+
+
+@router.post("/v1/completions", responses=_STREAMED)
 async def text_completions(body: CompletionRequest, request: Request) -> Response:
     """Continue prompts, as OpenAI's API does."""
     backend = _backend(request)
-    asked = await _understood(completions.understand, backend, body)
+    asked = await _understood(request, completions.understand, body)
     answer = completions.Answer(backend, asked)
     deltas = await unless_left(request, completions.deltas(backend, asked, body.priority))
 
@@ -89,7 +115,7 @@ async def text_completions(body: CompletionRequest, request: Request) -> Respons
 
     if not body.stream:
         return JSONResponse(await unless_left(request, whole()))
-    return _events(chunks())
+    return _events(_data(chunks()))
 
 
 @router.get("/v1/models")
@@ -104,25 +130,14 @@ async def models(request: Request) -> dict[str, Any]:
 @router.post("/tokenize")
 async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
     """Token ids of a prompt, or of messages behind the chat template."""
-    backend = _backend(request)
-    backend.check_model(body.model)
-    if (body.prompt is None) == (body.messages is None):
-        raise InvalidParams("give a prompt or messages", param="prompt")
-    tokens = (backend.tokenizer.encode(body.prompt, body.add_special_tokens) if body.prompt is not None else
-              backend.tokenizer.apply_chat_template(template_messages(body.messages or ()), tools=body.tools))
-    return {"tokens": tokens, "count": len(tokens), "max_model_len": backend.engine.max_model_len}
+    tokens = await _understood(request, _tokens, body)
+    return {"tokens": tokens, "count": len(tokens), "max_model_len": _backend(request).engine.max_model_len}
 
 
 @router.post("/detokenize")
 async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, Any]:
     """Text of token ids."""
-    backend = _backend(request)
-    backend.check_model(body.model)
-    size = backend.engine.vocab_size
-    bad = next((token for token in body.tokens if not 0 <= token < size), None)
-    if bad is not None:
-        raise InvalidParams(f"token {bad} is not an id of this model's {size} tokens", param="tokens")
-    return {"prompt": backend.tokenizer.decode(body.tokens, skip_special_tokens=False)}
+    return {"prompt": await _understood(request, _text, body)}
 
 
 @router.get("/health")
@@ -134,7 +149,7 @@ async def health(request: Request) -> Response:
                         200 if cause is None else 503)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
     return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
@@ -145,35 +160,59 @@ def _backend(request: Request) -> Backend:
     return backend
 
 
-async def _understood(understand: Callable[[Backend, B], T], backend: Backend, body: B) -> T:
+async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
     """In a thread, since a schema or a prompt may be long."""
+    backend, num_bytes = _backend(request), len(await request.body())
     try:
-        return await asyncio.to_thread(understand, backend, body)
+        return await backend.aside(num_bytes, understand, backend, body)
     except RecursionError:
         raise ApiError(400, "the body is nested too deeply") from None
+
+
+def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
+    backend.check_model(body.model)
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidParams("give a prompt or messages", param="prompt")
+    if body.prompt is not None:
+        return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
+    return backend.tokenizer.apply_chat_template(template_messages(body.messages or ()), tools=body.tools)
+
+
+def _text(backend: Backend, body: DetokenizeRequest) -> str:
+    backend.check_model(body.model)
+    size = backend.engine.vocab_size
+    bad = next((token for token in body.tokens if not 0 <= token < size), None)
+    if bad is not None:
+        raise InvalidParams(f"token {bad} is not an id of this model's {size} tokens", param="tokens")
+    return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)
 
 
 def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:
     return body.stream_options is not None and body.stream_options.include_usage
 
 
-def _events(chunks: AsyncIterator[dict[str, Any]]) -> StreamingResponse:
-    """Server-sent events, the last of them "[DONE]"; an error is an event."""
-    async def lines() -> AsyncIterator[str]:
-        try:
-            async for chunk in chunks:
-                yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
-        except ApiError as error:
-            yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
-        yield "data: [DONE]\n\n"
+async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+    """Chunks as server-sent events, the last of them "[DONE]"; an error is an event."""
+    try:
+        async for chunk in chunks:
+            yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
+    except ApiError as error:
+        yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
+    yield "data: [DONE]\n\n"
 
-    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+def _events(lines: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
     """The first thing that is wrong with a body, named as one would in JSON."""
     first = error.errors()[0]
-    place = [part for part in first["loc"] if part != "body"]
+    if first["type"] == "json_invalid":
+        return ApiError(400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}")
+    place = [part for part in first["loc"] if part not in ("body", "str", "bool") and "[" not in str(part)]
+    if first["type"] == "unknown_field":
+        place.append(first["ctx"]["name"])
     param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or None
-    message = f"unknown field {param}" if first["type"] == "extra_forbidden" else f"{param or 'body'}: {first['msg']}"
+    message = f"unknown field {param}" if first["type"] == "unknown_field" else f"{param or 'body'}: {first['msg']}"
     return ApiError(400, message, param=param)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 
 from specguide.config import GuideConfig
 from specguide.engine import AsyncEngine, RequestDelta, RequestStream
+from specguide.errors import PromptTooLong
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.tool_format import ToolFormat, choose_tool_format
 
 T = TypeVar("T")
 _LOOK_S = 0.2
+_MANY_BYTES = 1 << 16
 
 
 class Backend:
@@ -24,6 +26,7 @@ class Backend:
 
     def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
+        self._lane = asyncio.Semaphore()  # of large bodies
 
     @property
     def limits(self) -> GuideConfig:
@@ -31,9 +34,33 @@ class Backend:
         return self.engine.config.guide
 
     @cached_property
+    def _max_prompt_chars(self) -> int:
+        longest = max(map(len, self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes))
+        return self.engine.max_model_len * longest
+
+    def check_prompt(self, num_chars: int, param: str) -> None:
+        """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it would take long."""
+        if num_chars > self._max_prompt_chars:
+            raise PromptTooLong(f"a prompt of {num_chars} characters cannot fit into {self.engine.max_model_len} "
+                                "tokens; make it shorter", param=param)
+
+    def check_prompt_ids(self, prompt_ids: Sequence[int], param: str) -> None:
+        """Raises PromptTooLong where they leave no room for an answer."""
+        if len(prompt_ids) >= self.engine.max_model_len:
+            raise PromptTooLong(f"the prompt has {len(prompt_ids)} tokens and the context holds "
+                                f"{self.engine.max_model_len}, output included; make it shorter", param=param)
+
+    @cached_property
     def tool_format(self) -> ToolFormat:
         """Raises InvalidParams where it is not known."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
+
+    async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
+        """In a thread, large bodies one after another: they hold the interpreter, and would hold up all small ones."""
+        if num_bytes <= _MANY_BYTES:
+            return await asyncio.to_thread(work, *args)
+        async with self._lane:
+            return await asyncio.to_thread(work, *args)
 
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""

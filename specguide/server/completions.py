@@ -36,8 +36,12 @@ def understand(backend: Backend, body: CompletionRequest) -> Continuation:
     many: Any = [body.prompt] if one else body.prompt
     if not many:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
+    for prompt in many:
+        backend.check_prompt(len(prompt) if isinstance(prompt, str) else 0, "prompt")
     prompts = [backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in many]
-    params = body.sampling(max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
+    for prompt_ids in prompts:
+        backend.check_prompt_ids(prompt_ids, "prompt")
+    params = body.sampling(n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
     return Continuation(prompts, params)
 
 

@@ -15,6 +15,23 @@ class ServerConfig:
     max_body_bytes: largest request body
     max_tools:      most tools of a request
     drain_s:        longest time that requests under way are given when the server is stopped, seconds
+
+    Of one request, all answered with a 400 that names the field:
+
+    max_body_values:  most commas and texts in its JSON, counted before it is parsed; a value has about one of them
+    max_samples:      most answers: prompts times n
+    max_messages:     most messages
+    max_entries:      most entries of each of logit_bias, metadata and stop_token_ids
+    max_stop_strings: most stop strings, and most bad words
+    max_stop_chars:   longest stop string or bad word, characters
+
+    Of connections:
+
+    max_connections:  most that are open at once; one more is told 503 and closed
+    header_timeout_s: longest time until a request's header is there, from the connection's or the last answer's end
+    body_timeout_s:   longest time from a request's header to its body's end; then 408
+    write_timeout_s:  longest time that a client may leave an answer unread, once the socket's buffers are full; then
+                      the connection is cut and its request cancelled
     """
 
     model_name: str
@@ -23,3 +40,13 @@ class ServerConfig:
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024
     drain_s: float = 30.0
+    max_body_values: int = 500_000
+    max_samples: int = 128
+    max_messages: int = 4096
+    max_entries: int = 512
+    max_stop_strings: int = 64
+    max_stop_chars: int = 1024
+    max_connections: int = 4096
+    header_timeout_s: float = 10.0
+    body_timeout_s: float = 60.0
+    write_timeout_s: float = 30.0

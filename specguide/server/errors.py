@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 
 from specguide.errors import (
     EngineError,
@@ -15,6 +17,37 @@ from specguide.errors import (
 )
 
 _RETRY_AFTER_S = 1
+_MAX_CHARS = 2000
+
+
+class ErrorObject(BaseModel):
+    """OpenAI's error object. param: the field that is wrong"""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is no success."""
+
+    error: ErrorObject
+
+
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorBody, "description": "The request is wrong; the error says what to do"},
+    401: {"model": ErrorBody, "description": "The API key is missing or wrong"},
+    404: {"model": ErrorBody, "description": "There is no such model or path"},
+    408: {"model": ErrorBody, "description": "The body, or the answer, took too long"},
+    413: {"model": ErrorBody, "description": "The body is too large"},
+    415: {"model": ErrorBody, "description": "The body is compressed"},
+    429: {"model": ErrorBody, "description": "Too many requests are under way; come back after Retry-After",
+          "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
+    503: {"model": ErrorBody, "description": "No requests are taken: the engine has failed or is being closed"},
+    "4XX": {"model": ErrorBody, "description": "Any other refusal"},
+}
+"""What OpenAPI says of the errors of an endpoint."""
 
 
 class ApiError(Exception):
@@ -39,10 +72,29 @@ class ApiError(Exception):
         return cls(500, str(error), kind="server_error", code="request_failed")
 
     def body(self) -> dict[str, Any]:
-        """OpenAI's error object."""
-        return {"error": {"message": str(self), "type": self.kind, "param": self.param, "code": self.code}}
+        """OpenAI's error object; halves of surrogate pairs, which a request may be wrong about, are told as "?"."""
+        return {"error": {"message": _told(str(self)), "type": self.kind,
+                          "param": None if self.param is None else _told(self.param), "code": self.code}}
+
+    def response(self, *, closes: bool = False) -> JSONResponse:
+        """To send. closes: the connection too, as where a body is not read to its end"""
+        headers = ({"Retry-After": str(_RETRY_AFTER_S)} if self.status == 429 else {}) | (
+            {"Connection": "close"} if closes else {})
+        return JSONResponse(self.body(), self.status, headers)
+
+
+class Refusal(HTTPException):
+    """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the connection too"""
+
+    def __init__(self, error: ApiError, *, closes: bool = False) -> None:
+        super().__init__(error.status, str(error))
+        self._error, self._closes = error, closes
 
     def response(self) -> JSONResponse:
         """To send."""
-        headers = {"Retry-After": str(_RETRY_AFTER_S)} if self.status == 429 else None
-        return JSONResponse(self.body(), self.status, headers)
+        return self._error.response(closes=self._closes)
+
+
+def _told(text: str) -> str:
+    whole = text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]} …"
+    return whole.encode(errors="replace").decode()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
-from specguide.server.requests import ResponseFormat, SamplingFields
+from specguide.server.requests import ResponseFormat, SamplingFields, TextFormat
 from specguide.server.strict import check_strict
 
 
-def guide_of(fields: SamplingFields, response_format: ResponseFormat | None = None) -> Guide | None:
-    """None for free text. Raises InvalidParams and InvalidGuide, which name the field."""
-    given = {"response_format": None if response_format is None else _of_format(response_format),
-             "structured_outputs": _of_structured(fields), "guided_json": _made(json_schema=fields.guided_json),
-             "guided_regex": _made(regex=fields.guided_regex), "guided_choice": _made(choice=fields.guided_choice),
-             "guided_grammar": _made(grammar=fields.guided_grammar)}
+def guide_of(fields: SamplingFields, formats: Mapping[str, Guide | None] | None = None) -> Guide | None:
+    """The one that is given. formats: those of an endpoint's own fields, by their names.
+
+    None for free text. Raises InvalidParams and InvalidGuide, which name the field.
+    """
+    given = {**(formats or {}), "structured_outputs": _of_structured(fields),
+             "guided_json": _made("guided_json", json_schema=fields.guided_json),
+             "guided_regex": _made("guided_regex", regex=fields.guided_regex),
+             "guided_choice": _made("guided_choice", choice=fields.guided_choice),
+             "guided_grammar": _made("guided_grammar", grammar=fields.guided_grammar)}
     found = {name: guide for name, guide in given.items() if guide is not None}
     if len(found) > 1:
         raise InvalidParams(f"{' and '.join(found)} each say what the output must match; give one",
@@ -23,8 +28,8 @@ def guide_of(fields: SamplingFields, response_format: ResponseFormat | None = No
     return next(iter(found.values()), None)
 
 
-def _made(**value: Any) -> Guide | None:
-    return None if None in value.values() else Guide(**value)
+def _made(param: str, **value: Any) -> Guide | None:
+    return None if None in value.values() else _naming(param, **value)
 
 
 def _of_structured(fields: SamplingFields) -> Guide | None:
@@ -35,20 +40,14 @@ def _of_structured(fields: SamplingFields) -> Guide | None:
                  grammar=one.grammar, structural_tag=one.structural_tag)
 
 
-def _of_format(one: ResponseFormat) -> Guide | None:
-    if one.type == "text":
+def response_format_guide(one: ResponseFormat | None) -> Guide | None:
+    """Of chat's `response_format`."""
+    if one is None or one.type == "text":
         return None
     if one.type == "json_object":
         return Guide(json_object=True)
     if one.type == "json_schema":
-        described, param = one.json_schema or {}, "response_format.json_schema.schema"
-        schema = described.get("schema")
-        if schema is None:
-            raise InvalidParams('response_format of type json_schema needs {"json_schema": {"name": …, "schema": …}}',
-                                param=param)
-        if described.get("strict"):
-            check_strict(schema, f"response_format '{described.get('name')}'", param)
-        return _naming(param, json_schema=schema)
+        return _of_schema(one.json_schema or {}, "response_format", "response_format.json_schema.schema")
     tag = None if one.format is None else {"type": "structural_tag", "format": one.format}
     value = {"regex": one.regex or one.pattern, "grammar": one.grammar, "structural_tag": tag}[one.type]
     if value is None:
@@ -56,6 +55,25 @@ def _of_format(one: ResponseFormat) -> Guide | None:
         raise InvalidParams(f"response_format of type {one.type} needs a field {field}",
                             param=f"response_format.{field}")
     return _naming(f"response_format.{one.type}", **{one.type: value})
+
+
+def text_format_guide(one: TextFormat | None) -> Guide | None:
+    """Of the `text.format` of responses."""
+    if one is None or one.type == "text":
+        return None
+    if one.type == "json_object":
+        return Guide(json_object=True)
+    return _of_schema(one.model_dump(by_alias=True), "text.format", "text.format.schema")
+
+
+def _of_schema(described: Mapping[str, Any], what: str, param: str) -> Guide:
+    """Of a name, a schema and whether it is strict."""
+    schema = described.get("schema")
+    if schema is None:
+        raise InvalidParams(f'{what} of type json_schema needs {{"name": …, "schema": …}}', param=param)
+    if described.get("strict"):
+        check_strict(schema, f"{what} '{described.get('name')}'", param)
+    return _naming(param, json_schema=schema)
 
 
 def _naming(param: str, **value: Any) -> Guide:

@@ -26,7 +26,7 @@ def _message(message: Mapping[str, Any], param: str) -> dict[str, Any]:
     if role not in _ROLES:
         raise InvalidParams(f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role")
     calls = message.get("tool_calls")
-    content = _text(message.get("content"), f"{param}.content", may_lack=role == "assistant" and bool(calls))
+    content = text_of(message.get("content"), f"{param}.content", may_lack=role == "assistant" and bool(calls))
     made = {**message, "role": "system" if role == "developer" else role, "content": content}
     if calls is not None:
         if not isinstance(calls, list):
@@ -35,7 +35,8 @@ def _message(message: Mapping[str, Any], param: str) -> dict[str, Any]:
     return made
 
 
-def _text(content: Any, param: str, *, may_lack: bool) -> str | None:
+def text_of(content: Any, param: str, *, may_lack: bool = False) -> str | None:
+    """Of a content, which is a text, or text parts of either API. Raises InvalidParams naming what else is there."""
     if isinstance(content, str) or (content is None and may_lack):
         return content
     if not isinstance(content, list):
@@ -55,11 +56,16 @@ def _call(call: Any, param: str) -> dict[str, Any]:
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidParams('a call must be {"id": …, "type": "function", "function": {"name": …, "arguments": …}}',
                             param=param)
-    arguments = function.get("arguments", {})
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments or "{}")
-        except (json.JSONDecodeError, RecursionError):
-            raise InvalidParams("arguments must be a JSON object, as text",
-                                param=f"{param}.function.arguments") from None
+    arguments = arguments_of(function.get("arguments", {}), f"{param}.function.arguments")
     return {**call, "function": {**function, "arguments": arguments}}
+
+
+def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
+    """A call's arguments as an object, which they are or whose text they are. Raises InvalidParams naming them."""
+    try:
+        made = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+    except (ValueError, RecursionError):
+        made = None
+    if not isinstance(made, Mapping):
+        raise InvalidParams("arguments must be a JSON object, as text", param=param)
+    return made

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from specguide.params import SamplingParams
+from specguide.params import MAX_LOGPROBS, SamplingParams
+
+T = TypeVar("T")
+Values = Annotated[list[T], Field(fail_fast=True)]
+"""A list of which only the first wrong value is told: a long one may have as many as it has values."""
 
 
 class Body(BaseModel):
     """A body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _knows_its_fields(cls, values: Any) -> Any:
+        known = {field.alias or name for name, field in cls.model_fields.items()}
+        unknown = next((name for name in values if name not in known), None) if isinstance(values, dict) else None
+        if unknown is not None:
+            name = unknown.encode(errors="replace").decode()  # pydantic takes Unicode text alone
+            raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": name})
+        return values
 
 
 class StreamOptions(Body):
@@ -21,12 +36,18 @@ class StreamOptions(Body):
     include_usage: bool = False
 
 
+class EventOptions(Body):
+    """include_obfuscation: random characters beside each event, of which there are none"""
+
+    include_obfuscation: Literal[False] | None = None
+
+
 class StructuredOutputs(Body):
     """What an output must match, as in vLLM; one of them."""
 
     json_: dict[str, Any] | bool | str | None = Field(None, alias="json")
     regex: str | None = None
-    choice: list[str] | None = None
+    choice: Values[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: dict[str, Any] | str | None = None
@@ -36,13 +57,11 @@ class SamplingFields(Body):
     """What all endpoints that generate have in common."""
 
     model: str
-    stream: bool = False
-    stream_options: StreamOptions | None = None
+    stream: bool | None = False
     temperature: float | None = 1.0
     top_p: float | None = 1.0
-    n: int | None = 1
     seed: int | None = None
-    stop: str | list[str] | None = None
+    stop: str | Values[str] | None = None
     logit_bias: dict[str, float] | None = None
     presence_penalty: float | None = 0.0
     frequency_penalty: float | None = 0.0
@@ -53,21 +72,21 @@ class SamplingFields(Body):
     repetition_penalty: float | None = 1.0
     min_tokens: int | None = 0
     ignore_eos: bool = False
-    stop_token_ids: list[int] | None = None
-    bad_words: list[str] | None = None
-    allowed_token_ids: list[int] | None = None
+    stop_token_ids: Values[int] | None = None
+    bad_words: Values[str] | None = None
+    allowed_token_ids: Values[int] | None = None
     include_stop_str_in_output: bool = False
     priority: int = 0
     structured_outputs: StructuredOutputs | None = None
     guided_json: dict[str, Any] | bool | str | None = None
     guided_regex: str | None = None
-    guided_choice: list[str] | None = None
+    guided_choice: Values[str] | None = None
     guided_grammar: str | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""
         given = {name: getattr(self, name) for name in (
-            "temperature", "top_p", "n", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
+            "temperature", "top_p", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
             "min_p", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words",
             "allowed_token_ids", "include_stop_str_in_output")}
         return SamplingParams.from_dict({name: value for name, value in (given | values).items() if value is not None})
@@ -84,26 +103,73 @@ class ResponseFormat(Body):
     format: dict[str, Any] | None = None
 
 
-class ChatRequest(SamplingFields):
-    """/v1/chat/completions"""
+class TurnFields(SamplingFields):
+    """What the endpoints that answer a conversation have in common."""
 
-    messages: list[dict[str, Any]]
-    max_completion_tokens: int | None = None
-    max_tokens: int | None = None
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    response_format: ResponseFormat | None = None
-    tools: list[dict[str, Any]] | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
+    tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
     metadata: dict[str, str] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
 
+class ChatRequest(TurnFields):
+    """/v1/chat/completions"""
+
+    messages: Values[dict[str, Any]]
+    n: int | None = 1
+    stream_options: StreamOptions | None = None
+    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = None
+    logprobs: bool | None = None
+    response_format: ResponseFormat | None = None
+
+
+class TextFormat(Body):
+    """OpenAI's `text.format`."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: str | None = None
+    description: str | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    strict: bool | None = None
+
+
+class TextConfig(Body):
+    """OpenAI's `text`."""
+
+    format: TextFormat | None = None
+    verbosity: Literal["medium"] | None = None
+
+
+class ResponsesRequest(TurnFields):
+    """/v1/responses. What only a server that stores answers can do is there to be refused in words of its own."""
+
+    input: str | Values[dict[str, Any]]
+    instructions: str | None = None
+    text: TextConfig | None = None
+    max_output_tokens: int | None = Field(None, ge=1)
+    include: Values[str] | None = None
+    stream_options: EventOptions | None = None
+    store: bool | None = None
+    background: bool | None = None
+    conversation: str | dict[str, Any] | None = None
+    previous_response_id: str | None = None
+    prompt: dict[str, Any] | None = None
+    reasoning: dict[str, Any] | None = None
+    truncation: str | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+
+
 class CompletionRequest(SamplingFields):
     """/v1/completions"""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | Values[int] | Values[str] | Values[Values[int]]
+    n: int | None = 1
+    stream_options: StreamOptions | None = None
     max_tokens: int | None = 16
     logprobs: int | None = None
     echo: bool = False
@@ -116,8 +182,8 @@ class TokenizeRequest(Body):
 
     model: str | None = None
     prompt: str | None = None
-    messages: list[dict[str, Any]] | None = None
-    tools: list[dict[str, Any]] | None = None
+    messages: Values[dict[str, Any]] | None = None
+    tools: Values[dict[str, Any]] | None = None
     add_special_tokens: bool = True
 
 
@@ -125,4 +191,4 @@ class DetokenizeRequest(Body):
     """/detokenize"""
 
     model: str | None = None
-    tokens: list[int]
+    tokens: Values[int]

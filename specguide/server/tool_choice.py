@@ -10,7 +10,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.server.tool_format import ToolFormat
-from specguide.server.tool_guide import SpecialToken, Tool, tool_guide
+from specguide.server.tool_guide import SpecialToken, Tool, function_of, tool_guide
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,11 @@ class ToolChoice:
             return cls(_named([choice], tools), must_call=True, is_named=True)
         if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
             allowed = choice.get("allowed_tools", choice)
-            mode, names = allowed.get("mode", "auto"), allowed.get("tools")
-            if mode in ("auto", "required") and isinstance(names, list) and names:
-                return cls(_named(names, tools), must_call=mode == "required")
-        raise InvalidParams('tool_choice must be "none", "auto", "required", {"type": "function", "function": {"name": '
-                            '…}} or {"type": "allowed_tools", "allowed_tools": {"mode": "auto" or "required", "tools": '
-                            "[…]}}", param="tool_choice")
+            names = allowed.get("tools") if isinstance(allowed, Mapping) else None
+            if isinstance(names, list) and names and allowed.get("mode", "auto") in ("auto", "required"):
+                return cls(_named(names, tools), must_call=allowed.get("mode") == "required")
+        raise InvalidParams('tool_choice must be "none", "auto", "required", a function by its name or {"type": '
+                            '"allowed_tools", …} with the mode "auto" or "required" and tools', param="tool_choice")
 
     def guide(self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig, *, is_parallel: bool,
               answer: Guide | None) -> Guide:
@@ -62,9 +61,9 @@ def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:
     known = {tool.name: tool for tool in tools}
     found = []
     for choice in choices:
-        function = choice.get("function", choice) if isinstance(choice, Mapping) else {}
+        function = function_of(choice) if isinstance(choice, Mapping) else {}
         name = function.get("name") if isinstance(function, Mapping) else None
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise InvalidParams(f"tool_choice names {name!r}, and the tools are {', '.join(known)}",
                                 param="tool_choice")
         found.append(known[name])

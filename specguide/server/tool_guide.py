@@ -33,23 +33,19 @@ class Tool:
     parameters: Mapping[str, Any]
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], param: str) -> Tool:
-        """From a definition of the OpenAI API. Raises InvalidParams, which names what is wrong behind `param`."""
-        function = definition.get("function")
-        if definition.get("type") != "function" or not isinstance(function, Mapping):
-            raise InvalidParams('a tool must be {"type": "function", "function": {"name": …, "parameters": …}}',
-                                param=param)
+    def of(cls, function: Mapping[str, Any], param: str) -> Tool:
+        """From a function of the OpenAI API. Raises InvalidParams, which names what is wrong behind `param`."""
         name, parameters = function.get("name"), function.get("parameters")
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
-                                param=f"{param}.function.name")
+                                param=f"{param}.name")
         if function.get("strict"):
-            check_strict(parameters, f"function '{name}'", f"{param}.function.parameters")
+            check_strict(parameters, f"function '{name}'", f"{param}.parameters")
         if parameters is None:
             parameters = {"type": "object", "properties": {}, "additionalProperties": False}
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
             raise InvalidParams("a function's parameters must be a JSON schema of type object",
-                                param=f"{param}.function.parameters")
+                                param=f"{param}.parameters")
         return cls(name, {"type": "object", **parameters})
 
     def check(self, param: str) -> None:
@@ -57,18 +53,29 @@ class Tool:
         try:
             rewrite(Guide(json_schema=self.parameters), _BACKEND)
         except InvalidGuide as error:
-            error.param = f"{param}.function.parameters"
+            error.param = f"{param}.parameters"
             raise
+
+
+def function_of(definition: Mapping[str, Any]) -> Any:
+    """Of a tool or a choice of one: chat has it under "function", responses have it beside "type"."""
+    return definition.get("function", {name: value for name, value in definition.items() if name != "type"})
 
 
 def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
     """Raises InvalidParams and InvalidGuide, which name the tool."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
-        tool = Tool.of(definition, f"tools[{index}]")
+        kind, function, param = definition.get("type"), function_of(definition), f"tools[{index}]"
+        if kind != "function" or not isinstance(function, Mapping):
+            raise InvalidParams(f"a tool must be a function that the caller runs, found type {kind!r}: "
+                                '{"type": "function", "function": {"name": …, "parameters": …}}, or the same without '
+                                'an inner "function"', param=param)
+        param += ".function" if "function" in definition else ""
+        tool = Tool.of(function, param)
         if tool.name in tools:
-            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"tools[{index}].function.name")
-        tool.check(f"tools[{index}]")
+            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
+        tool.check(param)
         tools[tool.name] = tool
     return list(tools.values())
 

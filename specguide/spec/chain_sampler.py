@@ -7,7 +7,15 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
-from specguide.sampling import Failures, accept_chains, adjust_logits, process_logits, score_tokens, store_drafts
+from specguide.sampling import (
+    Failures,
+    accept_chains,
+    adjust_logits,
+    append_drafts,
+    process_logits,
+    score_tokens,
+    store_drafts,
+)
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.results import Verified
 from specguide.spec.selection import Sampling, SamplingKind
@@ -33,13 +41,15 @@ class ChainSampler:
 
         logits: [B · N, vocab_size]
         """
+        drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
+        origins = self._origins(query)
         tokens = self._choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
         scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
-        return Verified(tokens, num_accepted, scores, failures)
+        return Verified(tokens, num_accepted, drafts, scores, failures, origins=origins)
 
     def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
         if not sampling.processed:
@@ -49,6 +59,11 @@ class ChainSampler:
     def _drafts(self, query: Query) -> Tensor:
         """Those that are verified, int32 [B, N - 1]."""
         return self._buffers.tokens[query.slots][:, 1:query.num_nodes]
+
+    def _origins(self, query: Query) -> Tensor | None:
+        """Who proposed them, uint8 [B, N - 1]."""
+        proposals = self._buffers.proposals
+        return None if proposals is None else proposals.origins[query.slots][:, 1:query.num_nodes].clone()
 
     def _choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
@@ -79,15 +94,23 @@ class ChainSampler:
             self._forced.prepare_drafts(slots, state.lengths[query.slots])
         return num_accepted
 
-    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor) -> Tensor:
+    def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor | None
+              ) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `verify` gives it
-        target_ids:   int32 [draft_vocab_size]
+        target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
         drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
         if self._forced is not None:
             drafts = self._forced.draft(drafts, node)
         store_drafts(drafts, node, num_accepted, self._state.ids[slots], self._buffers.tokens)
         return drafts
+
+    def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None) -> None:
+        """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
+        proposals, ids = self._buffers.proposals, self._state.ids[slots]
+        assert proposals is not None
+        drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, ids, target_ids)
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from specguide.batch import TokenScores
 from specguide.cache import KVCache
-from specguide.models import Decoder, Eagle3Head
+from specguide.models import Decoder
 from specguide.sampling import score_tokens
+from specguide.spec.drafters import Drafter
 from specguide.spec.slots import Query, Slots, SlotState
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drafter:
-    """A draft head and its keys and values, which the target's page table addresses."""
-
-    head: Eagle3Head
-    cache: KVCache
 
 
 class ForwardPasses:
@@ -30,18 +21,18 @@ class ForwardPasses:
 
     def __init__(self, target: Decoder, cache: KVCache, state: SlotState, drafter: Drafter | None = None) -> None:
         self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
-        self._tapped_layers = drafter.head.tapped_layers if drafter else ()
+        self._tapped_layers = drafter.tapped_layers if drafter else ()
 
     @property
     def has_drafter(self) -> bool:
         return self._drafter is not None
 
     @property
-    def target_ids(self) -> Tensor:
-        """int64 [draft_vocab_size], the target id of each draft id."""
-        return self._drafting.head.target_ids
+    def target_ids(self) -> Tensor | None:
+        """int32 [draft_vocab_size], the target id of each draft id; None where they are the same."""
+        return self._drafting.target_ids
 
-    def target(self, query: Query) -> tuple[Tensor, Tensor | None]:
+    def target(self, query: Query) -> tuple[Tensor, Tensor]:
         """Hidden states [T, hidden], and those that the drafter taps, [T, …]."""
         return self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
 
@@ -69,23 +60,41 @@ class ForwardPasses:
         num_accepted:  int32 [B], -1 where held
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
-        drafter = self._drafting
-        hidden, normed = drafter.head.forward(query.next_ids(target_tokens), drafter.head.fuse(taps), query.context,
-                                              drafter.cache)
-        last = query.first_node + num_accepted.clamp(min=0)
-        return normed[last], hidden[last]
+        return self._drafting.refresh(query, taps, target_tokens, num_accepted)
 
     def draft(self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
               ) -> tuple[Tensor, Tensor]:
         """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `start` int64 [B] + `offset`."""
         drafter = self._drafting
-        query = self._state.chain(drafts[:, None], start, slots, offset)
-        hidden, normed = drafter.head.forward(query.input_ids, hidden, query.context, drafter.cache)
-        return normed, hidden
+        offset += 1 + drafter.position_offset
+        return drafter.step(self._state.chain(drafts[:, None], start, slots, offset), hidden)
+
+    def draft_spans(self, spans: Tensor, num_tokens: Tensor, normed: Tensor, hidden: Tensor, start: Tensor,
+                    slots: Slots) -> tuple[Tensor, Tensor]:
+        """One step of the drafter over some drafts of each slot at once.
+
+        spans:          int32 [B, S], at positions `start` + 1 and following; `start` int64 [B]
+        num_tokens:     int32 [B], how many of them there are, the first ones; of a held slot any number
+        normed, hidden: [B, hidden], of the position before the first
+        Returns both as they are behind each span's last token, where the next draft is chosen: unchanged where there is
+        no token.
+
+        An approximation, for draft heads: they want with each token the feature of the position before it, and all
+        tokens of a span are given that of the position before the span, so that they go through the head in one pass.
+        What follows a forced token depends little on the feature. Keys behind a span's last token are of no token; they
+        are read by none of the span, and the next pass from there writes its own over them.
+        """
+        drafter, (num_requests, span_len) = self._drafting, spans.shape
+        query = self._state.chain(spans, start, slots, 1 + drafter.position_offset)
+        features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
+        normed_there, hidden_there = drafter.step(query, features)
+        last = query.first_node + num_tokens.clamp(1, span_len) - 1
+        has_tokens = (num_tokens > 0)[:, None]
+        return torch.where(has_tokens, normed_there[last], normed), torch.where(has_tokens, hidden_there[last], hidden)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""
-        return self._drafting.head.draft_logits(normed)
+        return self._drafting.draft_logits(normed)
 
     @property
     def _drafting(self) -> Drafter:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, GuideSnapshot
+from specguide.batch import Batch, GuideSnapshot, WalkStart
 from specguide.guided.matcher import FailedMatcher
 from specguide.kernels import on_device
 from specguide.request import Request
@@ -48,8 +49,9 @@ class Sampling:
     processed: Mapping[int, Request] = field(default_factory=dict)
 
 
+@cache
 def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
-    """For requests that may use any sampling parameter, unless all of them are greedy."""
+    """For requests that may use any sampling parameter, unless all of them are greedy. Graphs may refer to it."""
     used = SamplingTensors.neutral(1, device)
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
@@ -96,7 +98,9 @@ def guide_snapshot(batch: Batch) -> GuideSnapshot:
         return GuideSnapshot(started=(), continued=batch.slots)
     last = [(request, slot, chunk) for request, slot, chunk in zip(batch.requests, batch.slots, batch.chunks,
                                                                    strict=True) if chunk.next_id is None]
-    return GuideSnapshot(started=tuple((slot, _matcher(request)) for request, slot, chunk in last if chunk.starts_walk),
+    started = tuple(WalkStart(slot, _matcher(request), request.tokens(0, request.num_tokens))
+                    for request, slot, chunk in last if chunk.starts_walk)
+    return GuideSnapshot(started=started,
                          continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk))
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import accumulate
 
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, Chunk, ForwardContext
+from specguide.batch import Batch, ForwardContext
 from specguide.cache import place_chains, slot_mapping
 from specguide.kernels import SamplingTensors, on_device
 from specguide.request import Request
 from specguide.sampling import SlotAdjustments
+from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens
 
 Slots = slice | Tensor
 """Which slots an iteration is about: int64 [B], or the first B of them, whose state is then read in place."""
@@ -31,7 +31,8 @@ class Query:
     start:      int64 [B], its position
     num_nodes:  N; the nodes of a request follow each other
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
-    scored:     index among the T tokens of those whose next one is scored, int64 [S], and that one, int32 [S, 1]
+    is_chain:   every token is a node
+    scored:     those of the T tokens whose next one is scored
     """
 
     slots: Slots
@@ -41,26 +42,27 @@ class Query:
     start: Tensor
     num_nodes: int
     known_next: Tensor | None = None
-    scored: tuple[Tensor, Tensor] | None = None
+    is_chain: bool = False
+    scored: ScoredTokens | None = None
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
-        return hidden if self._has_only_nodes else hidden[self._node_index().flatten()]
+        return hidden if self.is_chain else hidden[self._node_index().flatten()]
+
+    def said(self, target_tokens: Tensor) -> Tensor:
+        """The token after each node, int [B, N]: where none is known, what the target says, int32 [B, N]."""
+        if self.known_next is not None:
+            target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
+        return target_tokens.clamp(min=0)
 
     def next_ids(self, target_tokens: Tensor) -> Tensor:
         """The token after each, int [T]: the next one's, and after a node what the target says, int32 [B, N]."""
-        if self.known_next is not None:
-            target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
-        said = target_tokens.clamp(min=0)
-        if self._has_only_nodes:
+        said = self.said(target_tokens)
+        if self.is_chain:
             return said.flatten()
         next_ids = self.input_ids.roll(-1)
         next_ids[self._node_index()] = said.long()
         return next_ids
-
-    @property
-    def _has_only_nodes(self) -> bool:
-        return len(self.input_ids) == len(self.first_node) * self.num_nodes
 
     def _node_index(self) -> Tensor:
         """int64 [B, N]: index among the T tokens of every node."""
@@ -74,24 +76,26 @@ MAX_END_IDS = 16
 class SlotState:
     """What the device knows of each slot, at fixed addresses.
 
-    ids:         int64 [max_batch_size], the slots' numbers
-    active:      bool [max_batch_size], a request is there and has not ended
-    lengths:     int64 [max_batch_size], positions whose keys are stored; the golden token's position
-    max_lens:    int64 [max_batch_size], tokens, prompt and output, at which the request ends
-    end_ids:     int32 [max_batch_size, MAX_END_IDS], tokens that end it, -2 for none
-    block_table: int32 [max_batch_size, max_pages], -1 where there is no page
+    The last slot never has a request: what fills up a batch of fixed size stands there.
+
+    ids:         int64 [num_slots], the slots' numbers
+    active:      bool [num_slots], a request is there and has not ended
+    lengths:     int64 [num_slots], positions whose keys are stored; the golden token's position
+    max_lens:    int64 [num_slots], tokens, prompt and output, at which the request ends
+    end_ids:     int32 [num_slots, MAX_END_IDS], tokens that end it, -2 for none
+    block_table: int32 [num_slots, max_pages], -1 where there is no page
     sampling:    the slots' sampling parameters
     """
 
-    def __init__(self, max_batch_size: int, max_pages: int, page_size: int, vocab_size: int, device: torch.device
+    def __init__(self, num_slots: int, max_pages: int, page_size: int, vocab_size: int, device: torch.device
                  ) -> None:
-        self.ids = torch.arange(max_batch_size, device=device)
-        self.active = torch.zeros(max_batch_size, dtype=torch.bool, device=device)
-        self.lengths = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
-        self.max_lens = torch.zeros(max_batch_size, dtype=torch.int64, device=device)
-        self.end_ids = torch.full((max_batch_size, MAX_END_IDS), -2, dtype=torch.int32, device=device)
-        self.block_table = torch.full((max_batch_size, max_pages), -1, dtype=torch.int32, device=device)
-        self.sampling = SamplingTensors.neutral(max_batch_size, device)
+        self.ids = torch.arange(num_slots, device=device)
+        self.active = torch.zeros(num_slots, dtype=torch.bool, device=device)
+        self.lengths = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self.max_lens = torch.zeros(num_slots, dtype=torch.int64, device=device)
+        self.end_ids = torch.full((num_slots, MAX_END_IDS), -2, dtype=torch.int32, device=device)
+        self.block_table = torch.full((num_slots, max_pages), -1, dtype=torch.int32, device=device)
+        self.sampling = SamplingTensors.neutral(num_slots, device)
         self._page_size, self._vocab_size = page_size, vocab_size
         self._adjusted: set[int] = set()
 
@@ -136,25 +140,22 @@ class SlotState:
         self.active[slot], self.lengths[slot] = False, 0
         self.block_table[slot] = -1
 
-    def prefill(self, chunks: Sequence[Chunk], slots: Tensor) -> Query:
-        """A prefill of `chunks`, one for each of slots int64 [B]; the one node of each is its last token."""
-        device = self.lengths.device
-        lens = [len(chunk.token_ids) for chunk in chunks]
-        ends = on_device([chunk.end for chunk in chunks], device)
-        starts = [0, *accumulate(lens)]
-        bounds = on_device(starts, device)
-        index = torch.arange(sum(lens), device=device)
-        sequence_ids = torch.searchsorted(bounds[1:], index, right=True)
-        position_ids = index + (ends - bounds[1:])[sequence_ids]
-        known_next = [[-1 if chunk.next_id is None else chunk.next_id] for chunk in chunks]
-        block_table = self.block_table[slots]
+    def prefill(self, plan: PrefillPlan, max_query_len: int, scored: ScoredTokens | None = None) -> Query:
+        """The one node of each request is its last token.
+
+        max_query_len: most tokens of one request, or more
+        """
+        index = torch.arange(len(plan.token_ids), device=plan.ends.device)
+        is_token = index < plan.bounds[-1]
+        sequence_ids = torch.searchsorted(plan.bounds[1:], index, right=True).clamp(max=len(plan.ends) - 1)
+        position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
+        block_table = self.block_table[plan.slots]
+        mapping = slot_mapping(block_table, sequence_ids, position_ids, self._page_size)
         context = ForwardContext(
-            position_ids=position_ids, block_table=block_table, query_start_loc=bounds.int(), seq_lens=ends.int(),
-            slot_mapping=slot_mapping(block_table, sequence_ids, position_ids, self._page_size),
-            max_query_len=max(lens))
-        return Query(slots=slots, input_ids=on_device([token for chunk in chunks for token in chunk.token_ids], device),
-                     context=context, first_node=bounds[1:] - 1, start=ends - 1, num_nodes=1,
-                     known_next=on_device(known_next, device), scored=_scored(chunks, starts, device))
+            position_ids=position_ids, block_table=block_table, query_start_loc=plan.bounds.int(),
+            seq_lens=plan.ends.int(), slot_mapping=torch.where(is_token, mapping, -1), max_query_len=max_query_len)
+        return Query(slots=plan.slots, input_ids=plan.token_ids, context=context, first_node=plan.nodes,
+                     start=plan.ends - 1, num_nodes=1, known_next=plan.known_next[:, None], scored=scored)
 
     def chain(self, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0) -> Query:
         """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every token is a node."""
@@ -165,20 +166,12 @@ class SlotState:
         context = ForwardContext(position_ids=position_ids, slot_mapping=mapping, block_table=block_table,
                                  query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_nodes)
         return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
-                     start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes)
+                     start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes, is_chain=True)
 
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
         num_pages = self.block_table.shape[1]
         rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
         self.block_table[slots] = on_device(rows, slots.device, torch.int32)
-
-
-def _scored(chunks: Sequence[Chunk], starts: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor] | None:
-    """As in Query; `starts` are where the chunks begin among the T tokens."""
-    index = [first + place for first, chunk in zip(starts, chunks, strict=False)
-             for place in range(len(chunk.scored_ids))]
-    next_ids = [[token] for chunk in chunks for token in chunk.scored_ids]
-    return (on_device(index, device), on_device(next_ids, device, torch.int32)) if index else None
 
 
 @cache

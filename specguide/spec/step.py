@@ -7,6 +7,7 @@ the drafter to choose node j + 1 and by the target to verify it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -14,19 +15,23 @@ from torch import Tensor
 
 from specguide.batch import Batch, Chunk
 from specguide.guided.decoder import GuidedDecoder
+from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
-from specguide.spec.graphs import DecodeGraphs, EagerDecode
+from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.passes import ForwardPasses
+from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, graph_size, graph_sizes, pack, packed_len
+from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
-from specguide.spec.warm_up import GraphKind, PrefillKind, graph_kinds, prefill_kinds, run_idle
+from specguide.spec.warm_up import WarmUp, decode_kinds, prefill_kinds, run_idle
 
 
 class OneModelStep:
-    """Target, drafter, grammar and sampling as one iteration. Without a drafter it is the plain step (K = 0).
+    """Target, drafter, grammar and sampling as one iteration. Without a drafter and proposals it is the plain step.
 
-    On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes.
+    On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes, and so is a
+    prefill of few tokens, filled up to the next size.
 
     enforce_eager: never capture any
     """
@@ -34,12 +39,14 @@ class OneModelStep:
     def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int,
                  *, enforce_eager: bool = False) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
+        num_slots, self._num_nodes = guide.buffers.tokens.shape
+        self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
-        self._graphs: EagerDecode | None = None
+        self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
-            self._graphs = EagerDecode(self._decode, stream.device) if enforce_eager else DecodeGraphs(
-                self._decode, stream, guide.recorder)
+            self._fixed = EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
+        self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
+        self._plan = torch.zeros(packed_len(*graph_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
@@ -57,52 +64,77 @@ class OneModelStep:
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            if self._graphs is None or sampling.processed:
+            if self._fixed is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
-            return self._results.put(self._graphs.run(num_slots, sampling.kind), batch.slots)
+            return self._results.put(self._fixed.run(self._decode_first, num_slots, sampling.kind), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
         with self._guide.on_forward_stream():
             self._state.leave(slot)
 
-    def graph_kinds(self) -> list[GraphKind]:
-        """Graphs that may be captured; none on a CPU."""
-        return graph_kinds(self._max_batch_size) if isinstance(self._graphs, DecodeGraphs) else []
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> Sequence[WarmUp]:
+        """What captures all graphs and compiles all kernels that requests may need; nothing on a CPU.
 
-    @torch.inference_mode()
-    def warm_up(self, kind: GraphKind) -> None:
-        """Capture one of `graph_kinds()`. No slot may have a request."""
-        assert self._graphs is not None
-        # The first run is eager and the second one captures, for every turn of a recorder.
-        run_idle(self._guide, partial(self._graphs.run, *kind), 2 * self._recorder.num_turns)
-
-    def prefill_kinds(self, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
-        """Prefills that between them launch all kernels that any can; none on a CPU."""
-        if self._graphs is None:
+        No slot may have a request while one runs.
+        """
+        if self._fixed is None:
             return []
-        return prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)
-
-    @torch.inference_mode()
-    def warm_up_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
-        """Run a prefill of so many requests of so many tokens each. No slot may have a request."""
-        run_idle(self._guide, partial(self._idle_prefill, num_requests, num_tokens, kind))
-
-    def _idle_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
-        slots = self._state.ids[:num_requests]
-        query = self._state.prefill([Chunk([0] * num_tokens, 0)] * num_requests, slots)
-        self._guide.launch(0, num_requests)
-        self._iterate(query, all_used(kind, slots.device), num_requests)
+        run, device = partial(run_idle, self._guide), self._state.ids.device
+        warm_ups = [partial(run, partial(self._prefill_exactly, chunks, range(len(chunks)), all_used(kind, device)))
+                    for chunks, kind in prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)]
+        if isinstance(self._fixed, CapturedIterations):
+            num_times = 2 * self._recorder.num_turns  # one run is eager and one captures, for each turn of a recorder
+            warm_ups += [partial(run, partial(self._fixed.run, self._decode_first, *kind), num_times)
+                         for kind in decode_kinds(self._max_batch_size)]
+            warm_ups += [partial(run, partial(self._prefill_sized, [], [], size, kind), num_times)
+                         for size in graph_sizes(self._max_batch_size, max_prefill_tokens)
+                         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)]
+        return warm_ups
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.tokens[slots, 1:] = -1
-        num_slots = max(batch.slots) + 1
+        self._guide.buffers.clear_chains(slots)
+        size = None
+        if self._fixed is not None and sampling.kind <= SamplingKind.SAMPLED and not sampling.processed and not any(
+                chunk.scored_ids for chunk in batch.chunks):
+            num_tokens = sum(len(chunk.token_ids) for chunk in batch.chunks)
+            size = graph_size(len(batch.slots), num_tokens, self._max_batch_size)
+        if size is None:
+            return self._prefill_exactly(batch.chunks, batch.slots, sampling)
+        return self._prefill_sized(batch.chunks, batch.slots, size, sampling.kind)
+
+    def _prefill_exactly(self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling) -> Verified:
+        device, lens = self._state.ids.device, [len(chunk.token_ids) for chunk in chunks]
+        size = len(chunks), sum(lens)
+        plan = PrefillPlan.of(on_device(pack(chunks, slots, size, self._spare_slot), device), *size)
+        return self._prefill_plan(plan, max(lens), sampling, max(slots) + 1, ScoredTokens.of(chunks, device))
+
+    def _prefill_sized(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], kind: SamplingKind
+                       ) -> Verified:
+        """Filled up to a size for which there is, or will be, a graph."""
+        assert self._fixed is not None
+        values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
+        self._plan[:len(values)].copy_(values)
+        return self._fixed.run(self._prefill_first, *size, kind)
+
+    def _prefill_first(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> Verified:
+        """What the first values of the plan say."""
+        plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
+        return self._prefill_plan(plan, num_tokens, all_used(kind, self._plan.device), self._max_batch_size)
+
+    def _prefill_plan(self, plan: PrefillPlan, max_query_len: int, sampling: Sampling, num_slots: int,
+                      scored: ScoredTokens | None = None) -> Verified:
         self._guide.launch(0, num_slots)
-        verified = self._iterate(self._state.prefill(batch.chunks, slots), sampling, num_slots)
-        self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
+        verified = self._iterate(self._state.prefill(plan, max_query_len, scored), sampling, num_slots)
+        active = self._state.active
+        active[plan.slots] = active[plan.slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
+
+    def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
+        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device))
 
     def _decode(self, slots: Slots, sampling: Sampling) -> Verified:
         """Verify and draft for `slots`."""
@@ -120,8 +152,11 @@ class OneModelStep:
         self._guide.wait_rows()
         verified = self._sampler.verify(logits, query, sampling)
         self._recorder.forward("verify")
-        if taps is not None:
-            self._draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+        if self._passes.has_drafter:
+            draft = self._draft if self._proposed is None else self._proposed.draft
+            draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+        elif self._proposed is not None:
+            self._proposed.propose(num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
     def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:

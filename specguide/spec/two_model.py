@@ -6,7 +6,7 @@ things happen: nothing of the grammar runs beside a forward pass, and every toke
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,14 +15,15 @@ from torch import Tensor
 
 from specguide.batch import Batch, Chunk
 from specguide.guided.decoder import GuidedDecoder
+from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
-from specguide.spec.graphs import fixed_arguments
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
+from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, pack
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
-from specguide.spec.warm_up import GraphKind, PrefillKind, graph_kinds, prefill_kinds, run_idle
+from specguide.spec.warm_up import WarmUp, decode_kinds, prefill_kinds, run_idle
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
 
@@ -41,7 +42,8 @@ class TwoModelStep:
                  *, enforce_eager: bool = False) -> None:
         assert passes.has_drafter
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._max_batch_size, self._num_nodes = guide.buffers.tokens.shape
+        num_slots, self._num_nodes = guide.buffers.tokens.shape
+        self._max_batch_size = self._spare_slot = num_slots - 1
         self._stream, self._recorder = guide.forward_stream, guide.recorder
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
         self._selection, self._num_slots = Selection(state.lengths.device), 0
@@ -72,44 +74,44 @@ class TwoModelStep:
         with self._guide.on_forward_stream():
             self._state.leave(slot)
 
-    def graph_kinds(self) -> list[GraphKind]:
-        """Iterations whose passes may be captured; none on a CPU."""
-        return graph_kinds(self._max_batch_size) if self._graph_stream else []
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> Sequence[WarmUp]:
+        """What captures all graphs and compiles all kernels that requests may need; nothing on a CPU.
 
-    @torch.inference_mode()
-    def warm_up(self, kind: GraphKind) -> None:
-        """Capture the passes of one of `graph_kinds()`. No slot may have a request."""
-        self._num_slots, sampling_kind = kind
-        slots, sampling = fixed_arguments(self._num_slots, sampling_kind, self._state.lengths.device)
-        # The first run is eager and the second one captures, for every turn of a recorder.
-        run_idle(self._guide, partial(self._decode, self._state.ids[slots], sampling), 2 * self._recorder.num_turns)
-
-    def prefill_kinds(self, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
-        """Prefills that between them launch all kernels that any can; none on a CPU."""
+        No slot may have a request while one runs.
+        """
         if self._stream is None:
             return []
-        return prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)
+        run, device = partial(run_idle, self._guide), self._state.ids.device
+        warm_ups = [partial(run, partial(self._prefill_exactly, chunks, range(len(chunks)), all_used(kind, device)))
+                    for chunks, kind in prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)]
+        if self._graph_stream is not None:
+            num_times = 2 * self._recorder.num_turns  # one run is eager and one captures, for each turn of a recorder
+            warm_ups += [partial(run, partial(self._decode_first, *kind), num_times)
+                         for kind in decode_kinds(self._max_batch_size)]
+        return warm_ups
 
-    @torch.inference_mode()
-    def warm_up_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
-        """Run a prefill of so many requests of so many tokens each. No slot may have a request."""
-        run_idle(self._guide, partial(self._idle_prefill, num_requests, num_tokens, kind))
-
-    def _idle_prefill(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> None:
-        self._num_slots, slots = num_requests, self._state.ids[:num_requests]
-        query = self._state.prefill([Chunk([0] * num_tokens, 0)] * num_requests, slots)
-        self._iterate(query, slots, all_used(kind, slots.device))
+    def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
+        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        self._num_slots = num_slots
+        return self._decode(self._state.ids[:num_slots], all_used(kind, self._state.ids.device))
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.tokens[slots, 1:] = -1
-        verified = self._iterate(self._state.prefill(batch.chunks, slots), slots, sampling)
+        self._guide.buffers.clear_chains(slots)
+        verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
 
+    def _prefill_exactly(self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling) -> Verified:
+        self._num_slots = max(slots) + 1
+        device, lens = self._state.ids.device, [len(chunk.token_ids) for chunk in chunks]
+        size = len(chunks), sum(lens)
+        plan = PrefillPlan.of(on_device(pack(chunks, slots, size, self._spare_slot), device), *size)
+        query = self._state.prefill(plan, max(lens), ScoredTokens.of(chunks, device))
+        return self._iterate(query, plan.slots, sampling)
+
     def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
         hidden, taps = self._passes.target(query)
-        assert taps is not None
         verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
         self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
@@ -149,7 +151,6 @@ class TwoModelStep:
     def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
         query = self._state.chain(tokens, start, slots)
         hidden, taps = self._passes.target(query)
-        assert taps is not None
         return query, self._passes.target_logits(query, hidden), taps
 
     def _refresh(self, tokens: Tensor, start: Tensor, slots: Tensor, taps: Tensor, target_tokens: Tensor,

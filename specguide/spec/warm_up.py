@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from specguide.batch import GuideSnapshot
+import torch
+
+from specguide.batch import Chunk, GuideSnapshot
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.selection import SamplingKind, graph_sizes
 
-GraphKind = tuple[int, SamplingKind]
-"""Number of slots, and what the choice of tokens takes."""
-PrefillKind = tuple[int, int, SamplingKind]
-"""Number of requests, tokens of each, and what the choice of tokens takes."""
+WarmUp = Callable[[], object]
+"""Runs iterations without requests, from which what they capture or compile remains."""
 
 
-def graph_kinds(max_batch_size: int) -> list[GraphKind]:
-    """Of all iterations that can come up, in the order in which to capture them."""
+def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
+    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them."""
     return [(size, kind) for size in graph_sizes(max_batch_size) for kind in SamplingKind]
 
 
-def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int) -> list[PrefillKind]:
+def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int
+                  ) -> list[tuple[list[Chunk], SamplingKind]]:
     """Prefills that between them launch all kernels that any can: what is compiled goes by powers of two."""
     numbers, lengths = ([1 << power for power in range(most.bit_length())]
                         for most in (max_batch_size, min(max_prefill_tokens, max_model_len)))
-    kinds = [(number, length, SamplingKind.GREEDY) for number in numbers for length in lengths
+    sizes = [(number, length, SamplingKind.GREEDY) for number in numbers for length in lengths
              if number * length <= max_prefill_tokens]
-    return kinds + [(number, 1, kind) for number in numbers for kind in SamplingKind if kind is not SamplingKind.GREEDY]
+    sizes += [(number, 1, kind) for number in numbers for kind in SamplingKind if kind is not SamplingKind.GREEDY]
+    return [([Chunk([0] * length, 0)] * number, kind) for number, length, kind in sizes]
 
 
+@torch.inference_mode()
 def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int = 1) -> None:
     """Run `iterate` over slots that have no requests, and wait for it.
 

@@ -84,7 +84,8 @@ class Tokenizer:
         Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell.
         """
         try:
-            return list(self._backend.encode(text, add_special_tokens=add_special_tokens).ids)
+            one, = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # holds no GIL
+            return list(one.ids)
         except TypeError:
             raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
 
@@ -104,6 +105,10 @@ class Tokenizer:
     def token_id(self, token: str) -> int | None:
         """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
         return self._backend.token_to_id(token)
+
+    def entries(self) -> dict[str, int]:
+        """Ids of all tokens by their entry, added ones included."""
+        return self._backend.get_vocab(with_added_tokens=True)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
                             tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None,

@@ -72,6 +72,8 @@ class Look:
 
 Node = Chars | Concat | Either | Repeat | Anchor | Look
 
+MAX_CHARS = 1 << 16
+
 EMPTY = Concat(())
 NOTHING = Either(())
 
@@ -83,6 +85,8 @@ _GROUPS = {"<=": "lookbehind", "<!": "negative lookbehind",
 
 def parse(text: str) -> Node:
     """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the feature."""
+    if len(text) > MAX_CHARS:
+        raise UnsupportedRegex(f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long")
     parser = _Parser(text)
     node = parser.alternatives(0)
     if not parser.at_end():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
-from specguide.guided.regex.parse import EMPTY, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.parse import EMPTY, MAX_CHARS, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 from specguide.guided.schema.core import Core, CoreSchema, Target, all_of, any_of, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
@@ -179,6 +179,8 @@ def _pattern(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Ite
         pattern = write_pattern(everything_but(node), lowering.target)
     except UnsupportedRegex as error:
         raise refuse("pattern", place.path, str(error)) from error
+    if pattern is not None and len(pattern) > MAX_CHARS:
+        raise refuse("pattern", place.path, "what it does not match is too long to write down")
     if pattern is not None:
         yield Core(place.path, type="string", pattern=pattern)
 

@@ -31,6 +31,8 @@ from specguide.guided.schema.scalars import (
 from specguide.guided.schema.shapes import check_shapes
 
 MAX_SUBSCHEMAS = 50_000
+MAX_DEFINITIONS = 4000
+MAX_ONE_OF = 500
 
 
 def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
@@ -118,6 +120,9 @@ class Lowering:
             self.definitions[name] = self.lower(schema, place)
 
     def _name(self, how: str, place: Place) -> str:
+        if len(self._names) >= MAX_DEFINITIONS:  # the libraries follow a chain of them on the stack
+            raise GuideLimitExceeded(f"the schema refers to more than {MAX_DEFINITIONS} definitions; make it smaller",
+                                     limit="max_source_bytes")
         return self._names.setdefault((how, place.path), f"d{len(self._names)}")
 
     def visit(self, schema: Any, place: Place) -> None:
@@ -153,6 +158,9 @@ def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
 
 
 def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    if len(schema["oneOf"]) > MAX_ONE_OF:  # each is compared with all others
+        raise GuideLimitExceeded(f"a oneOf has {len(schema['oneOf'])} branches, more than {MAX_ONE_OF}; make it "
+                                 "smaller", limit="max_source_bytes")
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
     beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.parse import Chars, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.parse import MAX_CHARS, Chars, Repeat, UnsupportedRegex, literals
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.evaluate import pattern_automaton
 
@@ -67,8 +67,10 @@ class Patterns:
         return [(known.get(cell) or self._text(cell), frozenset(texts)) for cell, texts in cells]
 
     def _text(self, found: Automaton) -> str:
-        self._counted(found)
-        return f"^(?:{write(found.node())})$"
+        text = f"^(?:{write(self._counted(found).node())})$"
+        if len(text) > MAX_CHARS:
+            raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+        return text
 
     def _counted(self, found: Automaton) -> Automaton:
         self._work += 10 + len(found.edges)

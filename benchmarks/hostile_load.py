@@ -1,0 +1,128 @@
+"""Owns hostile requests to an API server, and the well-behaved client whose latency is measured beside them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+import httpx
+
+USER = [{"role": "user", "content": "Hi"}]
+JSON = {"Content-Type": "application/json"}
+ENDLESS: dict[str, Any] = {"max_tokens": 1500, "ignore_eos": True}
+_PAUSE_S = 0.02
+
+
+class Neighbour(threading.Thread):
+    """Sends short guided requests, one after another, while it is entered.
+
+    seconds: of each answer; statuses: those there were, 0 where no answer came
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self._url, self._is_done = url, threading.Event()
+        self.seconds: list[float] = []
+        self.statuses: set[int] = set()
+
+    def run(self) -> None:
+        """Until it is left."""
+        with httpx.Client(timeout=60) as client:
+            while not self._is_done.is_set():
+                start = time.perf_counter()
+                try:
+                    answer = client.post(f"{self._url}/v1/chat/completions", json={
+                        "model": "small", "messages": USER, "max_tokens": 4, "guided_regex": "[a-z ]{20}"})
+                    self.statuses.add(answer.status_code)
+                except httpx.HTTPError:
+                    self.statuses.add(0)
+                self.seconds.append(time.perf_counter() - start)
+                time.sleep(_PAUSE_S)
+
+    def __enter__(self) -> Neighbour:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_done.set()
+        self.join(60)
+
+
+def post(url: str, body: bytes, **headers: str) -> httpx.Response:
+    """A body sent as it is, to the endpoint that its fields are of."""
+    path = "/v1/completions" if b'"prompt"' in body[:100] else "/v1/chat/completions"
+    return httpx.post(url + path, content=body, headers={**JSON, **headers}, timeout=60)
+
+
+def head(body: bytes) -> bytes:
+    """A chat request with this body, as it goes over the wire."""
+    return (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+def chat(**values: Any) -> bytes:
+    """A body."""
+    return json.dumps({"model": "small", "messages": USER, "max_tokens": 4} | values).encode()
+
+
+def prompted(prompt: Any, **values: Any) -> bytes:
+    """A body for /v1/completions."""
+    return json.dumps({"model": "small", "prompt": prompt, **values}).encode()
+
+
+def _deep(depth: int) -> bytes:
+    return chat(guided_json="SCHEMA").replace(b'"SCHEMA"', b'{"items": ' * depth + b"true" + b"}" * depth)
+
+
+def _definitions(num: int) -> dict[str, Any]:
+    return {"$ref": "#/$defs/d0", "$defs": {f"d{num}": {"type": "null"}, **{
+        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(num)}}}
+
+
+def _chain(first: str, num: int, means: str) -> str:
+    rules = [f'r{i} {means} r{i + 1} "b"' for i in range(num)]
+    return "\n".join([f"{first} {means} r0", *rules, f'r{num} {means} "a"'])
+
+
+def too_much() -> dict[str, bytes]:
+    """Bodies by name, of which a server with default limits refuses each with a 400."""
+    return {
+        "100,000 enum values": chat(guided_json={"enum": list(range(100_000))}),
+        "100,000 choices": chat(guided_choice=[str(i) for i in range(100_000)]),
+        "40,000 properties": chat(guided_json={"properties": {f"p{i}": {} for i in range(40_000)}}),
+        "2,000 branches of oneOf": chat(guided_json={"oneOf": [{"pattern": f"^a{i}.*b$"} for i in range(2000)]}),
+        "schema of 50,000 levels": _deep(50_000),
+        "schema of 200 levels": _deep(200),
+        "10,000 tools": chat(tools=[{"type": "function", "function": {"name": f"f{i}"}} for i in range(10_000)]),
+        "chain of 10,000 definitions": chat(guided_json=_definitions(10_000)),
+        "chain of 10,000 rules": chat(guided_grammar=_chain("start", 10_000, ":")),
+        "chain of 10,000 EBNF rules": chat(guided_grammar=_chain("root", 10_000, "::=")),
+        "regex of a million characters": chat(guided_regex="a" * 1_000_000),
+        "half a million groups": chat(guided_regex="()" * 500_000),
+        "10^8 repetitions": chat(guided_regex="(abc|d){1,100000000}"),
+        "prompt of 4 MB": chat(messages=[{"role": "user", "content": "a" * 4_000_000}]),
+        "prompt of 1,000,000 tokens": prompted([1] * 1_000_000),
+        "prompt of 400,000 tokens": prompted([1] * 400_000),
+        "a million wrong values": prompted([*[""] * 1_000_000, 1.5]),
+        "200,000 wrong values": prompted([*[""] * 200_000, 1.5]),
+        "200,000 unknown fields": chat(**{f"k{i}": 0 for i in range(200_000)}),
+        "160,000 wrong biases": chat(logit_bias={str(i): "" for i in range(160_000)}),
+        "10,000 stop strings": chat(stop=["x"] * 10_000),
+        "stop string of 3 MB": chat(stop="ab" * 1_500_000),
+        "100,000 messages": chat(messages=USER * 100_000),
+        "100,000 prompts": prompted(["a"] * 100_000),
+        "128 prompts of 128 answers": prompted(["a"] * 128, n=128),
+    }
+
+
+def slow_grammar(number: int, num_alternatives: int = 25_000) -> bytes:
+    """A body within all limits whose grammar takes seconds to compile; each number's is another one."""
+    alternatives = " | ".join(f'"a{i}"' for i in range(num_alternatives))
+    return chat(guided_grammar=f'root ::= "x{number}" | {alternatives}')
+
+
+EXPONENTIAL = ("((a+)+)+$", "(a|b)*a(a|b){40}", "a?" * 200 + "a" * 200, "(x+x+)+y",
+               "((((a{1,100}){1,100}){1,100}){1,100}){1,100}")
+"""Regular expressions that a backtracking engine, or one that builds its automaton first, does not survive."""

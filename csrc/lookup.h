@@ -1,0 +1,44 @@
+// Owns what proposes tokens from text that has been there before: the contract of prompt lookup and suffix drafting.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace specguide {
+
+// token:       -1: nothing is known
+// probability: an estimate, 0 … 1, of its being next
+struct LookedUp {
+  int32_t token = -1;
+  double probability = 0;
+};
+
+// One request's. Its calls come one at a time, from any thread.
+class Lookup {
+ public:
+  virtual ~Lookup() = default;
+
+  // Takes one more verified token.
+  virtual void append(int32_t token) = 0;
+
+  // What follows the verified tokens and then `path`, which is not verified.
+  virtual LookedUp next(const std::vector<int32_t>& path) = 0;
+
+  // The request is over.
+  virtual void finish() {}
+};
+
+// Where lookups come from; any thread may call it.
+class LookupSource {
+ public:
+  virtual ~LookupSource() = default;
+
+  // For a request whose verified tokens so far are `text`. Takes no longer for a longer one but for moving it.
+  virtual std::unique_ptr<Lookup> start(std::vector<int32_t> text) = 0;
+
+  // A proposal is made as long as the product of the probabilities of a chain's looked-up tokens is no less than this.
+  virtual double least_probability() const { return 0; }
+};
+
+}  // namespace specguide

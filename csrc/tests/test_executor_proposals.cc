@@ -1,0 +1,233 @@
+// Chains that the executor makes longer: what is forced, what is looked up, walks that are late, slots that are held.
+#include <map>
+#include <thread>
+
+#include "check.h"
+#include "executor_rig.h"
+#include "ngram_lookup.h"
+
+using namespace specguide;
+using namespace std::chrono_literals;
+using check::message_of;
+using Chain = std::vector<int32_t>;
+
+namespace {
+
+constexpr auto kLong = 10s;
+constexpr int32_t kAny = -2;
+
+// A language of one sentence, of which some places may be any of the tokens below 60.
+class SentenceMatcher : public Matcher {
+ public:
+  explicit SentenceMatcher(Chain sentence) : sentence_(std::move(sentence)) {}
+  std::map<size_t, std::chrono::milliseconds> sleep_at;  // in the fill after so many tokens, once
+
+  bool accept(int32_t token) override {
+    if (is_terminated() || !allows(token)) return false;
+    taken_.push_back(token);
+    return true;
+  }
+  void fill(int32_t* row) override {
+    const auto sleep = sleep_at.find(taken_.size());
+    if (sleep != sleep_at.end()) {
+      std::this_thread::sleep_for(sleep->second);
+      sleep_at.erase(sleep);
+    }
+    std::fill(row, row + fake::kWords, 0);
+    for (int32_t token = 0; token < fake::kVocab; ++token) {
+      if (allows(token)) row[token / 32] |= static_cast<int32_t>(1u << (token % 32));
+    }
+  }
+  void rollback(int n) override { taken_.resize(taken_.size() - n); }
+  bool is_terminated() const override { return taken_.size() == sentence_.size(); }
+  std::vector<int32_t> forced_tokens() override { return {}; }
+
+ private:
+  bool allows(int32_t token) const {
+    const int32_t here = sentence_[taken_.size()];
+    return here == kAny ? token < 60 : token == here;
+  }
+  const Chain sentence_;
+  Chain taken_;
+};
+
+std::vector<uint8_t> origins(const ExecutorRig& rig, int slot) {
+  const auto first = rig.origins.begin() + slot * rig.num_nodes;
+  return {first + 1, first + rig.num_nodes};
+}
+
+void start(ExecutorRig& rig, std::shared_ptr<Matcher> matcher, Chain text = {}) {
+  std::vector<GrammarExecutor::Start> started;
+  started.emplace_back(0, std::move(matcher), std::move(text));
+  rig.executor->submit(std::move(started), {});
+  rig.call(0);
+}
+
+void verify(ExecutorRig& rig, int num_accepted, int32_t golden) {
+  rig.num_accepted[0] = num_accepted;
+  rig.token(0, 0) = golden;
+  rig.call(1);
+}
+
+void begin(ExecutorRig& rig) {
+  rig.executor->submit({}, {0});
+  rig.call(0);
+}
+
+}  // namespace
+
+TEST(forced_tokens_come_behind_the_golden_token_and_behind_each_draft) {
+  ExecutorRig rig(1, {2, 3}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3, kAny, kAny, 4}));
+  verify(rig, 0, 50);
+  CHECK(rig.chain(0) == (Chain{1, 2}) && rig.chain_len[0] == 2 && rig.draft_guided[0] == 1);
+  rig.token(0, 3) = 51;
+  rig.call(2);
+  CHECK(rig.chain(0) == (Chain{1, 2, 51, 3}) && rig.chain_len[0] == 4 && rig.draft_guided[0] == 1);
+  rig.token(0, 5) = 52;
+  rig.call(3);
+  CHECK(rig.chain(0) == (Chain{1, 2, 51, 3, 52}) && (origins(rig, 0) == std::vector<uint8_t>{2, 2, 1, 2, 1}));
+  begin(rig);
+  for (int node = 0; node <= 5; ++node) CHECK(rig.is_guided(0, node));
+  verify(rig, 3, 3);  // three of them, and the golden token is what was the fourth
+  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && (origins(rig, 0) == std::vector<uint8_t>(5, 0)));
+  CHECK(rig.executor->counters().rollbacks == 1 && !rig.executor->error(0));
+}
+
+TEST(a_span_is_no_longer_than_its_bound_and_a_chain_no_longer_than_the_window) {
+  ExecutorRig rig(1, {1, 3}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, 3, 4, 5, 6, 7, 8}));
+  verify(rig, 0, 50);
+  CHECK(rig.chain(0) == (Chain{1, 2, 3}));
+  rig.token(0, 4) = 4;
+  rig.call(2);
+  CHECK(rig.chain(0) == (Chain{1, 2, 3, 4}) && rig.chain_len[0] == 4);
+  begin(rig);
+  verify(rig, 4, 5);
+  CHECK(rig.chain(0) == (Chain{6, 7, 8}));
+}
+
+TEST(a_full_chain_takes_no_draft) {
+  ExecutorRig rig(1, {2, 1}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, kAny, 2, kAny, 3}));
+  verify(rig, 0, 50);
+  rig.token(0, 2) = 51;
+  rig.call(2);
+  CHECK(rig.chain(0) == (Chain{1, 51, 2}) && rig.chain_len[0] == 3);
+  rig.call(3);
+  CHECK(rig.chain(0) == (Chain{1, 51, 2}) && !rig.executor->error(0));
+  begin(rig);
+  verify(rig, 3, 52);
+  CHECK(rig.chain(0) == (Chain{3}));
+}
+
+TEST(the_end_may_be_inside_a_forced_span) {
+  for (const int num_accepted : {2, 3, 1}) {
+    ExecutorRig rig(1, {0, 5}, 1, kLong);
+    start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, fake::kEnd}));
+    verify(rig, 0, 50);
+    CHECK(rig.chain(0) == (Chain{1, 2, fake::kEnd}));
+    begin(rig);
+    CHECK(rig.is_guided(0, 2) && !rig.is_guided(0, 3) && rig.held[0] == 0);
+    verify(rig, num_accepted, num_accepted == 3 ? 7 : num_accepted == 2 ? fake::kEnd : 2);
+    CHECK(!rig.executor->error(0) && rig.chain(0) == (num_accepted == 1 ? Chain{fake::kEnd} : Chain{}));
+    begin(rig);
+    CHECK(rig.is_guided(0, 0) == (num_accepted == 1) && rig.held[0] == 0);
+  }
+}
+
+TEST(a_held_slot_keeps_its_chain) {
+  ExecutorRig rig(1, {0, 3}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny}));
+  verify(rig, 0, 50);
+  begin(rig);
+  verify(rig, -1, 60);
+  CHECK(rig.chain(0) == (Chain{1, 2}) && rig.chain_len[0] == 2);
+  begin(rig);
+  verify(rig, 2, 51);
+  CHECK(!rig.executor->error(0) && rig.chain(0).empty());
+}
+
+TEST(a_late_walk_publishes_nothing_and_goes_back_for_the_draft) {
+  for (const int32_t guess : {1, 40}) {
+    ExecutorRig rig(1, {1, 3}, 1, GrammarExecutor::Waits{30ms, 30ms, 30ms});
+    auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, kAny});
+    matcher->sleep_at[3] = 300ms;  // behind the second forced token
+    start(rig, matcher);
+    for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) begin(rig);
+    verify(rig, 0, 50);
+    CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0 && rig.draft_guided[0] == 0);
+    std::this_thread::sleep_for(500ms);
+    rig.token(0, 1) = guess;
+    rig.call(2);
+    CHECK(rig.chain(0) == (guess == 1 ? Chain{1, 2} : Chain{40}));
+    begin(rig);
+    CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.is_guided(0, 1) == (guess == 1));
+    if (guess == 1) {
+      verify(rig, 2, 51);
+    } else {
+      verify(rig, 0, 1);
+    }
+    CHECK(!rig.executor->error(0) && rig.executor->counters().late_draft_rows >= 1);
+  }
+}
+
+TEST(what_came_too_late_for_the_target_is_taken_back) {
+  ExecutorRig rig(1, {0, 3}, 1, GrammarExecutor::Waits{30ms, 30ms, 30ms});
+  auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3});
+  matcher->sleep_at[2] = 200ms;
+  start(rig, matcher);
+  for (int i = 0; i < 1000 && rig.held[0] == 1; ++i) begin(rig);
+  verify(rig, 0, 50);
+  CHECK(rig.chain(0).empty());
+  std::this_thread::sleep_for(400ms);
+  begin(rig);
+  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0));
+  verify(rig, 0, 1);
+  CHECK(rig.chain(0) == (Chain{2}) && !rig.executor->error(0));
+}
+
+TEST(a_free_slot_has_the_drafters_chain_alone) {
+  ExecutorRig rig(1, {2, 3}, 1, kLong);
+  start(rig, nullptr);
+  verify(rig, 0, 5);
+  CHECK(rig.chain_len[0] == 0 && rig.draft_guided[0] == 0);
+  for (int draft = 1; draft <= 2; ++draft) {
+    rig.token(0, draft) = 5 + draft;
+    rig.call(draft + 1);
+    CHECK(rig.chain_len[0] == draft && rig.draft_guided[0] == 0);
+  }
+  begin(rig);
+  verify(rig, 2, 8);
+  CHECK(rig.chain(0).empty() && rig.chain_len[0] == 0);
+}
+
+TEST(lookups_stop_where_the_grammar_refuses_and_forced_tokens_go_first) {
+  const Chain text{10, 11, 12, 13, 61};
+  for (const bool is_guided : {false, true}) {
+    ExecutorRig rig(1, {0, 2, 4, std::make_shared<NgramSource>(1, 3)}, 1, kLong);
+    std::shared_ptr<Matcher> matcher;
+    if (is_guided) matcher = std::make_shared<SentenceMatcher>(Chain{kAny, kAny, 12, kAny, kAny, kAny});
+    start(rig, matcher, text);
+    verify(rig, 0, 10);
+    CHECK(rig.chain(0) == (is_guided ? Chain{11, 12, 13} : Chain{11, 12, 13, 61}));  // 61 is none that it allows
+    const auto expected = is_guided ? std::vector<uint8_t>{3, 2, 3, 0, 0, 0} : std::vector<uint8_t>{3, 3, 3, 3, 0, 0};
+    CHECK(origins(rig, 0) == expected);
+    begin(rig);
+    CHECK(rig.held[0] == 0);
+    verify(rig, 2, 30);
+    CHECK(rig.chain(0).empty());  // 12, 30 was never there
+    begin(rig);
+    verify(rig, 0, 10);
+    CHECK(rig.chain(0)[0] == 11 && !rig.executor->error(0));
+  }
+}
+
+TEST(what_the_constructor_refuses) {
+  const auto refusal = [](ChainShape shape) {
+    return message_of<std::invalid_argument>([&] { ExecutorRig(1, shape, 1, kLong); });
+  };
+  CHECK_CONTAINS(refusal({1, -1}), "num_forced_tokens");
+  CHECK_CONTAINS(refusal({0, 0, 2}), "num_lookup_tokens");
+  CHECK_CONTAINS(refusal({1, 0, 2, std::make_shared<NgramSource>(1, 3)}), "without a draft model");
+}

@@ -1,0 +1,102 @@
+"""Owns what can be wrong with answers: refused, lost, crossed with others, or invalid."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from specguide.bench.answer import Answer
+from specguide.bench.validation import violation
+
+FAULTS = ("refused", "lost", "crossed", "invalid")
+_MARKER = re.compile(r"req-\d+-[0-9a-f]{4}")
+_REASONS = ("stop", "length", "tool_calls")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is wrong with an answer.
+
+    kind:   one of FAULTS. refused: an orderly no, HTTP 4xx; lost: it broke, hung, or its stream has no end; crossed:
+            it has something of another request; invalid: it is whole, but not what was asked for
+    cause:  in few words, by which faults are counted
+    detail: for a human
+    """
+
+    kind: str
+    cause: str
+    detail: str = ""
+
+
+def faults_of(answers: Sequence[Answer]) -> list[list[Fault]]:
+    """Of each answer, in order; none where all is well."""
+    num_with = Counter(id for answer in answers for id in answer.ids)
+    markers = {answer.task.marker for answer in answers}
+    found = []
+    for answer in answers:
+        crossed = list(_crossed(answer, num_with, markers))
+        broken = list(_broken(answer))
+        found.append([*crossed, *broken] or list(_invalid(answer)))
+    return found
+
+
+def _crossed(answer: Answer, num_with: Counter[str], markers: Container[str]) -> Iterator[Fault]:
+    if len(answer.ids) > 1:
+        yield Fault("crossed", "chunks of several ids", ", ".join(sorted(answer.ids)))
+    elif any(num_with[id] > 1 for id in answer.ids):
+        yield Fault("crossed", "an id of several answers", ", ".join(answer.ids))
+    texts = [answer.content, *(call.arguments for call in answer.calls.values())]
+    foreign = {marker for text in texts for marker in _MARKER.findall(text) if marker in markers}
+    if foreign - {answer.task.marker}:
+        yield Fault("crossed", "another request's marker", f"{foreign} in the answer to {answer.task.marker}")
+
+
+def _broken(answer: Answer) -> Iterator[Fault]:
+    if answer.status is not None and 400 <= answer.status < 500:
+        yield Fault("refused", f"HTTP {answer.status}", answer.failure[1] if answer.failure else "")
+    elif answer.failure is not None:
+        yield Fault("lost", *answer.failure)
+    elif not answer.is_done:
+        yield Fault("lost", "no [DONE]", f"after {answer.content[-80:]!r}")
+    elif answer.finish_reason is None:
+        yield Fault("lost", "no finish_reason", f"after {answer.content[-80:]!r}")
+
+
+def _invalid(answer: Answer) -> Iterator[Fault]:
+    if answer.finish_reason not in _REASONS:
+        yield Fault("invalid", "finish_reason", f"it is {answer.finish_reason!r}")
+    is_cut = answer.finish_reason == "length"
+    if answer.task.schema is not None and not is_cut:
+        reason = violation(answer.task.schema, answer.content)
+        if reason is not None:
+            yield Fault("invalid", "schema", f"{reason}: {answer.content[:200]}")
+    yield from _invalid_calls(answer, is_cut=is_cut)
+    yield from _invalid_usage(answer)
+
+
+def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
+    parameters, calls = answer.task.parameters, list(answer.calls.values())
+    if parameters and not calls and not is_cut:
+        yield Fault("invalid", "no call", answer.content[:200])
+    for call in calls[:-1] if is_cut else calls:
+        if call.name not in parameters:
+            yield Fault("invalid", "unknown tool", call.name)
+        elif (reason := violation(parameters[call.name], call.arguments)) is not None:
+            yield Fault("invalid", "arguments", f"{reason}: {call.name}({call.arguments[:200]})")
+
+
+def _invalid_usage(answer: Answer) -> Iterator[Fault]:
+    """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at least one a chunk."""
+    usage, most, num_chunks = answer.usage, answer.task.max_tokens, len(answer.arrivals_s)
+    if usage is None:
+        yield Fault("invalid", "no usage")
+        return
+    num = answer.num_tokens
+    if not 1 <= num <= most or usage.get("total_tokens") != num + (usage.get("prompt_tokens") or 0):
+        yield Fault("invalid", "usage", f"{usage}, where max_tokens is {most}")
+    elif answer.task.body.get("logprobs") and answer.num_scored != num:
+        yield Fault("invalid", "usage", f"{num} tokens, of which {answer.num_scored} came with log-probabilities")
+    elif answer.task.kind != "tools" and num_chunks > num:
+        yield Fault("invalid", "usage", f"{num} tokens in {num_chunks} chunks")

@@ -1,0 +1,107 @@
+"""Owns the clients: when requests are sent, how many at once, and how long each is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import httpx
+
+from specguide.bench.answer import Answer
+from specguide.bench.workload import Workload
+from specguide.errors import InvalidParams
+
+_PAUSE_S = 0.5
+
+
+@dataclass(frozen=True)
+class Load:
+    """How requests come. Raises InvalidParams.
+
+    concurrency: most of them at once, each on a connection of its own
+    requests:    how many in all; None: as many as are begun within `seconds`
+    rate:        mean arrivals a second, exponentially distributed; None: the next when one has ended
+    timeout_s:   longest time an answer may take before it counts as lost, seconds
+    """
+
+    concurrency: int = 64
+    seconds: float = 120.0
+    requests: int | None = None
+    rate: float | None = None
+    timeout_s: float = 120.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "seconds", "requests", "rate", "timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
+
+
+class Arrivals:
+    """Numbers requests and says when each is due; clients take turns."""
+
+    def __init__(self, load: Load) -> None:
+        self._load, self._rng, self._turn = load, Random(load.seed), asyncio.Lock()
+        self._number, self._due_s = 0, time.perf_counter()
+        self._end_s = self._due_s + load.seconds
+
+    async def next(self) -> tuple[int, float] | None:
+        """A number and when it was due, once it is; None where no more will come.
+
+        Where all clients are busy a request comes late, and what it waits counts as its latency.
+        """
+        async with self._turn:
+            if self._load.rate is None:
+                self._due_s = time.perf_counter()
+            else:
+                self._due_s += self._rng.expovariate(self._load.rate)
+            is_over = self._due_s >= self._end_s if self._load.requests is None else (
+                self._number >= self._load.requests)
+            if is_over:
+                return None
+            await asyncio.sleep(max(0.0, self._due_s - time.perf_counter()))
+            self._number += 1
+            return self._number - 1, self._due_s
+
+
+async def drive(client: httpx.AsyncClient, workload: Workload, load: Load, ended: Callable[[Answer], None]
+                ) -> list[Answer]:
+    """All answers in order of their numbers; `ended` is called as each ends. Nothing is checked meanwhile."""
+    arrivals, answers = Arrivals(load), list[Answer]()
+
+    async def one_client() -> None:
+        while (turn := await arrivals.next()) is not None:
+            number, due_s = turn
+            answer = Answer(workload.task(number), due_s)
+            answers.append(answer)
+            await _ask(client, answer, load.timeout_s)
+            ended(answer)
+            if answer.failure is not None:
+                await asyncio.sleep(_PAUSE_S)  # a server that refuses is not asked in a tight loop
+
+    await asyncio.gather(*(one_client() for _ in range(load.concurrency)))
+    return sorted(answers, key=lambda answer: answer.task.number)
+
+
+async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> None:
+    try:
+        await asyncio.wait_for(_stream(client, answer), timeout_s)
+    except asyncio.TimeoutError:
+        answer.failure = ("timeout", f"no end after {timeout_s:g} s, {len(answer.arrivals_s)} chunks")
+    except httpx.HTTPError as error:
+        answer.failure = (type(error).__name__, str(error))
+    answer.end_s = time.perf_counter()
+
+
+async def _stream(client: httpx.AsyncClient, answer: Answer) -> None:
+    async with client.stream("POST", "chat/completions", json=answer.task.body) as response:
+        answer.status = response.status_code
+        if response.status_code != 200:
+            answer.failure = (f"HTTP {response.status_code}", (await response.aread()).decode(errors="replace")[:500])
+            return
+        async for line in response.aiter_lines():
+            answer.take(line, time.perf_counter())

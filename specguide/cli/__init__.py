@@ -1,0 +1,29 @@
+"""Owns the command line `specguide`: its commands by name, and how errors end it."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from specguide.cli.bench import bench
+from specguide.cli.chat import chat
+from specguide.cli.doctor import doctor
+from specguide.cli.generate import generate
+from specguide.cli.serve import serve
+from specguide.errors import SpecguideError, UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Generate text that is certain to match a grammar, fast by speculative decoding.")
+for command in (generate, chat, serve, doctor):
+    app.command()(command)
+app.add_typer(bench, name="bench")
+
+
+def main() -> None:
+    """Entry point; a user's mistake is one line on standard error and exit code 2."""
+    try:
+        app()
+    except SpecguideError as error:
+        typer.echo(f"specguide: {error}", err=True)
+        sys.exit(2 if isinstance(error, UserError) else 1)

@@ -1,0 +1,119 @@
+"""Owns `specguide chat`: the loop over what is typed, its commands, and Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specguide.cli.chat_models import ChatModel, LocalModel, RemoteModel
+from specguide.cli.conversation import Conversation, read_line, say
+from specguide.cli.options import (
+    ApiKey,
+    Head,
+    MaxTokens,
+    Model,
+    NoSpec,
+    NumDraftTokens,
+    Schema,
+    Seed,
+    SpecMethod,
+    Temperature,
+    read_json,
+    spec_config,
+)
+from specguide.errors import InvalidParams
+
+HELP = """/help   this
+/reset  begin anew; the system message stays
+/quit   leave, as does Ctrl-D
+Ctrl-C stops an answer. With --tools, type the result of each call that is shown."""
+
+
+def chat(
+    schema: Schema = None,
+    tools: Annotated[Path | None, typer.Option(
+        help="File with a JSON list of OpenAI tool definitions. Calls are shown, and you type their results.",
+        rich_help_panel="What is written")] = None,
+    system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
+    max_tokens: MaxTokens = 512,
+    model: Model = None,
+    spec_method: SpecMethod = None,
+    head: Head = None,
+    no_spec: NoSpec = False,
+    num_draft_tokens: NumDraftTokens = 3,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
+    url: Annotated[str | None, typer.Option(
+        help="Talk to a server of the OpenAI API instead, http://…/v1; --model is then its name there.",
+        rich_help_panel="Server")] = None,
+    api_key: ApiKey = "none",
+) -> None:
+    """Talk with a model in the terminal, or answer one line of standard input after another. /help says more."""
+    fields: dict[str, Any] = {"temperature": temperature, "max_completion_tokens": max_tokens}
+    if seed is not None:
+        fields["seed"] = seed
+    if schema is not None:
+        fields["response_format"] = {"type": "json_schema",
+                                     "json_schema": {"name": "answer", "schema": read_json(schema)}}
+    if tools is not None:
+        fields["tools"] = _tools(tools)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec)
+    source: ChatModel = LocalModel(model, spec) if url is None else RemoteModel(url, model, api_key)
+    loop = asyncio.new_event_loop()
+
+    def run(work: Coroutine[Any, Any, None]) -> bool:
+        """Until it ends or Ctrl-C is pressed; whether it ended."""
+        task = loop.create_task(work)
+        loop.add_signal_handler(signal.SIGINT, task.cancel)
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            return False
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+        return True
+
+    try:
+        _talk(Conversation(source, fields, run, system))
+    finally:
+        loop.run_until_complete(source.close())
+        loop.close()
+
+
+def _talk(conversation: Conversation) -> None:
+    if sys.stdin.isatty():
+        with suppress(ImportError):
+            import readline  # noqa: F401  (gives input() its line editing)
+        say(f"{conversation.model.name}; /help says what can be typed")
+    while True:
+        try:
+            text = read_line("> ").strip()
+            if text == "/quit":
+                return
+            if text == "/help":
+                say(HELP)
+            elif text == "/reset":
+                conversation.reset()
+            elif text.startswith("/"):
+                say(f"there is no command {text.split()[0]}; /help says what there is")
+            elif text:
+                conversation.turn(text)
+        except EOFError:
+            return
+        except KeyboardInterrupt:
+            say("\n/quit or Ctrl-D leaves")
+
+
+def _tools(path: Path) -> list[dict[str, Any]]:
+    found = read_json(path)
+    if not isinstance(found, list) or not found or not all(isinstance(tool, dict) for tool in found):
+        raise InvalidParams(f"{path} must hold a JSON list of tool definitions, "
+                            '[{"type": "function", "function": {"name": …, "parameters": …}}]', param="tools")
+    return found

@@ -1,0 +1,89 @@
+"""Owns where a chat's answers come from: a model in this process, or a server. Both give OpenAI's chunk objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Protocol
+
+from specguide.cli.options import model_name
+from specguide.config import EngineConfig, SpecConfig
+from specguide.errors import InvalidParams, RequestError
+
+Chunk = dict[str, Any]
+
+
+class ChatModel(Protocol):
+    """Answers requests to /v1/chat/completions. name: what requests must call it"""
+
+    name: str
+
+    def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """Of the answer, as they come. Raises SpecguideError."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
+class LocalModel:
+    """A model in this process, behind the API server's own understanding of requests."""
+
+    def __init__(self, model: Path | None, spec: SpecConfig | None) -> None:
+        from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
+        from specguide.server.backend import Backend
+        from specguide.server.config import ServerConfig
+
+        self.name = model_name(model)
+        self._engine = AsyncEngine(Engine(EngineConfig(model, spec=spec, max_batch_size=1)))
+        self._backend = Backend(self._engine, ServerConfig(self.name))
+
+    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """As ChatModel says."""
+        from specguide.server import chat
+        from specguide.server.backend import begun
+        from specguide.server.errors import ApiError
+        from specguide.server.requests import ChatRequest
+
+        turn = chat.understand(self._backend, ChatRequest.model_validate(body))
+        stream = self._engine.generate(turn.prompt_ids, turn.params)
+        try:
+            async for chunk in chat.Answer(self._backend, turn).chunks(await begun(stream), include_usage=False):
+                yield chunk
+        except ApiError as error:
+            raise RequestError(str(error)) from error
+        finally:
+            await stream.aclose()
+
+    async def close(self) -> None:
+        """As ChatModel says."""
+        await self._engine.close(0)
+
+
+class RemoteModel:
+    """A server's model, through OpenAI's client. Raises InvalidParams where that is missing."""
+
+    def __init__(self, url: str, model: Path | None, api_key: str) -> None:
+        try:
+            import openai
+        except ModuleNotFoundError as error:
+            raise InvalidParams('--url needs OpenAI\'s client: pip install "specguide[chat]"', param="url") from error
+        self._failure = openai.OpenAIError
+        try:
+            self.name = str(model or openai.OpenAI(base_url=url, api_key=api_key).models.list().data[0].id)
+        except (openai.OpenAIError, IndexError) as error:
+            raise InvalidParams(f"no server of the OpenAI API answers at {url}: {error}; is it running, and does the "
+                                "URL end in /v1?", param="url") from error
+        self._client = openai.AsyncOpenAI(base_url=url, api_key=api_key)
+
+    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+        """As ChatModel says."""
+        try:
+            async with await self._client.chat.completions.create(**body) as stream:
+                async for chunk in stream:
+                    yield chunk.model_dump()
+        except self._failure as error:
+            raise RequestError(str(error)) from error
+
+    async def close(self) -> None:
+        """As ChatModel says."""
+        await self._client.close()

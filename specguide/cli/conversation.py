@@ -1,0 +1,113 @@
+"""Owns a conversation in a terminal: what was said, one turn after another, and the results that the user types."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import typer
+
+from specguide.cli.chat_models import ChatModel
+from specguide.errors import SpecguideError
+
+Message = dict[str, Any]
+
+
+def say(text: str) -> None:
+    """A line that is no part of an answer, on standard error."""
+    typer.secho(text, dim=True, err=True)
+
+
+def read_line(prompt: str) -> str:
+    """What is typed; the prompt is shown to a terminal alone. Raises EOFError at the end of standard input."""
+    return input(prompt if sys.stdin.isatty() else "")
+
+
+@dataclass
+class Conversation:
+    """With a model.
+
+    fields:   of the request besides its messages
+    messages: those said so far; only whole turns stay
+    run:      runs a coroutine; False where the user stopped it
+    """
+
+    model: ChatModel
+    fields: dict[str, Any]
+    run: Callable[[Any], bool]
+    system: str | None = None
+    messages: list[Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was said; the system message stays."""
+        self.messages = [] if self.system is None else [{"role": "system", "content": self.system}]
+
+    def turn(self, text: str) -> None:
+        """Print the answer to a text. Where the model calls tools, ask the user for each result, and go on."""
+        before = list(self.messages)
+        self.messages.append({"role": "user", "content": text})
+        try:
+            while calls := self._answer():
+                for call in calls:
+                    function = call["function"]
+                    say(f"→ {function['name']}({function['arguments']})")
+                    self.messages.append({"role": "tool", "tool_call_id": call["id"],
+                                          "content": read_line(f"result of {function['name']}: ")})
+        except SpecguideError as error:
+            say(f"no answer: {error}")
+            self.messages = before
+        except KeyboardInterrupt:
+            say("\nno result was given; this turn is forgotten")
+            self.messages = before
+
+    def _answer(self) -> list[dict[str, Any]]:
+        """Stream one answer to standard output and keep it; the calls in it. One that is stopped is kept as text."""
+        written = _Written()
+        is_whole = self.run(self._stream(written))
+        if written.text:
+            typer.echo()
+        if not is_whole:
+            say("stopped")
+        elif written.finish_reason == "length":
+            say("cut: it reached --max-tokens or the end of the model's context")
+        calls = list(written.calls.values()) if is_whole and written.finish_reason != "length" else []
+        said: Message = {"role": "assistant", "content": written.text}
+        self.messages.append({**said, "tool_calls": calls} if calls else said)
+        return calls
+
+    async def _stream(self, written: _Written) -> None:
+        body = {"model": self.model.name, "messages": self.messages, "stream": True, **self.fields}
+        async with aclosing(self.model.chunks(body)) as chunks:
+            async for chunk in chunks:
+                for choice in chunk["choices"]:
+                    typer.echo(written.take(choice), nl=False)
+                    sys.stdout.flush()
+
+
+@dataclass
+class _Written:
+    """An answer as far as it has come."""
+
+    text: str = ""
+    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    finish_reason: str | None = None
+
+    def take(self, choice: dict[str, Any]) -> str:
+        """The text that a chunk's choice adds."""
+        delta = choice["delta"]
+        self.finish_reason = choice["finish_reason"] or self.finish_reason
+        for piece in delta.get("tool_calls") or ():
+            blank = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+            call, function = self.calls.setdefault(piece["index"], blank), piece.get("function") or {}
+            call["id"] = piece.get("id") or call["id"]
+            call["function"]["name"] += function.get("name") or ""
+            call["function"]["arguments"] += function.get("arguments") or ""
+        text = delta.get("content") or ""
+        self.text += text
+        return text

@@ -1,0 +1,60 @@
+"""Owns the options that several commands share: each one's type and words, and what they come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from specguide.config import SPEC_METHODS, SpecConfig
+from specguide.errors import InvalidParams
+
+_OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
+
+Schema = Annotated[Path | None, typer.Option(
+    help="File with the JSON Schema that the output must match.", rich_help_panel=_OUTPUT)]
+MaxTokens = Annotated[int, typer.Option(help="Most tokens to generate.", rich_help_panel=_OUTPUT)]
+Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest token.", rich_help_panel=_SAMPLING)]
+Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)]
+Model = Annotated[Path | None, typer.Option(
+    help="Folder of a Hugging Face checkpoint; the shipped model when left out.", rich_help_panel=_MODEL)]
+Head = Annotated[Path | None, typer.Option(
+    help="Folder of the draft head, or of the small model that drafts.", rich_help_panel=_MODEL)]
+SpecMethod = Annotated[str | None, typer.Option(
+    help=f"How drafts are made: {', '.join(SPEC_METHODS)}. Left out: by the EAGLE3 head, if there is one.",
+    rich_help_panel=_MODEL)]
+NoSpec = Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)]
+NumDraftTokens = Annotated[int, typer.Option(help="K, draft tokens per iteration.", rich_help_panel=_MODEL)]
+ApiKey = Annotated[str, typer.Option(
+    help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
+
+
+def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int, *, no_spec: bool
+                ) -> SpecConfig | None:
+    """None where nothing is there to draft with, or it is not wanted."""
+    if no_spec or (method is None and model is not None and head is None):
+        return None
+    return SpecConfig(method or "eagle3", head, num_draft_tokens)
+
+
+def model_name(model: Path | None) -> str:
+    """What a model is called over the API: its folder's name."""
+    return "specguide-small" if model is None else model.resolve().name
+
+
+def read_text(path: Path) -> str:
+    """Raises InvalidParams where that fails."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParams(f"cannot read {path}: {error}") from error
+
+
+def read_json(path: Path) -> Any:
+    """Raises InvalidParams where the file is no JSON."""
+    try:
+        return json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidParams(f"{path} is not valid JSON: {error}") from error

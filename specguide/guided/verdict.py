@@ -1,0 +1,34 @@
+"""Owns the verdict on a guide that backends were tried with: whether a grammar can begin, and why none enforces it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
+    """Fills a first row: some grammars compile and then cannot begin. Raises UnsupportedGuide."""
+    row = np.zeros(vocabulary.num_words, np.int32)
+    try:
+        grammar.matcher().fill(row)
+    except Exception as error:
+        raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None
+    if not row.any():
+        raise UnsupportedGuide(f"{grammar.backend} compiles it and then allows no token at all")
+
+
+def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
+    """One error from each backend's: the first where none of them is about support, else all of them."""
+    if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
+        return next(iter(reasons.values()))
+    grouped: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        grouped.setdefault(str(reason), []).append(name)
+    words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
+    named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
+    return UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
+                            keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))

@@ -1,0 +1,5 @@
+"""Owns the playground: a page that shows how each token came about, and what it reads."""
+
+from specguide.server.playground.routes import router
+
+__all__ = ["router"]

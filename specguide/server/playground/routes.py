@@ -1,0 +1,87 @@
+"""Owns the playground's routes: the page with its two files, and the stream that it reads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, StreamingResponse
+
+from specguide.engine import AsyncEngine, RequestDelta
+from specguide.errors import InvalidParams, SpecguideError
+from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.body import BodyRoute
+from specguide.server.chat import understand
+from specguide.server.errors import ApiError
+from specguide.server.playground.events import Narrator
+from specguide.server.requests import ChatRequest
+from specguide.server.turn import Turn
+
+_PAGE = Path(__file__).parent / "page"
+_PARTS = {"playground.css": "text/css", "playground.js": "text/javascript", "tokens.js": "text/javascript",
+          "timeline.js": "text/javascript"}
+_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'")}
+
+router = APIRouter(route_class=BodyRoute, include_in_schema=False)
+
+
+@router.get("/")
+async def page() -> FileResponse:
+    """The page."""
+    return FileResponse(_PAGE / "index.html", headers=_HEADERS)
+
+
+@router.get("/playground/{name}")
+async def part(name: str) -> FileResponse:
+    """Its looks, and what it does."""
+    if name not in _PARTS:
+        raise ApiError(404, f"the playground has no {name}; its parts are {', '.join(_PARTS)}")
+    return FileResponse(_PAGE / name, media_type=_PARTS[name], headers=_HEADERS)
+
+
+@router.post("/playground/generate")
+async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
+    """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token came about."""
+    backend: Backend = request.app.state.backend
+    turn = await backend.aside(len(await request.body()), _understood, backend, body)
+    stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
+    deltas = await unless_left(request, begun(stream))
+    return StreamingResponse(_lines(backend.engine, Narrator(backend, turn), deltas), media_type="text/event-stream",
+                             headers={"Cache-Control": "no-cache"})
+
+
+def _understood(backend: Backend, body: ChatRequest) -> Turn:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    if body.n not in (None, 1):
+        raise InvalidParams("the playground shows one sample: leave n out", param="n")
+    if body.logprobs:
+        raise InvalidParams("the playground shows no log-probabilities: leave logprobs out", param="logprobs")
+    try:
+        turn = understand(backend, body)
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deeply") from None
+    return replace(turn, params=replace(turn.params, return_drafts=True))
+
+
+async def _lines(engine: AsyncEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]) -> AsyncIterator[str]:
+    """Server-sent events, the last of them "[DONE]"; an error is an event. A traced engine tells its timeline."""
+    def line(event: object) -> str:
+        return f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
+
+    try:
+        yield line(narrator.start())
+        async for delta in deltas:
+            yield line(await asyncio.to_thread(narrator.delta, delta))
+        if engine.config.trace:
+            yield line(narrator.spans(await engine.spans()))
+    except ApiError as error:
+        yield line(error.body())
+    except SpecguideError as error:
+        yield line(ApiError.of(error).body())
+    yield "data: [DONE]\n\n"

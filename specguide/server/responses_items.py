@@ -1,0 +1,94 @@
+"""Owns the output items of /v1/responses, messages and function calls, and the events that tell how they grow."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.server.sample_reader import Score
+
+Told = dict[str, Any]
+"""An event without its number."""
+
+
+@dataclass
+class Message:
+    """A message of one text part. status: "in_progress", "completed" or "incomplete" """
+
+    output_index: int
+    text: str = ""
+    logprobs: list[Score] = field(default_factory=list)
+    status: str = "in_progress"
+    id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
+
+    def item(self) -> dict[str, Any]:
+        """As OpenAI has it."""
+        return {"id": self.id, "type": "message", "role": "assistant", "status": self.status,
+                "content": [self._part()] if self.text or self.status != "in_progress" else []}
+
+    def begin(self) -> Iterator[Told]:
+        """The item and its part are there."""
+        yield _of_item("added", self)
+        yield self._of_part("content_part.added", part=self._part())
+
+    def add(self, text: str, scores: Sequence[Score]) -> Told:
+        """More text, and the log-probabilities of its tokens."""
+        self.text += text
+        self.logprobs += scores
+        return self._of_part("output_text.delta", delta=text, logprobs=list(scores))
+
+    def end(self, status: str) -> Iterator[Told]:
+        """All is there."""
+        self.status = status
+        yield self._of_part("output_text.done", text=self.text, logprobs=self.logprobs)
+        yield self._of_part("content_part.done", part=self._part())
+        yield _of_item("done", self)
+
+    def _part(self) -> dict[str, Any]:
+        return {"type": "output_text", "text": self.text, "annotations": [], "logprobs": list(self.logprobs)}
+
+    def _of_part(self, kind: str, **fields: Any) -> Told:
+        return {"type": f"response.{kind}", "item_id": self.id, "output_index": self.output_index, "content_index": 0,
+                **fields}
+
+
+@dataclass
+class Call:
+    """A function call. status: as a message's"""
+
+    output_index: int
+    name: str
+    arguments: str = ""
+    status: str = "in_progress"
+    id: str = field(default_factory=lambda: f"fc_{secrets.token_hex(12)}")
+    call_id: str = field(default_factory=lambda: f"call_{secrets.token_hex(12)}")
+
+    def item(self) -> dict[str, Any]:
+        """As OpenAI has it."""
+        return {"id": self.id, "type": "function_call", "status": self.status, "call_id": self.call_id,
+                "name": self.name, "arguments": self.arguments}
+
+    def begin(self) -> Iterator[Told]:
+        """The item is there."""
+        yield _of_item("added", self)
+
+    def add(self, text: str) -> Told:
+        """More of the arguments."""
+        self.arguments += text
+        return self._of_arguments("delta", delta=text)
+
+    def end(self, status: str) -> Iterator[Told]:
+        """All is there."""
+        self.status = status
+        yield self._of_arguments("done", name=self.name, arguments=self.arguments)
+        yield _of_item("done", self)
+
+    def _of_arguments(self, kind: str, **fields: Any) -> Told:
+        return {"type": f"response.function_call_arguments.{kind}", "item_id": self.id,
+                "output_index": self.output_index, **fields}
+
+
+def _of_item(kind: str, one: Message | Call) -> Told:
+    return {"type": f"response.output_item.{kind}", "output_index": one.output_index, "item": one.item()}

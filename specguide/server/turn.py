@@ -1,0 +1,64 @@
+"""Owns understanding what is asked of a conversation's next turn, alike for chat completions and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.params import SamplingParams
+from specguide.server.backend import Backend
+from specguide.server.requests import TurnFields
+from specguide.server.tool_choice import ToolChoice
+from specguide.server.tool_format import ToolFormat
+from specguide.server.tool_guide import function_of, tools_of
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A request that has been understood. tool_format: None where no tool may be called"""
+
+    prompt_ids: list[int]
+    params: SamplingParams
+    tool_format: ToolFormat | None
+
+
+def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[dict[str, Any]]],
+            answer: Guide | None, **sampling: Any) -> Turn:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
+
+    messages: the field that has them, and what chat templates read of them
+    answer:   what the turn's text must match
+    sampling: further values of SamplingParams; max_tokens None: all that the model has room for
+    """
+    backend.check_model(body.model)
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
+    tool_format, guide, tools = None, answer, None
+    if choice is not None:
+        tool_format = backend.tool_format
+        guide = choice.guide(tool_format, backend.special_token, backend.limits, answer=answer,
+                             is_parallel=body.parallel_tool_calls is not False)
+        tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
+    variables = body.chat_template_kwargs or {}
+    taken = next((name for name in ("messages", "tools", "json_schema", "tokenize") if name in variables), None)
+    if taken is not None:
+        raise InvalidParams(f"{taken} is not a variable that chat_template_kwargs may set",
+                            param=f"chat_template_kwargs.{taken}")
+    prompt_ids = _prompt(backend, *messages, tools=tools, **variables,
+                         json_schema=answer.source() if answer and answer.kind == "json_schema" else None)
+    if sampling.get("max_tokens") is None:
+        sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(prompt_ids))
+    return Turn(prompt_ids, body.sampling(**sampling, guide=guide), tool_format)
+
+
+def _prompt(backend: Backend, field: str, messages: Sequence[dict[str, Any]], **variables: Any) -> list[int]:
+    backend.check_prompt(sum(len(message["content"] or "") for message in messages), field)
+    try:
+        prompt_ids = backend.tokenizer.apply_chat_template(messages, **variables)
+    except InvalidParams as error:
+        error.param = field
+        raise
+    backend.check_prompt_ids(prompt_ids, field)
+    return prompt_ids

@@ -1,0 +1,62 @@
+"""Owns drafting where some drafts come from the host: each comes behind the token that it follows from."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.guided.decoder import GuidedDecoder
+from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.passes import ForwardPasses
+from specguide.spec.slots import Query, Slots, SlotState
+
+
+class ProposedChains:
+    """Makes chains of the drafter's K tokens, if there is a drafter, and of what the callbacks propose behind each.
+
+    A chain is that of the golden token: what the grammar forces or was looked up, the drafter's first token, what is
+    forced then, and so on, up to W tokens. How long it has become is read on the device, after each callback.
+    """
+
+    def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder) -> None:
+        assert guide.buffers.proposals is not None
+        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        self._tokens, self._chain_len = guide.buffers.tokens, guide.buffers.proposals.chain_len
+        self._num_model, self._recorder = guide.window.num_model, guide.recorder
+        self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)
+
+    def propose(self, num_slots: int) -> None:
+        """Have the callbacks make the chains by themselves."""
+        self._guide.launch(1, num_slots)
+        self._wait_proposals()
+
+    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int
+              ) -> None:
+        """Draft K tokens greedily over allowed ones, each behind what its predecessor forces."""
+        slots = query.slots
+        self._guide.launch(1, num_slots)
+        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
+        before = torch.zeros_like(num_accepted)
+        span_len = len(self._nodes) - 1  # behind the golden token nothing but what is forced
+        for draft in range(1, self._num_model + 1):
+            self._wait_proposals()
+            chain_len = self._chain_len[slots].clone()
+            normed, hidden = self._passes.draft_spans(
+                self._spans(slots, before, span_len), chain_len - before, normed, hidden,
+                self._state.lengths[slots] + before, slots)
+            logits = self._passes.draft_logits(normed)
+            self._recorder.forward(f"draft {draft}")
+            self._sampler.append(logits, slots, num_accepted, self._passes.target_ids)
+            self._recorder.forward(f"choose {draft}")
+            self._guide.launch(draft + 1, num_slots)
+            before, span_len = chain_len, len(self._nodes)
+        self._wait_proposals()
+
+    def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:
+        """The tokens behind the first `before` int32 [B] drafts, int32 [B, span_len]; beyond the chain any token."""
+        nodes = before[:, None] + 1 + self._nodes[:span_len]
+        return self._tokens[slots].gather(1, nodes.clamp(max=self._tokens.shape[1] - 1))
+
+    def _wait_proposals(self) -> None:
+        self._guide.announce_wait()
+        self._guide.wait_rows()
