@@ -37,7 +37,7 @@ def _counts(records: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 HEADER = ("set", "backend", "schemas", "compiled", "clean", "valid taken", "… reordered", "valid refused",
-          "invalid refused", "invalid taken", "texts valid", "texts invalid", "cut")
+          "invalid refused", "invalid taken", "texts valid", "texts invalid", "failed", "cut")
 
 
 def rows(result: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -52,12 +52,18 @@ def rows(result: dict[str, dict[str, Any]]) -> list[tuple[str, ...]]:
                     _share(counts["schemas_clean"], counts["schemas"]), counts["valid_taken"],
                     counts["valid_reordered"], counts["valid_refused"], counts["invalid_refused"],
                     counts["invalid_taken"] + counts["invalid_reordered"], counts["texts_valid"],
-                    counts["texts_invalid"] + counts["texts_dead_end"], counts["texts_cut"]))))
+                    counts["texts_invalid"], counts["texts_dead_end"], counts["texts_cut"]))))
     return found
 
 
 def _share(part: int, whole: int) -> str:
     return f"{part} ({100 * part / whole:.1f} %)"
+
+
+def num_let_by(sets: dict[str, dict[str, Any]]) -> int:
+    """Invalid instances that a backend took and invalid texts that it wrote."""
+    return sum(counts[name] for counts in sets.values() for name in ("invalid_taken", "invalid_reordered",
+                                                                     "texts_invalid"))
 
 
 def table(result: dict[str, dict[str, Any]]) -> str:
@@ -73,8 +79,9 @@ def markdown(result: dict[str, dict[str, Any]], records: dict[str, list[dict[str
              f"`{command()}`, commit {commit()}, {hardware()['cpu']}, over a vocabulary of bytes.", "",
              "*Compiled*: the backend serves the schema. *Clean*: and takes all its valid instances, no invalid one, "
              "and all random texts drawn from its grammar that came to an end are instances (by `jsonschema`, formats "
-             "included). *Reordered*: taken with its keys in another order than it was written in. *Cut*: a random "
-             "text that came to no end. `bare-…`: the library given the schema as it is.", "",
+             "included). *Reordered*: taken with its keys in another order than it was written in. *Failed*: a random "
+             "text inside which the library gave up. *Cut*: one that came to no end. `bare-…`: the library given the "
+             "schema as it is.", "",
              _line(HEADER), _line(["---"] * len(HEADER)), *map(_line, rows(result)), ""]
     for backend, found in records.items():
         if not backend.startswith("bare-"):

@@ -8,14 +8,15 @@ core subschema why the backend would not enforce it there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 
 from specguide.guided.regex.parse import UnsupportedRegex, parse
 from specguide.guided.regex.writer import is_flat
 from specguide.guided.schema.core import Core
-from specguide.guided.schema.evaluate import MAX_NAMES, pattern_automaton
+from specguide.guided.schema.evaluate import MAX_NAMES, exact, pattern_automaton
 
 Condition = Callable[[Core], str | None]
 """Why a backend does not enforce the keyword in this subschema, or None where it does."""
@@ -85,6 +86,21 @@ def _has_siblings(keyword: str) -> Condition:
     return unless
 
 
+def _listed(core: Core) -> str | None:
+    """xgrammar writes fractions with 17 digits."""
+    if any(isinstance(value, float) and exact(value) != Fraction(f"{value:.17g}") for value in _scalars(core["enum"])):
+        return "a fraction in it would be written with more digits"
+    return _has_siblings("enum")(core)
+
+
+def _scalars(value: object) -> Iterator[object]:
+    if isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _scalars(item)
+    else:
+        yield value
+
+
 def _needs_type(core: Core) -> str | None:
     """xgrammar looks at a type's keywords only where that type is named."""
     return None if "type" in core else "without a type beside it, it would be forgotten"
@@ -149,7 +165,7 @@ _PATTERN, _CHOICE = "a pattern", "a choice of what fails the condition and what 
 
 KEYWORDS: dict[str, Row] = {
     "type": Row(_ENFORCED, _ENFORCED, core=True),
-    "enum": Row(_partly(), _partly(_has_siblings("enum")), core=True, handling="values that do not fit the type go"),
+    "enum": Row(_partly(), _partly(_listed), core=True, handling="values that do not fit the type go"),
     "const": Row(_partly(), _partly(), handling="an enum of one value"),
     "minimum": Row(_ENFORCED, _partly(_needs_type), core=True),
     "maximum": Row(_ENFORCED, _partly(_needs_type), core=True),
