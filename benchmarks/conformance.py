@@ -145,10 +145,10 @@ def records_of(backend: str, vocabulary: Vocabulary, cases: list[Case], draws: i
     known = {record["name"]: record for record in read_jsonl(path)} if path.exists() else {}
     missing = [case for case in cases if case.name not in known]
     if missing:
-        compiler = Compiler(backend, vocabulary)
+        compiler, at = Compiler(backend, vocabulary), commit()
         with path.open("a", encoding="utf-8") as file:
             for case in tqdm(missing, desc=backend, unit="schema", disable=None):
-                known[case.name] = measure(compiler, case, draws)
+                known[case.name] = {**measure(compiler, case, draws), "commit": at}
                 file.write(json.dumps(known[case.name], ensure_ascii=False) + "\n")
                 file.flush()
         compiler.close()
