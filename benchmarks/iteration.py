@@ -29,7 +29,7 @@ from benchmarks.gpu_clock import GpuClock
 from benchmarks.llama_8b import LLAMA_8B, TINY, num_bytes_read, random_models
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
-from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, DraftWindow, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
@@ -40,6 +40,7 @@ from specguide.spec.forced import ForcedAcceptance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 30, 2048, 16
 NUM_WARM_UP = 10
+WINDOWS = (4, 8, 16)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
 SCHEMAS = (
     "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
     "Github_ultra---o9354", "Github_ultra---o66714", "JsonSchemaStore---traefik-v2", "Snowplow---sp_339_Normalized")
@@ -54,6 +55,11 @@ class Mode:
     guided_share: float
     callbacks: str | None = None
 
+    @property
+    def window(self) -> DraftWindow:
+        """Drafts of an iteration."""
+        return self.spec.window if self.spec else DraftWindow()
+
 
 def modes() -> dict[str, Mode]:
     """By name."""
@@ -65,7 +71,11 @@ def modes() -> dict[str, Mode]:
         Mode("Python callbacks", spec, 1, callbacks="python"),
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
         Mode("two models", replace(spec, arrangement="two_model"), 1),
-        Mode("two models unguided", replace(spec, arrangement="two_model"), 0)]
+        Mode("two models unguided", replace(spec, arrangement="two_model"), 0),
+        *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
+        *(Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1) for size in WINDOWS),
+        *(Mode(f"ngram {size}", SpecConfig("ngram", num_draft_tokens=size), 1) for size in WINDOWS),
+        *(Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1) for size in WINDOWS)]
     return {mode.name: mode for mode in every}
 
 
@@ -97,13 +107,13 @@ class Run:
 
     def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, workload: Workload) -> None:
         target, head = models
-        num_drafts = K if mode.spec else 0
-        pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
+        window = mode.window
+        pages_each = -(-(MAX_LEN + 2 * window.num_drafts + window.num_forced + 1) // PAGE_SIZE)
         config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
                               max_batch_size=batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
         numbers = random.Random(1)
-        text = torch.zeros(batch_size, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
+        text = torch.zeros(batch_size + 1, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
         self.requests, self.texts = [], []
         for slot in range(batch_size):
             prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
@@ -114,8 +124,9 @@ class Run:
             text[slot] = torch.tensor(prompt + ahead)
             self.requests.append(request)
             self.texts.append(ahead)
-        forced = ForcedAcceptance(text.to(target.device), workload.acceptance, num_drafts)
-        self.runner = Runner.of(config, target, head if mode.spec else None, num_drafts, forced)
+        forced = ForcedAcceptance(text.to(target.device), workload.acceptance if window.num_model else 1.0,
+                                  window.num_drafts)
+        self.runner = Runner.of(config, target, head if window.num_model else None, window.num_model, forced)
         self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
         for first in range(0, batch_size, 16):
             self._prefill(range(first, min(first + 16, batch_size)))
@@ -207,7 +218,7 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     case.check()
     after = case.runner.guide.counters()
     num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
-    floor_s = num_bytes_read(*models, K if mode.spec else 0, num_cached) / bandwidth
+    floor_s = num_bytes_read(*models, mode.window.num_model, num_cached) / bandwidth
     row = {
         "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
         "floor_ms": round(1e3 * floor_s, 3),
@@ -238,7 +249,7 @@ def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int
     compiler = GrammarCompiler(vocabulary, guide)
     grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
-    num_tokens = round((num_iterations + 2 * NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * K
+    num_tokens = round((num_iterations + 2 * NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * max(WINDOWS)
     return Workload(cases, grammars, acceptance, num_tokens, guide)
 
 

@@ -1,6 +1,7 @@
 // Owns waiting for the operations of a batch: as soon as all are done, or until a deadline.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -22,6 +23,7 @@ class Countdown {
 
   // Nobody waits any more.
   void give_up() { waited_for_.store(false, std::memory_order_relaxed); }
+  int num_left() const { return std::max(0, left_.load(std::memory_order_relaxed)); }
   bool is_waited_for() const { return waited_for_.load(std::memory_order_relaxed); }
 
  private:

@@ -188,8 +188,11 @@ void GrammarExecutor::begin_iteration() {
     Progress& progress = progress_of(entry);
     const bool is_left = progress.next_token == buffers_->num_draft_tokens && !buffers_->has_proposals();
     if (is_left) push_token(batch, progress, progress.next_token);
-    if (!entry.started || entry.walk->is_free()) continue;
-    push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
+    if (entry.started && !entry.walk->is_free()) {
+      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
+    } else if (buffers_->has_proposals() && !progress.in_time() && !progress.late) {  // its proposals were late
+      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->catch_up(i); });
+    }
   }
   run(std::move(batch));
   for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
@@ -314,6 +317,10 @@ void GrammarExecutor::run(Batch batch) {
   if (batch.operations.empty()) return;
   auto end = Clock::now() + waits_.deadline;
   pool_.push(std::move(batch.operations));
+  if (is_tail(batch) && !waits_.target) {
+    if (!wait_for_tail(*batch.countdown, end)) batch.countdown->give_up();
+    return;
+  }
   const auto when_needed = wait_when_needed(batch);
   if (when_needed < waits_.deadline) {
     wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) > batch.callback; });
@@ -323,9 +330,20 @@ void GrammarExecutor::run(Batch batch) {
 }
 
 Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
-  // Without its proposals a request is as badly off as without its target rows.
   if (batch.is_for_drafts() && !is_tail(batch)) return waits_.draft;
   return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
+}
+
+// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would lose
+// is more than what all of them lose by waiting.
+bool GrammarExecutor::wait_for_tail(Countdown& countdown, Clock::time_point end) {
+  const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
+  std::optional<Clock::time_point> needed_since;
+  return wait(countdown, end, [&] {
+    const auto now = Clock::now();
+    if (!needed_since && load_word(buffers_->needed) > buffers_->num_draft_tokens + 1) needed_since = now;
+    return needed_since && now - *needed_since >= time_each * countdown.num_left();
+  });
 }
 
 // True when all operations are done. Nobody's wait for a worker that another's are stuck in.

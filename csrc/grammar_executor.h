@@ -138,6 +138,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   void run(Batch batch);
   Clock::duration wait_when_needed(const Batch& batch) const;
   bool is_tail(const Batch& batch) const { return batch.callback > buffers_->num_draft_tokens; }
+  bool wait_for_tail(Countdown& countdown, Clock::time_point end);
   bool wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop);
   void set_target_flags(Progress& progress);
 

@@ -179,6 +179,10 @@ void Walk::take_verified(int num_accepted, int32_t token) {
   if (token >= 0) lookup_->append(token);
 }
 
+void Walk::catch_up(int64_t iteration) {
+  guarded(iteration, [] {});
+}
+
 void Walk::release() {
   matcher_.reset();
   if (lookup_) lookup_->finish();

@@ -54,6 +54,8 @@ class Walk {
   // Accepts draft `node` (1 … W; token -1: there is none) and fills its row. What the walk has of the path from there on,
   // which came too late to count, it takes back before.
   void draft(int64_t iteration, int node, int32_t token);
+  // Nothing: who waits for it waits for all operations before it.
+  void catch_up(int64_t iteration);
   // Lets go of matcher and lookup. Only when no operation runs or will run.
   void release();
 

@@ -187,6 +187,42 @@ TEST(what_came_too_late_for_the_target_is_taken_back) {
   CHECK(rig.chain(0) == (Chain{2}) && !rig.executor->error(0));
 }
 
+TEST(a_walk_whose_proposals_were_late_is_waited_for_beside_the_target) {
+  ExecutorRig rig(1, {0, 3}, 1, GrammarExecutor::Waits{kLong, kLong, 50ms});
+  auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3});
+  matcher->sleep_at[2] = 300ms;
+  start(rig, matcher);
+  rig.needed = 2;  // the forward stream stands waiting
+  verify(rig, 0, 50);
+  CHECK(rig.chain(0).empty());
+  rig.needed = 0;
+  begin(rig);
+  CHECK(rig.held[0] == 0 && rig.is_guided(0, 0) && rig.executor->counters().held == 0);
+}
+
+TEST(a_tail_is_waited_for_as_long_as_it_may_gain_more_than_it_costs) {
+  for (const int num_slow : {1, 4}) {  // of four, in iterations of 100 ms or more
+    ExecutorRig rig(4, {0, 3}, 4, GrammarExecutor::Waits{kLong, kLong, {}});
+    std::vector<GrammarExecutor::Start> started;
+    for (int slot = 0; slot < 4; ++slot) {
+      auto matcher = std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3});
+      if (slot < num_slow) matcher->sleep_at[2] = 60ms;
+      started.emplace_back(slot, std::move(matcher), Chain{});
+    }
+    rig.executor->submit(std::move(started), {});
+    rig.call(0);
+    std::this_thread::sleep_for(100ms);
+    rig.executor->submit({}, {0, 1, 2, 3});
+    rig.call(0);  // now it is known how long an iteration takes
+    for (int slot = 0; slot < 4; ++slot) rig.token(slot, 0) = 50;
+    rig.needed = 2;
+    rig.call(1);
+    int num_proposed = 0;
+    for (int slot = 0; slot < 4; ++slot) num_proposed += rig.chain(slot) == Chain{1, 2};
+    CHECK(num_slow == 4 ? num_proposed > 0 : num_proposed == 3 && rig.chain(0).empty());
+  }
+}
+
 TEST(a_free_slot_has_the_drafters_chain_alone) {
   ExecutorRig rig(1, {2, 3}, 1, kLong);
   start(rig, nullptr);

@@ -16,7 +16,6 @@ from specguide.bench.validation import violation
 from specguide.config import MODELLESS_METHODS, GuideConfig, SpecConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide
-from specguide.llm import LLM
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
 from specguide.trace.spans import CALLBACKS
@@ -68,14 +67,18 @@ def settings(sets: Sequence[str], drafters: Sequence[str], forced: Sequence[int]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all settings have in common. max_whitespace: as in GuideConfig; 0 is compact JSON"""
+    """What all settings have in common.
 
-    make: Callable[..., LLM]
+    make:           builds an `LLM` from what differs
+    max_whitespace: as in GuideConfig; 0 is compact JSON
+    """
+
+    make: Callable[..., Any]
     num_draft_tokens: int = 3
     max_tokens: int = 256
     max_whitespace: int = 0
 
-    def llm(self, setting: Setting) -> LLM:
+    def llm(self, setting: Setting) -> Any:
         """Built anew for each setting, with a recorder, whose callback times are read."""
         guide = GuideConfig(backend=setting.backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0)
         return self.make(spec=setting.spec(self.num_draft_tokens), guide=guide, max_batch_size=setting.concurrency,

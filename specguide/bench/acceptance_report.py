@@ -26,7 +26,7 @@ def markdown(records: Sequence[Record]) -> str:
                  _ratio(record, plain, "tokens_per_s"), " / ".join(f"{us:,.0f}" for us in times.values()) or "–",
                  f"{record['whole']} of {record['requests']}", len(record["invalid"]), record["differ_from_plain"])
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:

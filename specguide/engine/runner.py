@@ -93,6 +93,8 @@ class Runner:
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
         step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
         step = step_type(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
+        if target.device.type == "cuda":  # what was filled on another stream than the step's is there
+            torch.cuda.synchronize(target.device)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len,
                    config.max_prefill_tokens, window.num_drafts, lag)
 
