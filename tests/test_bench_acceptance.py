@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
-from specguide.bench.acceptance import Setting, acceptance, settings
+from specguide.bench.acceptance import acceptance
 from specguide.bench.acceptance_report import draw, markdown
+from specguide.bench.settings import Setting, settings
 from specguide.bench.tasks import load_tasks
 from specguide.cli import app
 from specguide.errors import InvalidParams
@@ -75,6 +76,11 @@ def test_what_is_counted() -> None:
 def test_where_tasks_come_from(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidParams, match="no data set others"):
         load_tasks("others", data, 3)
+    with pytest.raises(InvalidParams, match="0 are asked for"):
+        load_tasks("own", data, 0)
+    (data / "twice.jsonl").write_text('{"messages": []}\n' * 2)
+    with pytest.raises(InvalidParams, match="the same id"):
+        load_tasks("twice", data, 3)
     (data / "bfcl.jsonl").write_text(json.dumps({"id": "x"}))
     with pytest.raises(InvalidParams, match="is not what bfcl has"):
         load_tasks("bfcl", data, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 from functools import partial
 
@@ -17,7 +18,7 @@ from specguide.batch import Chunk
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec import OneModelStep
-from specguide.spec.graphs import EagerIterations
+from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.prefill_plan import PrefillPlan, graph_size, pack
 from specguide.spec.prefill_plan import graph_sizes as prefill_graph_sizes
 from specguide.spec.selection import SamplingKind, all_used, graph_sizes
@@ -121,6 +122,28 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     assert ours == {name: value for name, value in stats.grammar.items() if name != "callback_ns"}
     assert [out.token_ids for out in llm.generate(prompts, params)] == expected
     llm._engine.check_integrity()
+    llm.close()
+
+
+def test_a_warm_up_runs_every_kind_that_can_be_captured(folders):
+    class Counting(CapturedIterations):
+        """Captures nothing, as there is no GPU."""
+
+        def __init__(self) -> None:
+            self.kinds = Counter()
+
+        def run(self, iterate, *sizes):
+            self.kinds[(iterate.__name__, *sizes)] += 1
+            return iterate(*sizes)
+
+    llm = make(folders, max_batch_size=3, max_prefill_tokens=40)
+    step = llm._engine._runner.step
+    step._fixed = counting = Counting()
+    llm.warm_up()
+    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3)} | {
+        ("_prefill_first", *size, kind) for size in prefill_graph_sizes(3, 40)
+        for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
+    assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
     llm.close()
 
 

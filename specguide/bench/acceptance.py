@@ -4,65 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
+from specguide.bench.records import Records
+from specguide.bench.settings import PLAIN, Setting, Tokens
 from specguide.bench.tasks import Task
 from specguide.bench.validation import violation
-from specguide.config import MODELLESS_METHODS, GuideConfig, SpecConfig
+from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
 from specguide.guide import Guide
 from specguide.params import SamplingParams
 from specguide.request import RequestOutput
 from specguide.trace.spans import CALLBACKS
-
-PLAIN = "plain"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One way to decode a data set.
-
-    drafter:       "plain", or a method of SpecConfig
-    num_forced:    F, forced drafts
-    guided_drafts: as in SpecConfig
-    backend:       as in GuideConfig
-    concurrency:   requests at once
-    """
-
-    set_name: str
-    drafter: str
-    num_forced: int
-    guided_drafts: bool
-    backend: str
-    concurrency: int
-
-    def spec(self, num_draft_tokens: int) -> SpecConfig | None:
-        """None decodes plainly."""
-        if self.drafter == PLAIN:
-            return None
-        return SpecConfig(self.drafter, num_draft_tokens=num_draft_tokens, num_forced_tokens=self.num_forced,
-                          guided_drafts=self.guided_drafts)
-
-
-def settings(sets: Sequence[str], drafters: Sequence[str], forced: Sequence[int], guided: Sequence[bool],
-             backends: Sequence[str], concurrencies: Sequence[int]) -> Iterator[Setting]:
-    """All that make sense, each data set's plain decoding first: the others' outputs are compared with it.
-
-    Unguided drafts are those of a model, and then none are forced; "grammar" has nothing but forced ones.
-    """
-    for name, backend, concurrency in product(sets, backends, concurrencies):
-        yield Setting(name, PLAIN, 0, True, backend, concurrency)
-        for drafter, is_guided, num_forced in product(drafters, guided, forced):
-            if not is_guided and (num_forced or drafter in MODELLESS_METHODS):
-                continue
-            if drafter == "grammar" and not num_forced:
-                continue
-            yield Setting(name, drafter, num_forced, is_guided, backend, concurrency)
 
 
 @dataclass(frozen=True)
@@ -83,10 +41,6 @@ class Conditions:
         guide = GuideConfig(backend=setting.backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0)
         return self.make(spec=setting.spec(self.num_draft_tokens), guide=guide, max_batch_size=setting.concurrency,
                          trace=True)
-
-
-Tokens = dict[str, tuple[int, ...]]
-"""Of each task's output."""
 
 
 def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens
@@ -121,6 +75,17 @@ def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: 
         "grammar_us_per_token": round(1e6 * grammar_s / max(1, figures["output_tokens"]), 2),
         "differ_from_plain": sum(plain[name] != found for name, found in tokens.items() if name in plain),
         **_validity(tasks, outputs)}, tokens
+
+
+def measure(wanted: Sequence[Setting], tasks: Mapping[str, Sequence[Task]], conditions: Conditions, records: Records
+            ) -> list[dict[str, Any]]:
+    """Figures of each setting; what `records` has already is not measured again."""
+    for setting in tqdm(wanted, unit="setting"):
+        if records.find(setting) is None:
+            base = replace(setting, drafter=PLAIN, num_forced=0, guided_drafts=True)
+            plain = records.outputs(base) if setting != base else {}
+            records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
+    return [figures for setting in wanted if (figures := records.find(setting)) is not None]
 
 
 def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:

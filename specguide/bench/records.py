@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from specguide.bench.acceptance import Setting, Tokens
+from specguide.bench.settings import Setting, Tokens
 from specguide.errors import InvalidParams
 
 

@@ -79,6 +79,11 @@ def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidParams(f"a record of {path or HUB[name][0]} is not what {name} has: {error!r}",
                             param="sets") from error
+    if limit < 1 or not tasks:
+        raise InvalidParams(f"{name} has {len(tasks)} tasks with a prompt, and {limit} are asked for: take 1 or more",
+                            param="samples")
+    if len({task.name for task in tasks}) < len(tasks):
+        raise InvalidParams(f"two records of {name} have the same id, or none: each needs its own", param="sets")
     step = max(1, len(tasks) // limit)
     return tasks[::step][:limit]
 

@@ -122,11 +122,10 @@ def acceptance(
     was: what OUTPUT has already is not measured again. Exits with 1 where an output is invalid.
     """
     try:
-        from tqdm import tqdm
-
         from specguide.bench import acceptance_report
-        from specguide.bench.acceptance import Conditions, Setting, run, settings
+        from specguide.bench.acceptance import Conditions, measure
         from specguide.bench.records import Records
+        from specguide.bench.settings import settings
         from specguide.bench.tasks import load_tasks
     except ModuleNotFoundError as error:
         raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
@@ -142,13 +141,8 @@ def acceptance(
     conditions = Conditions(partial(LLM, model), num_draft_tokens, max_tokens, max_whitespace)
     tasks = {name: load_tasks(name, data, samples) for name in names}
     records = Records(output, {"samples": samples, "max_tokens": max_tokens, "max_whitespace": max_whitespace,
-                               "num_draft_tokens": num_draft_tokens, "model": model_name(model)})
-    for setting in tqdm(wanted, unit="setting"):
-        if records.find(setting) is None:
-            base = Setting(setting.set_name, "plain", 0, True, setting.backend, setting.concurrency)
-            plain = records.outputs(base) if setting != base else {}
-            records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
-    found = [record for setting in wanted if (record := records.find(setting)) is not None]
+                               "num_draft_tokens": num_draft_tokens, "model": model_name(model), "data": str(data)})
+    found = measure(wanted, tasks, conditions, records)
     table = acceptance_report.markdown(found)
     _write(output / "acceptance.md", table)
     typer.echo(table)

@@ -162,11 +162,8 @@ def _backend(request: Request) -> Backend:
 
 async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
     """In a thread, since a schema or a prompt may be long."""
-    backend, num_bytes = _backend(request), len(await request.body())
-    try:
-        return await backend.aside(num_bytes, understand, backend, body)
-    except RecursionError:
-        raise ApiError(400, "the body is nested too deeply") from None
+    backend = _backend(request)
+    return await backend.aside(len(await request.body()), understand, backend, body)
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:

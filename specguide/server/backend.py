@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -56,11 +57,15 @@ class Backend:
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
-        """In a thread, large bodies one after another: they hold the interpreter, and would hold up all small ones."""
-        if num_bytes <= _MANY_BYTES:
-            return await asyncio.to_thread(work, *args)
-        async with self._lane:
-            return await asyncio.to_thread(work, *args)
+        """In a thread, large bodies one after another: they hold the interpreter, and would hold up all small ones.
+
+        Raises what `work` does, and ApiError where a body is nested too deeply for it.
+        """
+        try:
+            async with nullcontext() if num_bytes <= _MANY_BYTES else self._lane:
+                return await asyncio.to_thread(work, *args)
+        except RecursionError:
+            raise ApiError(400, "the body is nested too deeply") from None
 
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""

@@ -41,6 +41,12 @@ class PrefillPlan(NamedTuple):
         lens = [num_requests, num_tokens, num_requests + 1, num_requests, num_requests, num_requests]
         return cls(*values[:packed_len(num_requests, num_tokens)].split(lens))
 
+    @classmethod
+    def exact(cls, chunks: Sequence[Chunk], slots: Sequence[int], device: torch.device) -> PrefillPlan:
+        """One that is not filled up."""
+        size = len(chunks), sum(len(chunk.token_ids) for chunk in chunks)
+        return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), *size)
+
 
 def packed_len(num_requests: int, num_tokens: int) -> int:
     """Values of a plan."""

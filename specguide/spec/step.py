@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
-from specguide.spec.warm_up import WarmUp, decode_kinds, prefill_kinds, run_idle
+from specguide.spec.warm_up import WarmUp, captures, decode_kinds, prefills_without_requests
 
 
 class OneModelStep:
@@ -81,16 +82,14 @@ class OneModelStep:
         """
         if self._fixed is None:
             return []
-        run, device = partial(run_idle, self._guide), self._state.ids.device
-        warm_ups = [partial(run, partial(self._prefill_exactly, chunks, range(len(chunks)), all_used(kind, device)))
-                    for chunks, kind in prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)]
+        sizes = self._max_batch_size, max_prefill_tokens, max_model_len
+        warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if isinstance(self._fixed, CapturedIterations):
-            num_times = 2 * self._recorder.num_turns  # one run is eager and one captures, for each turn of a recorder
-            warm_ups += [partial(run, partial(self._fixed.run, self._decode_first, *kind), num_times)
-                         for kind in decode_kinds(self._max_batch_size)]
-            warm_ups += [partial(run, partial(self._prefill_sized, [], [], size, kind), num_times)
-                         for size in graph_sizes(self._max_batch_size, max_prefill_tokens)
-                         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)]
+            warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first),
+                                 decode_kinds(self._max_batch_size))
+            prefill_sizes = graph_sizes(self._max_batch_size, max_prefill_tokens)
+            warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
+                                 product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
         return warm_ups
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
@@ -106,10 +105,9 @@ class OneModelStep:
         return self._prefill_sized(batch.chunks, batch.slots, size, sampling.kind)
 
     def _prefill_exactly(self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling) -> Verified:
-        device, lens = self._state.ids.device, [len(chunk.token_ids) for chunk in chunks]
-        size = len(chunks), sum(lens)
-        plan = PrefillPlan.of(on_device(pack(chunks, slots, size, self._spare_slot), device), *size)
-        return self._prefill_plan(plan, max(lens), sampling, max(slots) + 1, ScoredTokens.of(chunks, device))
+        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        plan = PrefillPlan.exact(chunks, slots, device)
+        return self._prefill_plan(plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device))
 
     def _prefill_sized(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], kind: SamplingKind
                        ) -> Verified:

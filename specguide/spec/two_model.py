@@ -15,15 +15,14 @@ from torch import Tensor
 
 from specguide.batch import Batch, Chunk
 from specguide.guided.decoder import GuidedDecoder
-from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.pass_graphs import PassGraphs
 from specguide.spec.passes import ForwardPasses
-from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, pack
+from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
-from specguide.spec.warm_up import WarmUp, decode_kinds, prefill_kinds, run_idle
+from specguide.spec.warm_up import WarmUp, captures, decode_kinds, prefills_without_requests
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
 
@@ -43,7 +42,7 @@ class TwoModelStep:
         assert passes.has_drafter
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         num_slots, self._num_nodes = guide.buffers.tokens.shape
-        self._max_batch_size = self._spare_slot = num_slots - 1
+        self._max_batch_size = num_slots - 1  # the last one is spare
         self._stream, self._recorder = guide.forward_stream, guide.recorder
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
         self._selection, self._num_slots = Selection(state.lengths.device), 0
@@ -81,13 +80,10 @@ class TwoModelStep:
         """
         if self._stream is None:
             return []
-        run, device = partial(run_idle, self._guide), self._state.ids.device
-        warm_ups = [partial(run, partial(self._prefill_exactly, chunks, range(len(chunks)), all_used(kind, device)))
-                    for chunks, kind in prefill_kinds(self._max_batch_size, max_prefill_tokens, max_model_len)]
+        sizes = self._max_batch_size, max_prefill_tokens, max_model_len
+        warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if self._graph_stream is not None:
-            num_times = 2 * self._recorder.num_turns  # one run is eager and one captures, for each turn of a recorder
-            warm_ups += [partial(run, partial(self._decode_first, *kind), num_times)
-                         for kind in decode_kinds(self._max_batch_size)]
+            warm_ups += captures(self._guide, self._decode_first, decode_kinds(self._max_batch_size))
         return warm_ups
 
     def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
@@ -104,10 +100,9 @@ class TwoModelStep:
 
     def _prefill_exactly(self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling) -> Verified:
         self._num_slots = max(slots) + 1
-        device, lens = self._state.ids.device, [len(chunk.token_ids) for chunk in chunks]
-        size = len(chunks), sum(lens)
-        plan = PrefillPlan.of(on_device(pack(chunks, slots, size, self._spare_slot), device), *size)
-        query = self._state.prefill(plan, max(lens), ScoredTokens.of(chunks, device))
+        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        plan = PrefillPlan.exact(chunks, slots, device)
+        query = self._state.prefill(plan, longest, ScoredTokens.of(chunks, device))
         return self._iterate(query, plan.slots, sampling)
 
     def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
 from specguide.guided.decoder import GuidedDecoder
-from specguide.spec.selection import SamplingKind, graph_sizes
+from specguide.spec.selection import Sampling, SamplingKind, all_used, graph_sizes
 
 WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""
@@ -43,3 +45,17 @@ def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int
             iterate()
     if guide.forward_stream is not None:
         guide.forward_stream.synchronize()
+
+
+def prefills_without_requests(guide: GuidedDecoder, prefill: Callable[[list[Chunk], range, Sampling], object],
+                              device: torch.device, max_batch_size: int, max_prefill_tokens: int, max_model_len: int
+                              ) -> list[WarmUp]:
+    """`prefill` of each of `prefill_kinds`."""
+    return [partial(run_idle, guide, partial(prefill, chunks, range(len(chunks)), all_used(kind, device)))
+            for chunks, kind in prefill_kinds(max_batch_size, max_prefill_tokens, max_model_len)]
+
+
+def captures(guide: GuidedDecoder, iterate: Callable[..., object], kinds: Iterable[tuple[Any, ...]]) -> list[WarmUp]:
+    """`iterate` of each kind as often as it takes to capture it: once eagerly and once more, for every turn of the
+    recorder."""
+    return [partial(run_idle, guide, partial(iterate, *kind), 2 * guide.recorder.num_turns) for kind in kinds]

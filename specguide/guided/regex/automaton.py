@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from specguide.guided.regex.charset import EVERYTHING, CharSet, union
-from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.elimination import tree_of
+from specguide.guided.regex.parse import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
 MAX_STATES = 400
-MAX_SIZE = 4_000
 _NOWHERE = -1
 
 Edge = tuple[int, int, int]
@@ -73,7 +73,7 @@ class Automaton:
 
     def node(self) -> Node:
         """A tree, the same in all dialects, of what it matches. Raises UnsupportedRegex where that is too large."""
-        return _Elimination(self).run()
+        return tree_of(self.edges, self.accepting)
 
 
 def automaton(node: Node, *, outer: bool = False) -> Automaton:
@@ -253,75 +253,6 @@ def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:
         else:
             found.append((low, high, to))
     return tuple(found)
-
-
-class _Elimination:
-    """The way back to a tree: states are taken out one by one, and what led through them is written on the edges."""
-
-    def __init__(self, source: Automaton) -> None:
-        self._out: dict[int, dict[int, Node]] = defaultdict(dict)
-        self._into: dict[int, set[int]] = defaultdict(set)
-        self._first, self._last = -1, len(source.edges)
-        for state, edges in enumerate(source.edges):
-            ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
-            for low, high, to in edges:
-                ranges[to].append((low, high))
-            for to, found in ranges.items():
-                joined = union(found)
-                self._join(state, to, Chars(CharSet(joined, joined)))
-        for state in source.accepting:
-            self._join(state, self._last, EMPTY)
-        if source.edges:
-            self._join(self._first, 0, EMPTY)
-
-    def run(self) -> Node:
-        left = set(range(self._last))
-        while left:
-            state = min(left, key=lambda state: (len(self._into[state]) * len(self._out[state]), state))
-            left.remove(state)
-            self._take_out(state)
-        return self._out[self._first].get(self._last, NOTHING)
-
-    def _take_out(self, state: int) -> None:
-        after = self._out.pop(state, {})
-        self._into[state].discard(state)
-        loop = after.pop(state, None)
-        around = EMPTY if loop is None else Repeat(loop, 0, None)
-        for source in self._into.pop(state, ()):
-            before = self._out[source].pop(state)
-            for to, behind in after.items():
-                self._join(source, to, _sequence(before, around, behind))
-        for to in after:
-            self._into[to].discard(state)
-
-    def _join(self, source: int, to: int, node: Node) -> None:
-        """Adds a way from one state to another."""
-        known = self._out[source].get(to)
-        self._out[source][to] = joined = node if known is None else _either(known, node)
-        self._into[to].add(source)
-        if _size(joined) > MAX_SIZE:
-            raise UnsupportedRegex("what regular expressions have in common is too long to write down")
-
-
-def _sequence(*nodes: Node) -> Node:
-    items = tuple(item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,)))
-    return items[0] if len(items) == 1 else Concat(items)
-
-
-def _either(left: Node, right: Node) -> Node:
-    items = tuple(dict.fromkeys(item for node in (left, right)
-                                for item in (node.items if isinstance(node, Either) else (node,))))
-    return items[0] if len(items) == 1 else Either(items)
-
-
-def _size(node: Node) -> int:
-    """Nodes in a tree, up to a little over MAX_SIZE."""
-    size, todo = 0, [node]
-    while todo and size <= MAX_SIZE:
-        node = todo.pop()
-        size += 1
-        todo += node.items if isinstance(node, (Concat, Either)) else [node.item] if isinstance(node, Repeat) else ()
-    return size
 
 
 @lru_cache(maxsize=1024)

@@ -62,10 +62,7 @@ def _understood(backend: Backend, body: ChatRequest) -> Turn:
         raise InvalidParams("the playground shows one sample: leave n out", param="n")
     if body.logprobs:
         raise InvalidParams("the playground shows no log-probabilities: leave logprobs out", param="logprobs")
-    try:
-        turn = understand(backend, body)
-    except RecursionError:
-        raise ApiError(400, "the body is nested too deeply") from None
+    turn = understand(backend, body)
     return replace(turn, params=replace(turn.params, return_drafts=True))
 
 

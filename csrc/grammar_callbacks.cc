@@ -1,0 +1,232 @@
+// Owns what the executor's callbacks do: take tokens, have the walks go on, wait for them, say which rows count.
+#include <algorithm>
+#include <utility>
+
+#include "grammar_executor.h"
+
+namespace specguide {
+
+namespace {
+
+// How often a waiting callback looks for stuck workers.
+constexpr int kLooksPerDeadline = 4;
+
+}  // namespace
+
+void GrammarExecutor::run_callback(int index) noexcept {
+  const auto begin = Clock::now();
+  try {
+    if (index == 0) {
+      begin_iteration();
+    } else {
+      advance(index - 1);
+    }
+  } catch (const std::exception& error) {
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = "grammar callback " + std::to_string(index) + " failed: " + error.what();
+  }
+  const auto end = Clock::now();
+  callback_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
+  callback_log_.add(iteration_, index, begin, end);
+}
+
+// Callback 0, beside the target forward: completes the paths, then says which rows and which slots count.
+void GrammarExecutor::begin_iteration() {
+  current_ = std::make_shared<Snapshot>();
+  current_ = pop_snapshot();
+  ++iteration_;
+  const auto last_begin = std::exchange(iteration_begin_, Clock::now());
+  if (iteration_ > 1) iteration_time_ = iteration_begin_ - last_begin;
+  Batch batch(0);
+  for (const Entry& entry : *current_) {
+    Progress& progress = progress_of(entry);
+    const bool is_left = progress.next_token == buffers_->num_draft_tokens && !buffers_->has_proposals();
+    if (is_left) push_token(batch, progress, progress.next_token);
+    if (entry.started && !entry.walk->is_free()) {
+      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
+    } else if (buffers_->has_proposals() && !progress.in_time() && !progress.late) {  // its proposals were late
+      push(batch, progress, [walk = entry.walk, i = iteration_] { walk->catch_up(i); });
+    }
+  }
+  run(std::move(batch));
+  for (const Entry& entry : *current_) set_target_flags(progress_of(entry));
+}
+
+// The callbacks behind the verification and behind each draft step: take the token, and publish what follows from it.
+void GrammarExecutor::advance(int model_token) {
+  Batch batch(model_token + 1);
+  std::vector<Progress*> advancing;
+  for (const Entry& entry : *current_) {
+    Progress& progress = progress_of(entry);
+    if (progress.next_token == model_token && push_token(batch, progress, model_token)) advancing.push_back(&progress);
+  }
+  run(std::move(batch));
+  for (Progress* progress : advancing) publish(*progress);
+}
+
+// The row of the path's end, and where there are proposals those that the walk has gone on by.
+void GrammarExecutor::publish(Progress& progress) {
+  const Walk& walk = *progress.walk;
+  const int slot = walk.slot();
+  const bool in_time = progress.in_time();
+  if (!in_time) {
+    progress.late_for_drafts = true;
+    if (!walk.is_free()) ++late_draft_rows_;
+  }
+  if (!buffers_->has_proposals()) {
+    buffers_->guided[buffers_->row_index(slot, progress.chain_len)] = in_time && walk.is_filled(progress.chain_len);
+    return;
+  }
+  if (in_time) {
+    for (const Walk::Draft& draft : walk.proposed()) {
+      const size_t index = buffers_->node_index(slot, ++progress.chain_len);
+      buffers_->tokens[index] = draft.token;
+      buffers_->origins[index] = static_cast<uint8_t>(draft.origin);
+    }
+  }
+  buffers_->chain_len[slot] = progress.chain_len;
+  buffers_->draft_guided[slot] = in_time && walk.is_filled(progress.chain_len);
+}
+
+std::shared_ptr<const GrammarExecutor::Snapshot> GrammarExecutor::pop_snapshot() {
+  std::lock_guard lock(mutex_);
+  if (snapshots_.empty()) throw EngineError("an iteration began without a snapshot: submit one for each iteration");
+  auto snapshot = std::move(snapshots_.front());
+  snapshots_.pop_front();
+  return snapshot;
+}
+
+GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
+  Progress& progress = progress_[entry.walk->slot()];
+  if (progress.walk != entry.walk) {
+    progress = {};
+    progress.walk = entry.walk;
+    progress.next_token = buffers_->num_draft_tokens + 1;
+  }
+  return progress;
+}
+
+// False when there is nothing to take: the request is over, the step held its slot, or the window is full.
+bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_token) {
+  const Walk& walk = *progress.walk;
+  if (model_token == 0 && buffers_->num_accepted[walk.slot()] >= 0) clear_chain(progress);
+  if (walk.is_failed() || walk.is_finished() || walk.is_detached()) return false;
+  if (!(model_token == 0 ? push_golden(batch, progress) : push_draft(batch, progress))) {
+    progress.next_token = buffers_->num_draft_tokens + 1;
+    return false;
+  }
+  progress.next_token = model_token + 1;
+  return true;
+}
+
+bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
+  const std::shared_ptr<Walk>& walk = progress.walk;
+  const int num_accepted = buffers_->num_accepted[walk->slot()];
+  if (num_accepted < 0) return false;  // its path stays as it is
+  const int32_t token = buffers_->token(walk->slot(), 0);
+  if (walk->has_operations()) {
+    push(batch, progress, [walk, i = iteration_, num_accepted, token] { walk->golden(i, num_accepted, token); });
+  }
+  return true;
+}
+
+bool GrammarExecutor::push_draft(Batch& batch, Progress& progress) {
+  const std::shared_ptr<Walk>& walk = progress.walk;
+  if (progress.chain_len == buffers_->max_chain_len()) return false;
+  const int node = ++progress.chain_len;
+  if (buffers_->has_proposals()) {
+    buffers_->origins[buffers_->node_index(walk->slot(), node)] = static_cast<uint8_t>(DraftOrigin::kModel);
+  }
+  const int32_t token = buffers_->token(walk->slot(), node);
+  if (walk->has_operations()) {
+    push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
+  }
+  return true;
+}
+
+void GrammarExecutor::clear_chain(Progress& progress) {
+  progress.chain_len = 0;
+  if (!buffers_->has_proposals()) return;
+  const int slot = progress.walk->slot();
+  const size_t first = buffers_->node_index(slot, 1), num_drafts = static_cast<size_t>(buffers_->max_chain_len());
+  std::fill_n(buffers_->tokens + first, num_drafts, -1);
+  std::fill_n(buffers_->origins + first, num_drafts, static_cast<uint8_t>(DraftOrigin::kNone));
+  buffers_->chain_len[slot] = buffers_->draft_guided[slot] = 0;
+}
+
+template <typename Function>
+void GrammarExecutor::push(Batch& batch, Progress& progress, Function function) {
+  if (progress.in_time()) progress.late = progress.late_for_drafts = false;
+  ++progress.num_pushed;
+  ThreadPool::Operation operation{std::move(function), nullptr};
+  if (!progress.late && !(batch.is_for_drafts() && progress.late_for_drafts)) {
+    batch.countdown->expect();
+    operation.countdown = batch.countdown;
+  }
+  batch.operations.emplace_back(ThreadPool::LaneRef(progress.walk, &progress.walk->lane()), std::move(operation));
+}
+
+// Waits for the batch until the deadline, or until the forward stream has waited long enough.
+void GrammarExecutor::run(Batch batch) {
+  if (batch.operations.empty()) return;
+  auto end = Clock::now() + waits_.deadline;
+  pool_.push(std::move(batch.operations));
+  if (is_tail(batch) && !waits_.target) {
+    if (!wait_for_tail(*batch.countdown, end)) batch.countdown->give_up();
+    return;
+  }
+  const auto when_needed = wait_when_needed(batch);
+  if (when_needed < waits_.deadline) {
+    wait(*batch.countdown, end, [&] { return load_word(buffers_->needed) > batch.callback; });
+    end = std::min(end, Clock::now() + when_needed);
+  }
+  if (!wait(*batch.countdown, end, nullptr)) batch.countdown->give_up();
+}
+
+Clock::duration GrammarExecutor::wait_when_needed(const Batch& batch) const {
+  if (batch.is_for_drafts() && !is_tail(batch)) return waits_.draft;
+  return waits_.target.value_or(iteration_time_ / std::max<int64_t>(1, current_->size()));
+}
+
+// Without its proposals a request may lose an iteration's gain, so all wait as long as what those that are left would lose
+// is more than what all of them lose by waiting.
+bool GrammarExecutor::wait_for_tail(Countdown& countdown, Clock::time_point end) {
+  const auto time_each = iteration_time_ / std::max<int64_t>(1, current_->size());
+  std::optional<Clock::time_point> needed_since;
+  return wait(countdown, end, [&] {
+    const auto now = Clock::now();
+    if (!needed_since && load_word(buffers_->needed) > buffers_->num_draft_tokens + 1) needed_since = now;
+    return needed_since && now - *needed_since >= time_each * countdown.num_left();
+  });
+}
+
+// True when all operations are done. Nobody's wait for a worker that another's are stuck in.
+bool GrammarExecutor::wait(Countdown& countdown, Clock::time_point end, const std::function<bool()>& stop) {
+  const auto look = waits_.deadline / kLooksPerDeadline;
+  while (true) {
+    pool_.compensate(look);
+    const auto until = std::min(Clock::now() + look, end);
+    if (stop ? countdown.wait_until(until, stop) : countdown.wait_until(until)) return true;
+    if (Clock::now() >= end || (stop && stop())) return false;
+  }
+}
+
+void GrammarExecutor::set_target_flags(Progress& progress) {
+  const Walk& walk = *progress.walk;
+  const bool counts = !walk.is_free() && !walk.is_detached() && !walk.is_finished();
+  const bool in_time = progress.in_time();
+  const bool failed = walk.is_failed();
+  const bool is_ready = counts && in_time && !failed;
+  for (int node = 0; node < buffers_->num_nodes(); ++node) {
+    buffers_->guided[buffers_->row_index(walk.slot(), node)] = is_ready && walk.is_filled(node);
+  }
+  buffers_->held[walk.slot()] = counts && !is_ready;
+  if (is_ready || (walk.is_free() && buffers_->has_proposals())) progress.next_token = 0;
+  if (!counts || failed) return;
+  ++iterations_;
+  if (is_ready) return;
+  progress.late = true;
+  ++held_;
+}
+
+}  // namespace specguide

@@ -1,0 +1,88 @@
+"""Owns the way from an automaton back to a tree (state elimination; Brzozowski and McCluskey 1963)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from specguide.guided.regex.charset import CharSet, union
+from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+
+MAX_SIZE = 4_000
+
+Edges = Sequence[Sequence[tuple[int, int, int]]]
+"""Per state, first and last code point of each edge, and the state that they lead to."""
+
+
+def tree_of(edges: Edges, accepting: Iterable[int]) -> Node:
+    """What an automaton matches. Raises UnsupportedRegex where the tree is too large."""
+    return _Elimination(edges, accepting).run()
+
+
+class _Elimination:
+    """The way back to a tree: states are taken out one by one, and what led through them is written on the edges."""
+
+    def __init__(self, all_edges: Edges, accepting: Iterable[int]) -> None:
+        self._out: dict[int, dict[int, Node]] = defaultdict(dict)
+        self._into: dict[int, set[int]] = defaultdict(set)
+        self._first, self._last = -1, len(all_edges)
+        for state, edges in enumerate(all_edges):
+            ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+            for low, high, to in edges:
+                ranges[to].append((low, high))
+            for to, found in ranges.items():
+                joined = union(found)
+                self._join(state, to, Chars(CharSet(joined, joined)))
+        for state in accepting:
+            self._join(state, self._last, EMPTY)
+        if all_edges:
+            self._join(self._first, 0, EMPTY)
+
+    def run(self) -> Node:
+        left = set(range(self._last))
+        while left:
+            state = min(left, key=lambda state: (len(self._into[state]) * len(self._out[state]), state))
+            left.remove(state)
+            self._take_out(state)
+        return self._out[self._first].get(self._last, NOTHING)
+
+    def _take_out(self, state: int) -> None:
+        after = self._out.pop(state, {})
+        self._into[state].discard(state)
+        loop = after.pop(state, None)
+        around = EMPTY if loop is None else Repeat(loop, 0, None)
+        for source in self._into.pop(state, ()):
+            before = self._out[source].pop(state)
+            for to, behind in after.items():
+                self._join(source, to, _sequence(before, around, behind))
+        for to in after:
+            self._into[to].discard(state)
+
+    def _join(self, source: int, to: int, node: Node) -> None:
+        """Adds a way from one state to another."""
+        known = self._out[source].get(to)
+        self._out[source][to] = joined = node if known is None else _either(known, node)
+        self._into[to].add(source)
+        if _size(joined) > MAX_SIZE:
+            raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+
+
+def _sequence(*nodes: Node) -> Node:
+    items = tuple(item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,)))
+    return items[0] if len(items) == 1 else Concat(items)
+
+
+def _either(left: Node, right: Node) -> Node:
+    items = tuple(dict.fromkeys(item for node in (left, right)
+                                for item in (node.items if isinstance(node, Either) else (node,))))
+    return items[0] if len(items) == 1 else Either(items)
+
+
+def _size(node: Node) -> int:
+    """Nodes in a tree, up to a little over MAX_SIZE."""
+    size, todo = 0, [node]
+    while todo and size <= MAX_SIZE:
+        node = todo.pop()
+        size += 1
+        todo += node.items if isinstance(node, (Concat, Either)) else [node.item] if isinstance(node, Repeat) else ()
+    return size
