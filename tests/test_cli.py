@@ -169,6 +169,15 @@ def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
     assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_forced_tokens_alone():
+    done = specguide("generate", "--schema", str(EXAMPLES / "person.json"), "--spec-method", "grammar",
+                     "--num-forced-tokens", "4", "--json-stats", TEXT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1])["drafts_accepted"]["forced"] > 0
+    refused = specguide("generate", "--spec-method", "grammar", TEXT)
+    assert refused.returncode == 2 and "num_forced_tokens must be 1 to 32" in refused.stderr
+
+
 def test_the_defaults_of_serve_are_those_of_the_configuration():
     """They stand in both places, so that --help need not import them."""
     configs = [ServerConfig("m"), GuideConfig(), EngineConfig()]

@@ -21,6 +21,7 @@ from specguide.cli.options import (
     Model,
     NoSpec,
     NumDraftTokens,
+    NumForcedTokens,
     Schema,
     Seed,
     SpecMethod,
@@ -48,6 +49,7 @@ def chat(
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
+    num_forced_tokens: NumForcedTokens = 0,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     url: Annotated[str | None, typer.Option(
@@ -64,7 +66,7 @@ def chat(
                                      "json_schema": {"name": "answer", "schema": read_json(schema)}}
     if tools is not None:
         fields["tools"] = _tools(tools)
-    spec = spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec)
     source: ChatModel = LocalModel(model, spec) if url is None else RemoteModel(url, model, api_key)
     loop = asyncio.new_event_loop()
 

@@ -17,6 +17,7 @@ from specguide.cli.options import (
     Model,
     NoSpec,
     NumDraftTokens,
+    NumForcedTokens,
     Schema,
     Seed,
     SpecMethod,
@@ -42,6 +43,7 @@ def generate(
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
+    num_forced_tokens: NumForcedTokens = 0,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline there, for https://ui.perfetto.dev.")] = None,
@@ -55,7 +57,7 @@ def generate(
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
-    spec = spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec)
     llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)

@@ -27,16 +27,19 @@ SpecMethod = Annotated[str | None, typer.Option(
     rich_help_panel=_MODEL)]
 NoSpec = Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)]
 NumDraftTokens = Annotated[int, typer.Option(help="K, draft tokens per iteration.", rich_help_panel=_MODEL)]
+NumForcedTokens = Annotated[int, typer.Option(
+    help="F, drafts beside these where the grammar forces text; --spec-method grammar needs some.",
+    rich_help_panel=_MODEL)]
 ApiKey = Annotated[str, typer.Option(
     help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
 
 
-def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int, *, no_spec: bool
-                ) -> SpecConfig | None:
+def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int,
+                num_forced_tokens: int, *, no_spec: bool) -> SpecConfig | None:
     """None where nothing is there to draft with, or it is not wanted."""
     if no_spec or (method is None and model is not None and head is None):
         return None
-    return SpecConfig(method or "eagle3", head, num_draft_tokens)
+    return SpecConfig(method or "eagle3", head, num_draft_tokens, num_forced_tokens)
 
 
 def model_name(model: Path | None) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide.cli.options import Head, NoSpec, NumDraftTokens, SpecMethod, model_name, spec_config
+from specguide.cli.options import Head, NoSpec, NumDraftTokens, NumForcedTokens, SpecMethod, model_name, spec_config
 from specguide.config import EngineConfig, GuideConfig
 
 
@@ -26,6 +26,7 @@ def serve(
     head: Head = None,
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
+    num_forced_tokens: NumForcedTokens = 0,
     guide_backend: Annotated[str, typer.Option(help="auto, llguidance or xgrammar.")] = "auto",
     max_batch_size: Annotated[int, typer.Option(help="Requests that run at once.")] = 64,
     max_waiting: Annotated[int, typer.Option(help="Requests beyond these; further ones are told to come back.")] = 1024,
@@ -54,7 +55,7 @@ def serve(
     from specguide.server.connection import uvicorn_config
 
     engine = Engine(EngineConfig(
-        model, spec=spec_config(model, spec_method, head, num_draft_tokens, no_spec=no_spec),
+        model, spec=spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec),
         guide=GuideConfig(backend=guide_backend, compile_timeout_s=compile_timeout_s, max_whitespace=max_whitespace),
         max_batch_size=max_batch_size, max_model_len=max_model_len, device=device, dtype=dtype, trace=trace))
     engine.warm_up()
