@@ -17,7 +17,7 @@ class ProposalBuffers:
     draft_rows:   int32 [max_batch_size, words], what may come behind the chain
     draft_guided: uint8 [max_batch_size], as `guided` for these rows
 
-    The callbacks write all. On a GPU it has a copy of the last two, and the others are the callbacks' own memory.
+    The callbacks write all; a prefill clears the first two. On a GPU it has a copy of the last two, and the others are the callbacks' own memory.
     """
 
     chain_len: Tensor
@@ -50,7 +50,8 @@ class ProposalBuffers:
 
 @dataclass(frozen=True, eq=False)
 class GuideBuffers:
-    """What step and callbacks tell each other, at fixed addresses. N = W + 1 nodes a slot.
+    """What step and callbacks tell each other, at fixed addresses. N = W + 1 nodes a slot; here
+    max_batch_size counts the spare slot of SlotState too.
 
     bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's node j
     guided:       uint8 [N, max_batch_size], 1: the row counts; 0: its request is free there, kernels skip it
