@@ -15,7 +15,7 @@ from test_warm_up import device_tensors
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
 from specguide.errors import MatcherError
-from specguide.spec.prefill_plan import graph_sizes as prefill_graph_sizes
+from specguide.spec.prefill_plan import captured_sizes
 from specguide.spec.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
@@ -83,7 +83,7 @@ def captured(llm: LLM) -> list[object]:
 def test_after_a_warm_up_nothing_is_captured(folders, options):
     cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
     warm.warm_up()
-    graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(prefill_graph_sizes(6))
+    graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(captured_sizes(6))
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
     assert len(graphs) == (3 * num_decodes if "arrangement" in options else
                            num_each * (len(SamplingKind) * num_decodes + 2 * num_prefills))

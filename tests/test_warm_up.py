@@ -19,8 +19,7 @@ from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec import OneModelStep
 from specguide.spec.graphs import CapturedIterations, EagerIterations
-from specguide.spec.prefill_plan import PrefillPlan, graph_size, pack
-from specguide.spec.prefill_plan import graph_sizes as prefill_graph_sizes
+from specguide.spec.prefill_plan import PrefillPlan, captured_size, captured_sizes, pack
 from specguide.spec.selection import SamplingKind, all_used, graph_sizes
 from specguide.spec.warm_up import decode_kinds, prefill_kinds, run_idle
 
@@ -42,11 +41,11 @@ def test_prefills_of_all_powers_of_two():
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.integers(1, 20))
 def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_size):
     lens, num_tokens = lens[:max_batch_size], sum(lens[:max_batch_size])
-    size = graph_size(len(lens), num_tokens, max_batch_size)
+    size = captured_size(len(lens), num_tokens, max_batch_size)
     if size is None:
         assert len(lens) > 16 or num_tokens > 511
         return
-    assert size in prefill_graph_sizes(max_batch_size, num_tokens)
+    assert size in captured_sizes(max_batch_size, num_tokens)
     assert size[0] <= max_batch_size and size[0] >= len(lens) and size[1] >= num_tokens + (size[0] > len(lens))
     chunks = [Chunk([7] * length, 3 * place, 5) for place, length in enumerate(lens)]
     plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), *size)
@@ -112,7 +111,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
         run_idle(guide, partial(step._prefill_exactly, chunks, range(len(chunks)), all_used(kind, torch.device("cpu"))))
     if isinstance(step, OneModelStep):
         step._fixed = EagerIterations()
-        for size in prefill_graph_sizes(4):
+        for size in captured_sizes(4):
             run_idle(guide, partial(step._prefill_sized, [], [], size, SamplingKind.SAMPLED))
         step._fixed = None
     assert guide.errors(range(4)) == {}
@@ -141,7 +140,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders):
     step._fixed = counting = Counting()
     llm.warm_up()
     assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3)} | {
-        ("_prefill_first", *size, kind) for size in prefill_graph_sizes(3, 40)
+        ("_prefill_first", *size, kind) for size in captured_sizes(3, 40)
         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
     llm.close()

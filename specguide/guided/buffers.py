@@ -17,7 +17,8 @@ class ProposalBuffers:
     draft_rows:   int32 [max_batch_size, words], what may come behind the chain
     draft_guided: uint8 [max_batch_size], as `guided` for these rows
 
-    The callbacks write all; a prefill clears the first two. On a GPU it has a copy of the last two, and the others are the callbacks' own memory.
+    The callbacks write all; a prefill clears the first two. On a GPU it has a copy of the last two, and the others are
+    the callbacks' own memory.
     """
 
     chain_len: Tensor

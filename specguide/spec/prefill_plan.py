@@ -69,7 +69,7 @@ def pack(chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], s
             *(-1 if chunk.next_id is None else chunk.next_id for chunk in chunks), *[-1] * num_empty]
 
 
-def graph_size(num_requests: int, num_tokens: int, max_batch_size: int) -> tuple[int, int] | None:
+def captured_size(num_requests: int, num_tokens: int, max_batch_size: int) -> tuple[int, int] | None:
     """Requests and tokens of the captured prefill in which so many of each find room; None where there is none."""
     requests = next((min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS if size >= num_requests), None)
     if requests is None:
@@ -79,8 +79,8 @@ def graph_size(num_requests: int, num_tokens: int, max_batch_size: int) -> tuple
     return None if tokens is None else (requests, tokens)
 
 
-def graph_sizes(max_batch_size: int, max_tokens: int = GRAPH_NUM_TOKENS[-1]) -> list[tuple[int, int]]:
-    """All that `graph_size` gives for prefills of at most `max_tokens`, largest first."""
+def captured_sizes(max_batch_size: int, max_tokens: int = GRAPH_NUM_TOKENS[-1]) -> list[tuple[int, int]]:
+    """All that `captured_size` gives for prefills of at most `max_tokens`, largest first."""
     requests = {min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS}
     tokens = [size for size, smaller in zip(GRAPH_NUM_TOKENS, (0, *GRAPH_NUM_TOKENS), strict=False)
               if smaller <= max_tokens]

@@ -20,7 +20,7 @@ from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.passes import ForwardPasses
-from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, graph_size, graph_sizes, pack, packed_len
+from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, captured_size, captured_sizes, pack, packed_len
 from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
@@ -47,7 +47,7 @@ class OneModelStep:
         if stream is not None:
             self._fixed = EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
         self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
-        self._plan = torch.zeros(packed_len(*graph_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
+        self._plan = torch.zeros(packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
@@ -87,7 +87,7 @@ class OneModelStep:
         if isinstance(self._fixed, CapturedIterations):
             warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first),
                                  decode_kinds(self._max_batch_size))
-            prefill_sizes = graph_sizes(self._max_batch_size, max_prefill_tokens)
+            prefill_sizes = captured_sizes(self._max_batch_size, max_prefill_tokens)
             warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
                                  product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
         return warm_ups
@@ -99,7 +99,7 @@ class OneModelStep:
         if self._fixed is not None and sampling.kind <= SamplingKind.SAMPLED and not sampling.processed and not any(
                 chunk.scored_ids for chunk in batch.chunks):
             num_tokens = sum(len(chunk.token_ids) for chunk in batch.chunks)
-            size = graph_size(len(batch.slots), num_tokens, self._max_batch_size)
+            size = captured_size(len(batch.slots), num_tokens, self._max_batch_size)
         if size is None:
             return self._prefill_exactly(batch.chunks, batch.slots, sampling)
         return self._prefill_sized(batch.chunks, batch.slots, size, sampling.kind)
