@@ -30,6 +30,7 @@ from benchmarks.llama_8b import LLAMA_8B, TINY, num_bytes_read, random_models
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, DraftWindow, EngineConfig, GuideConfig, SpecConfig
+from specguide.draft_tree import DynamicTree
 from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
@@ -40,6 +41,7 @@ from specguide.spec.forced import ForcedAcceptance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 30, 2048, 16
 NUM_WARM_UP = 10
+TREES = (DynamicTree(4, 4, 16), DynamicTree(8, 5, 32), DynamicTree(10, 6, 60))
 WINDOWS = (4, 8, 16)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
 SCHEMAS = (
     "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
@@ -75,7 +77,9 @@ def modes() -> dict[str, Mode]:
         *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
         *(Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1) for size in WINDOWS),
         *(Mode(f"ngram {size}", SpecConfig("ngram", num_draft_tokens=size), 1) for size in WINDOWS),
-        *(Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1) for size in WINDOWS)]
+        *(Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1) for size in WINDOWS),
+        *(Mode(f"tree {tree.num_nodes}", SpecConfig(tree=tree), 1) for tree in TREES),
+        Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0)]
     return {mode.name: mode for mode in every}
 
 
@@ -108,7 +112,8 @@ class Run:
     def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, workload: Workload) -> None:
         target, head = models
         window = mode.window
-        pages_each = -(-(MAX_LEN + 2 * window.num_drafts + window.num_forced + 1) // PAGE_SIZE)
+        num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
+        pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
         config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
                               max_batch_size=batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
@@ -242,14 +247,22 @@ def running_median(times: np.ndarray, reach: int = 10) -> np.ndarray:
     return np.array([np.median(times[max(0, i - reach):i + reach + 1]) for i in range(len(times))])
 
 
-def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int, guide: GuideConfig) -> Workload:
-    """Enough text for so many iterations, with room for the pattern's ups and downs."""
+def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int, guide: GuideConfig,
+                  num_lookup: int = 0) -> Workload:
+    """Enough text for so many iterations, with room for the pattern's ups and downs.
+
+    num_lookup: most drafts that are looked up; how many of them are right, no pattern says
+    """
     vocabulary, tokenizer = load_vocabulary()
     cases = load_cases(tokenizer, schemas)
     compiler = GrammarCompiler(vocabulary, guide)
     grammars = [compiler.compile(case.guide) for case in cases]
     compiler.close()
-    num_tokens = round((num_iterations + 2 * NUM_WARM_UP + 2) * acceptance * 1.2) + 2 * max(WINDOWS)
+    num_iterations += 2 * NUM_WARM_UP + 2
+    num_tokens = round(num_iterations * acceptance * 1.2) + 2 * max(WINDOWS)
+    if num_lookup:
+        shortest = min(len(case.token_ids) for case in cases)
+        num_tokens = max(num_tokens, min(num_iterations * (num_lookup + 1), shortest - 1))
     return Workload(cases, grammars, acceptance, num_tokens, guide)
 
 
@@ -286,8 +299,10 @@ def main() -> None:
     models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype, MAX_LEN)
     guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us,
                         target_wait_us=args.target_wait_us)
-    known, workload = modes(), real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide)
+    known = modes()
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
+    workload = real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide,
+                             max(mode.window.num_lookup for mode in chosen))
     bandwidth = float("inf")
     if has_gpu:
         from benchmarks.kernels import copy_bandwidth

@@ -137,6 +137,18 @@ def iteration_lines(record: Record) -> Iterator[Line]:
             yield Line(what, over(ratios), over(f"{ratio:.2f}" for ratio in ratios.values()), record)
 
 
+def window_lines(record: Record) -> Iterator[Line]:
+    """Median times of each drafter's windows: modes of one name and several sizes."""
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for row in record.rows:
+        drafter, _, window = row["mode"].rpartition(" ")
+        if window.isdecimal():
+            found.setdefault((drafter, row["batch_size"]), {})[window] = row["median_ms"]
+    for (drafter, batch_size), times_ms in found.items():
+        yield Line(f"iteration, {drafter} {over(times_ms)}, ms", str(batch_size), over(map(number, times_ms.values())),
+                   record)
+
+
 def kernel_lines(record: Record) -> Iterator[Line]:
     """One line for each kernel, rival, width and dtype; numbers of rows within it, by the share of allowed tokens."""
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
@@ -200,8 +212,8 @@ def equality_lines(record: Record) -> Iterator[Line]:
 
 
 LINES: dict[str, Callable[[Record], Iterator[Line]]] = {
-    "iteration": iteration_lines, "kernels": kernel_lines, "callbacks": callback_lines, "serving": serving_lines,
-    "host": host_lines, "soak": soak_lines, "equality": equality_lines}
+    "iteration": iteration_lines, "windows": window_lines, "kernels": kernel_lines, "callbacks": callback_lines,
+    "serving": serving_lines, "host": host_lines, "soak": soak_lines, "equality": equality_lines}
 
 
 def table(records: Sequence[Record]) -> str:

@@ -162,7 +162,7 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     A request runs along for up to `lag` iterations after its end, which its own figures leave out.
     """
     stats, runner = engine.stats(), engine._runner
-    counted, num_nodes = stats.grammar, runner.num_draft_tokens + 1
+    counted, num_nodes = stats.grammar, runner.window.num_drafts + 1
     slack = runner.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
     rules = {

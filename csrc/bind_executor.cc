@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "bind_python.h"
 #include "bindings.h"
@@ -32,7 +33,8 @@ std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft
                                                std::optional<int64_t> target_wait_us, int num_forced_tokens,
                                                int num_lookup_tokens, std::shared_ptr<LookupSource> lookup,
                                                uintptr_t chain_len, uintptr_t origins, uintptr_t draft_rows,
-                                               uintptr_t draft_guided) {
+                                               uintptr_t draft_guided, std::vector<int> stage_begins,
+                                               uintptr_t parents, uintptr_t accepted_path) {
   using std::chrono::microseconds;
   GuideBuffers buffers{max_batch_size,           num_draft_tokens,
                        vocab_size,               at<int32_t>(rows),
@@ -41,7 +43,9 @@ std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft
                        at<int32_t>(needed),      share(std::move(owner)),
                        num_forced_tokens,        num_lookup_tokens,
                        at<int32_t>(chain_len),   at<uint8_t>(origins),
-                       at<int32_t>(draft_rows),  at<uint8_t>(draft_guided)};
+                       at<int32_t>(draft_rows),  at<uint8_t>(draft_guided),
+                       std::move(stage_begins),  at<int32_t>(parents),
+                       at<int32_t>(accepted_path)};
   GrammarExecutor::Waits waits{microseconds(deadline_us), microseconds(draft_wait_us.value_or(deadline_us)), {}};
   if (target_wait_us) waits.target = microseconds(*target_wait_us);
   return destroyed_without_gil(new GrammarExecutor(std::move(buffers), num_threads, waits, std::move(lookup)));
@@ -78,12 +82,27 @@ std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
 }
 
 using Texts = std::map<int, std::vector<int32_t>>;  // by slot
+using Limits = std::tuple<int, int, int>;
+using SlotLimits = std::map<int, Limits>;
+
+DraftLimits to_limits(const Limits& limits) {
+  return {std::get<0>(limits), std::get<1>(limits), std::get<2>(limits)};
+}
+
+std::optional<DraftLimits> limits_of(const SlotLimits& limits, int slot) {
+  const auto found = limits.find(slot);
+  return found == limits.end() ? std::nullopt : std::optional(to_limits(found->second));
+}
 
 void submit(GrammarExecutor& executor, const std::vector<std::pair<int, std::shared_ptr<Matcher>>>& started,
-            const std::vector<int>& continued, Texts texts) {
+            const std::vector<int>& continued, Texts texts, const SlotLimits& limits,
+            std::optional<Limits> iteration_limits) {
   std::vector<GrammarExecutor::Start> starts;
-  for (const auto& [slot, matcher] : started) starts.emplace_back(slot, matcher, std::move(texts[slot]));
-  executor.submit(std::move(starts), continued);
+  for (const auto& [slot, matcher] : started) {
+    starts.emplace_back(slot, matcher, std::move(texts[slot]), limits_of(limits, slot));
+  }
+  executor.submit(std::move(starts), continued,
+                  iteration_limits ? std::optional(to_limits(*iteration_limits)) : std::nullopt);
 }
 
 void detach(GrammarExecutor& executor, int slot) {
@@ -112,8 +131,10 @@ void bind_executor(py::module_& m) {
            py::arg("owner") = py::none(), py::arg("draft_wait_us") = py::none(),
            py::arg("target_wait_us") = py::none(), py::arg("num_forced_tokens") = 0,
            py::arg("num_lookup_tokens") = 0, py::arg("lookup") = nullptr, py::arg("chain_len") = 0,
-           py::arg("origins") = 0, py::arg("draft_rows") = 0, py::arg("draft_guided") = 0)
-      .def("submit", &submit, py::arg("started"), py::arg("continued"), py::arg("texts") = Texts{}, unlocked())
+           py::arg("origins") = 0, py::arg("draft_rows") = 0, py::arg("draft_guided") = 0,
+           py::arg("stage_begins") = std::vector<int>{}, py::arg("parents") = 0, py::arg("accepted_path") = 0)
+      .def("submit", &submit, py::arg("started"), py::arg("continued"), py::arg("texts") = Texts{},
+           py::arg("limits") = SlotLimits{}, py::arg("iteration_limits") = py::none(), unlocked())
       .def("discard_snapshots", &GrammarExecutor::discard_snapshots)
       .def("detach", &detach, py::arg("slot"))
       .def("is_idle", &GrammarExecutor::is_idle, py::arg("slot"))

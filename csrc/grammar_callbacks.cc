@@ -40,11 +40,13 @@ void GrammarExecutor::begin_iteration() {
   Batch batch(0);
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
-    const bool is_left = progress.next_token == buffers_->num_draft_tokens && !buffers_->has_proposals();
+    const bool is_left = progress.next_token == progress.limits.num_draft_tokens && !progress.limits.has_proposals();
     if (is_left) push_token(batch, progress, progress.next_token);
+    progress.next_token = buffers_->num_draft_tokens + 1;
+    progress.limits = entry.limits;
     if (entry.started && !entry.walk->is_free()) {
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->start(i); });
-    } else if (buffers_->has_proposals() && !progress.in_time() && !progress.late) {  // its proposals were late
+    } else if (!is_left && buffers_->has_proposals() && !progress.in_time() && !progress.late) {  // its proposals were late
       push(batch, progress, [walk = entry.walk, i = iteration_] { walk->catch_up(i); });
     }
   }
@@ -55,26 +57,30 @@ void GrammarExecutor::begin_iteration() {
 // The callbacks behind the verification and behind each draft step: take the token, and publish what follows from it.
 void GrammarExecutor::advance(int model_token) {
   Batch batch(model_token + 1);
+  batch.operations.reserve(current_->size());
   std::vector<Progress*> advancing;
   for (const Entry& entry : *current_) {
     Progress& progress = progress_of(entry);
     if (progress.next_token == model_token && push_token(batch, progress, model_token)) advancing.push_back(&progress);
   }
   run(std::move(batch));
-  for (Progress* progress : advancing) publish(*progress);
+  for (Progress* progress : advancing) publish(*progress, model_token);
 }
 
-// The row of the path's end, and where there are proposals those that the walk has gone on by.
-void GrammarExecutor::publish(Progress& progress) {
+// The rows of the tokens that were taken, or where there are proposals those that the walk has gone on by.
+void GrammarExecutor::publish(Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   const int slot = walk.slot();
   const bool in_time = progress.in_time();
+  const auto [begin, end] = buffers_->stage(model_token);
   if (!in_time) {
     progress.late_for_drafts = true;
-    if (!walk.is_free()) ++late_draft_rows_;
+    if (!walk.is_free()) late_draft_rows_ += end - begin;
   }
   if (!buffers_->has_proposals()) {
-    buffers_->guided[buffers_->row_index(slot, progress.chain_len)] = in_time && walk.is_filled(progress.chain_len);
+    for (int node = begin; node < end; ++node) {
+      buffers_->guided[buffers_->row_index(slot, node)] = in_time && walk.is_filled(node);
+    }
     return;
   }
   if (in_time) {
@@ -84,7 +90,8 @@ void GrammarExecutor::publish(Progress& progress) {
       buffers_->origins[index] = static_cast<uint8_t>(draft.origin);
     }
   }
-  buffers_->chain_len[slot] = progress.chain_len;
+  const bool is_closed = progress.next_token <= buffers_->num_draft_tokens && !progress.may_grow();
+  buffers_->chain_len[slot] = is_closed ? buffers_->max_chain_len() : progress.chain_len;
   buffers_->draft_guided[slot] = in_time && walk.is_filled(progress.chain_len);
 }
 
@@ -111,7 +118,7 @@ bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_tok
   const Walk& walk = *progress.walk;
   if (model_token == 0 && buffers_->num_accepted[walk.slot()] >= 0) clear_chain(progress);
   if (walk.is_failed() || walk.is_finished() || walk.is_detached()) return false;
-  if (!(model_token == 0 ? push_golden(batch, progress) : push_draft(batch, progress))) {
+  if (!(model_token == 0 ? push_golden(batch, progress) : push_drafts(batch, progress, model_token))) {
     progress.next_token = buffers_->num_draft_tokens + 1;
     return false;
   }
@@ -124,23 +131,32 @@ bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
   const int num_accepted = buffers_->num_accepted[walk->slot()];
   if (num_accepted < 0) return false;  // its path stays as it is
   const int32_t token = buffers_->token(walk->slot(), 0);
-  if (walk->has_operations()) {
-    push(batch, progress, [walk, i = iteration_, num_accepted, token] { walk->golden(i, num_accepted, token); });
+  if (!walk->has_operations()) return true;
+  if (buffers_->is_tree()) {
+    const int depth = buffers_->num_draft_tokens;
+    const int32_t* path = buffers_->accepted_path + static_cast<size_t>(walk->slot()) * depth;
+    for (int i = 0; i < std::min(num_accepted, depth); ++i) walk->give_accepted(i, path[i]);
   }
+  push(batch, progress, [walk, i = iteration_, num_accepted, token, limits = progress.limits] {
+    walk->golden(i, num_accepted, token, limits);
+  });
   return true;
 }
 
-bool GrammarExecutor::push_draft(Batch& batch, Progress& progress) {
+bool GrammarExecutor::push_drafts(Batch& batch, Progress& progress, int model_token) {
   const std::shared_ptr<Walk>& walk = progress.walk;
-  if (progress.chain_len == buffers_->max_chain_len()) return false;
-  const int node = ++progress.chain_len;
+  if (!progress.may_grow()) return false;
+  GuideBuffers::Stage stage = buffers_->stage(model_token);
   if (buffers_->has_proposals()) {
+    const int node = ++progress.chain_len;
     buffers_->origins[buffers_->node_index(walk->slot(), node)] = static_cast<uint8_t>(DraftOrigin::kModel);
+    stage = {node, node + 1};
   }
-  const int32_t token = buffers_->token(walk->slot(), node);
-  if (walk->has_operations()) {
-    push(batch, progress, [walk, i = iteration_, node, token] { walk->draft(i, node, token); });
+  if (!walk->has_operations()) return true;
+  for (int node = stage.begin; node < stage.end; ++node) {
+    walk->give_draft(node, buffers_->parent(walk->slot(), node), buffers_->token(walk->slot(), node));
   }
+  push(batch, progress, [walk, i = iteration_, stage] { walk->drafts(i, stage.begin, stage.end); });
   return true;
 }
 

@@ -2,6 +2,7 @@
 #include "grammar_executor.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace specguide {
@@ -10,6 +11,17 @@ namespace {
 
 void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
+}
+
+void check_tree(const GuideBuffers& buffers) {
+  const std::vector<int>& begins = buffers.stage_begins;
+  require(begins.size() == static_cast<size_t>(buffers.num_draft_tokens) + 2,
+          "stage_begins needs num_draft_tokens + 2 entries: where each stage begins, and where the last one ends");
+  require(begins[0] == 0 && begins[1] == 1, "stage_begins must begin with 0, 1: stage 0 is the golden token alone");
+  require(std::adjacent_find(begins.begin(), begins.end(), std::greater_equal<>()) == begins.end(),
+          "stage_begins must rise: a stage has at least one node");
+  require(!buffers.has_proposals(), "forced and looked-up drafts go with chains, not with trees");
+  require(buffers.parents && buffers.accepted_path, "every buffer of a tree needs its address");
 }
 
 GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits, bool has_lookup) {
@@ -29,6 +41,7 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecuto
   require(!buffers.has_proposals() ||
               (buffers.chain_len && buffers.origins && buffers.draft_rows && buffers.draft_guided),
           "every buffer of the proposals needs its address");
+  if (buffers.is_tree()) check_tree(buffers);
   return buffers;
 }
 
@@ -49,9 +62,11 @@ GrammarExecutor::~GrammarExecutor() {
   for (int slot = 0; slot < buffers_->max_batch_size; ++slot) detach(slot);
 }
 
-void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>& continued) {
+void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>& continued,
+                             std::optional<DraftLimits> iteration_limits) {
+  const DraftLimits limits = iteration_limits.value_or(buffers_->limits());
   std::lock_guard lock(mutex_);
-  check_snapshot(started, continued);
+  check_snapshot(started, continued, limits);
   auto snapshot = std::make_shared<Snapshot>();
   for (Start& start : started) {
     Slot& slot = slots_[start.slot];
@@ -59,13 +74,20 @@ void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>&
     slot.walk = std::make_shared<Walk>(start.slot, std::move(start.matcher),
                                        lookup_ ? lookup_->start(std::move(start.text)) : nullptr,
                                        lookup_ ? lookup_->least_probability() : 0, buffers_, walk_counters_);
-    snapshot->push_back({slot.walk, true});
+    slot.limits = start.limits.value_or(buffers_->limits());
+    snapshot->push_back({slot.walk, slot.limits.and_also(limits), true});
   }
-  for (int slot : continued) snapshot->push_back({slots_[slot].walk, false});
+  for (int slot : continued) {
+    snapshot->push_back({slots_[slot].walk, slots_[slot].limits.and_also(limits), false});
+  }
   snapshots_.push_back(std::move(snapshot));
 }
 
-void GrammarExecutor::check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued) {
+void GrammarExecutor::check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued,
+                                     const DraftLimits& limits) {
+  if (!limits.is_within(buffers_->limits())) {
+    throw std::invalid_argument("an iteration has limits of drafts beyond the executor's");
+  }
   std::vector<bool> named(slots_.size());
   const auto check_new = [&](int slot) {
     check_slot(slot);
@@ -74,6 +96,9 @@ void GrammarExecutor::check_snapshot(const std::vector<Start>& started, const st
   };
   for (const Start& start : started) {
     check_new(start.slot);
+    if (start.limits && !start.limits->is_within(buffers_->limits())) {
+      throw std::invalid_argument("slot " + std::to_string(start.slot) + " has limits of drafts beyond the executor's");
+    }
     if (is_idle_locked(slots_[start.slot])) continue;
     throw std::invalid_argument("slot " + std::to_string(start.slot) + " is busy: detach it and wait until it is idle");
   }

@@ -2,7 +2,10 @@
 //
 // Callback 0 says which target rows count. Callback 1 takes the golden token, callback j + 1 the model's draft j; the last
 // draft is taken by callback 0 of the next iteration, or, where there are proposals, by one more callback, since they are
-// placed behind it. Tokens and chain lengths are written by callbacks alone, and only for walks that are in time.
+// placed behind it. In an iteration that drafts less, within limits of its own, the last callbacks are left out, and the
+// last token that there is, were it the golden one, is left to the next iteration. Tokens and chain lengths are written by
+// callbacks alone, and only for walks that are in time. Of a tree a draft is a whole stage, and the tokens and parents of a
+// stage are read by its callback alone.
 //
 // The host hands over one immutable snapshot per iteration; nothing else of an iteration crosses but the buffers.
 // Callbacks run on one thread (that of the stream), operations on the pool's workers, everything else anywhere. A
@@ -54,17 +57,21 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   // matcher: null for a free request
   // text:    its tokens so far, for lookups
+  // limits:  of its chains; none: those of the buffers
   struct Start {
-    Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {})
-        : slot(slot_), matcher(std::move(matcher_)), text(std::move(text_)) {}
+    Start(int slot_, std::shared_ptr<Matcher> matcher_, std::vector<int32_t> text_ = {},
+          std::optional<DraftLimits> limits_ = {})
+        : slot(slot_), matcher(std::move(matcher_)), text(std::move(text_)), limits(limits_) {}
     int slot;
     std::shared_ptr<Matcher> matcher;
     std::vector<int32_t> text;
+    std::optional<DraftLimits> limits;
   };
 
-  // Queues the snapshot of one more iteration. Throws std::invalid_argument, and queues nothing, for a slot that is out
-  // of range, named twice, started while it is busy, or continued without a request.
-  void submit(std::vector<Start> started, const std::vector<int>& continued);
+  // Queues the snapshot of one more iteration, which drafts within `limits`, those of the buffers if none. Throws
+  // std::invalid_argument, and queues nothing, for limits beyond the buffers', for a slot that is out of range, named
+  // twice, started while it is busy, or continued without a request.
+  void submit(std::vector<Start> started, const std::vector<int>& continued, std::optional<DraftLimits> limits = {});
 
   // Drops the snapshots of iterations that will not run. Only while no callback runs.
   void discard_snapshots();
@@ -93,12 +100,14 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   // A walk in one iteration's snapshot.
   struct Entry {
     std::shared_ptr<Walk> walk;
+    DraftLimits limits;
     bool started;
   };
   using Snapshot = std::vector<Entry>;
 
   struct Slot {
     std::shared_ptr<Walk> walk;
+    DraftLimits limits;
     std::shared_ptr<Walk> leaving;  // detached, perhaps with an operation still running
   };
 
@@ -106,12 +115,17 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   struct Progress {
     std::shared_ptr<Walk> walk;
     int next_token = 0;      // 0: the golden token comes next; j: the model's draft j; K + 1: the path is complete
-    int chain_len = 0;       // drafts that there are
+    int chain_len = 0;       // drafts that there are, where there are proposals
+    DraftLimits limits;      // of the chain
     int64_t num_pushed = 0;  // operations
     // Its target rows or its draft rows were not waited for, and no callback that fills such rows waits for it until it
     // has caught up.
     bool late = false, late_for_drafts = false;
     bool in_time() const { return walk->num_done() == num_pushed; }
+    // True when a draft of the model may come next.
+    bool may_grow() const {
+      return next_token <= limits.num_draft_tokens && chain_len < limits.max_chain_len();
+    }
   };
 
   // Operations of one callback, and those of them that it waits for.
@@ -130,9 +144,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   Progress& progress_of(const Entry& entry);
   bool push_token(Batch& batch, Progress& progress, int model_token);
   bool push_golden(Batch& batch, Progress& progress);
-  bool push_draft(Batch& batch, Progress& progress);
+  bool push_drafts(Batch& batch, Progress& progress, int model_token);
   void clear_chain(Progress& progress);
-  void publish(Progress& progress);
+  void publish(Progress& progress, int model_token);
   template <typename Function>
   void push(Batch& batch, Progress& progress, Function function);
   void run(Batch batch);
@@ -144,7 +158,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
 
   void check_slot(int slot) const;
   bool is_idle_locked(Slot& slot) const;
-  void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued);
+  void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued, const DraftLimits& limits);
 
   const std::shared_ptr<const GuideBuffers> buffers_;
   const Waits waits_;

@@ -1,18 +1,45 @@
 // Owns the layout of what the step and the callbacks share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace specguide {
 
 // Who proposed a draft. 0: nobody, there is none.
 enum class DraftOrigin : uint8_t { kNone = 0, kModel = 1, kForced = 2, kLookup = 3 };
 
+// Most drafts in one chain, of each who proposes them; as many of the grammar's may follow one another.
+struct DraftLimits {
+  int num_draft_tokens = 0;  // the model's
+  int num_forced_tokens = 0;
+  int num_lookup_tokens = 0;
+
+  bool has_proposals() const { return num_forced_tokens + num_lookup_tokens > 0; }
+  int max_chain_len() const { return num_draft_tokens + num_forced_tokens + num_lookup_tokens; }
+  bool is_within(const DraftLimits& others) const {
+    const auto is_up_to = [](int number, int most) { return 0 <= number && number <= most; };
+    return is_up_to(num_draft_tokens, others.num_draft_tokens) &&
+           is_up_to(num_forced_tokens, others.num_forced_tokens) &&
+           is_up_to(num_lookup_tokens, others.num_lookup_tokens);
+  }
+  DraftLimits and_also(const DraftLimits& others) const {
+    return {std::min(num_draft_tokens, others.num_draft_tokens), std::min(num_forced_tokens, others.num_forced_tokens),
+            std::min(num_lookup_tokens, others.num_lookup_tokens)};
+  }
+};
+
 // Fixed-address host buffers; words = ceil(vocab / 32). A chain has at most W drafts: num_draft_tokens of the model's,
 // num_forced_tokens that the grammar forces and num_lookup_tokens that a lookup finds. N = W + 1. `owner` keeps them
-// alive. The last four are there, and tokens are written by callbacks, only where there are forced or looked-up drafts.
+// alive. The four from chain_len on are there, and tokens are written by callbacks, only where there are forced or
+// looked-up drafts.
+//
+// With stage_begins the drafts are a tree of depth num_draft_tokens = D. Its nodes are numbered by stages, which become
+// known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
+// token alone. A node's parent belongs to any earlier stage. N = stage_begins[D + 1]. Trees go without proposals.
 struct GuideBuffers {
   int max_batch_size;
   int num_draft_tokens;
@@ -26,20 +53,35 @@ struct GuideBuffers {
   std::shared_ptr<void> owner;
   int num_forced_tokens = 0;        // also the most of them that follow one another
   int num_lookup_tokens = 0;
-  int32_t* chain_len = nullptr;     // [max_batch_size], drafts that there are; the model's next one comes behind
+  int32_t* chain_len = nullptr;     // [max_batch_size], drafts that there are, behind which the model's next one comes;
+                                    // W where its limits allow none
   uint8_t* origins = nullptr;       // [max_batch_size, N], DraftOrigin
   int32_t* draft_rows = nullptr;    // [max_batch_size, words], what may come behind the chain
   uint8_t* draft_guided = nullptr;  // [max_batch_size]
+  std::vector<int> stage_begins = {};      // [D + 2]; empty: a chain
+  const int32_t* parents = nullptr;        // [max_batch_size, N], a node each; anything where there is no token
+  const int32_t* accepted_path = nullptr;  // [max_batch_size, D], nodes; the first num_accepted of them count
 
-  bool has_proposals() const { return num_forced_tokens + num_lookup_tokens > 0; }
-  int max_chain_len() const { return num_draft_tokens + num_forced_tokens + num_lookup_tokens; }
-  int num_nodes() const { return max_chain_len() + 1; }
+  // Nodes whose tokens become known together.
+  struct Stage {
+    int begin, end;
+  };
+
+  bool is_tree() const { return !stage_begins.empty(); }
+  Stage stage(int index) const {
+    return is_tree() ? Stage{stage_begins[index], stage_begins[index + 1]} : Stage{index, index + 1};
+  }
+  DraftLimits limits() const { return {num_draft_tokens, num_forced_tokens, num_lookup_tokens}; }
+  bool has_proposals() const { return limits().has_proposals(); }
+  int max_chain_len() const { return limits().max_chain_len(); }
+  int num_nodes() const { return is_tree() ? stage_begins.back() : max_chain_len() + 1; }
   size_t num_words() const { return (static_cast<size_t>(vocab_size) + 31) / 32; }
   size_t row_index(int slot, int node) const { return static_cast<size_t>(node) * max_batch_size + slot; }
   int32_t* row(int slot, int node) const { return rows + row_index(slot, node) * num_words(); }
   int32_t* draft_row(int slot) const { return draft_rows + static_cast<size_t>(slot) * num_words(); }
   size_t node_index(int slot, int node) const { return static_cast<size_t>(slot) * num_nodes() + node; }
   int32_t token(int slot, int node) const { return tokens[node_index(slot, node)]; }
+  int parent(int slot, int node) const { return is_tree() ? parents[node_index(slot, node)] : node - 1; }
 };
 
 }  // namespace specguide

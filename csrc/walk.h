@@ -1,11 +1,11 @@
-// Owns the way along one request's path: the golden token, then the drafts, a row of the grammar filled after each. Behind
-// each token that it is given it may go on by itself: by what the grammar forces, then by what a lookup finds.
+// Owns one request's operations: the golden token is taken, then the drafts, a row of the grammar filled after each.
+// Behind each token that it is given it may go on by itself: by what the grammar forces, then by what a lookup finds. A
+// chain is a tree in which each draft is behind the one before it.
 //
 // A walk belongs to one slot from the request's first iteration to its end. Its operations run on worker threads, one
 // at a time and in order; what they leave for the callback thread is published by `num_done`.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,29 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "counted_matcher.h"
 #include "guide_buffers.h"
 #include "lookup.h"
-#include "matcher.h"
 #include "thread_pool.h"
+#include "walk_path.h"
 
 namespace specguide {
-
-// What the workers did for all walks of an executor; counted by thread, so that no cache line goes back and forth.
-class WalkCounters {
- public:
-  struct Counts {
-    std::atomic<int64_t> accepts{0}, fills{0}, rollbacks{0}, busy_ns{0};
-    std::atomic<int64_t> max_accepts{0}, max_fills{0}, max_rollbacks{0};  // in one iteration of one request
-  };
-
-  Counts& mine();
-  int64_t sum(std::atomic<int64_t> Counts::*counter) const;
-  int64_t max(std::atomic<int64_t> Counts::*counter) const;
-
- private:
-  struct alignas(64) Shard : Counts {};
-  std::array<Shard, 32> shards_;  // threads beyond that share
-};
 
 class Walk {
  public:
@@ -44,16 +28,22 @@ class Walk {
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
        std::shared_ptr<const GuideBuffers> buffers, std::shared_ptr<WalkCounters> counters);
 
+  // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what is
+  // accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
+  void give_draft(int node, int parent, int32_t token) { given_[static_cast<size_t>(node)] = {parent, token}; }
+  void give_accepted(int index, int node) { accepted_[static_cast<size_t>(index)] = node; }
+
   // Operations, for workers only. `iteration` says whose budget they count towards.
 
   // Fills row 0 at the matcher's start state.
   void start(int64_t iteration);
-  // Takes back the drafts beyond the `num_accepted` that the verification accepted, accepts the golden token that it
-  // chose (-1: its row allowed none), and fills row 0.
-  void golden(int64_t iteration, int num_accepted, int32_t token);
-  // Accepts draft `node` (1 … W; token -1: there is none) and fills its row. What the walk has of the path from there on,
-  // which came too late to count, it takes back before.
-  void draft(int64_t iteration, int node, int32_t token);
+  // Goes to the last of the `num_accepted` drafts that the verification accepted, accepts the golden token that it
+  // chose (-1: its row allowed none), and fills row 0. The tree is gone then; `limits` hold for the drafts that follow.
+  void golden(int64_t iteration, int num_accepted, int32_t token, DraftLimits limits);
+  // Accepts the drafts `begin` … `end` - 1 (token -1: there is none), each behind its parent, as far as the grammar
+  // takes them, and fills their rows. What the walk has of a chain from `begin` on, which came too late to count, it takes
+  // back before.
+  void drafts(int64_t iteration, int begin, int end);
   // Nothing: who waits for it waits for all operations before it.
   void catch_up(int64_t iteration);
   // Lets go of matcher and lookup. Only when no operation runs or will run.
@@ -78,8 +68,8 @@ class Walk {
   std::optional<std::string> error() const;
   ThreadPool::Lane& lane() { return lane_; }
 
-  // True when the row of `node` holds what may follow the current path. Only while no operation is under way.
-  bool is_filled(int node) const { return filled_[node] != 0; }
+  // True when the row of `node` holds what may follow it. Only while no operation is under way.
+  bool is_filled(int node) const { return path_[node].is_filled; }
   // What the last operation went on by, behind the token that it was given. Only while no operation is under way.
   const std::vector<Draft>& proposed() const { return proposed_; }
 
@@ -87,19 +77,16 @@ class Walk {
   template <typename Function>
   void guarded(int64_t iteration, Function function);
   void take_verified(int num_accepted, int32_t token);
-  bool take_draft(int32_t token);
+  bool take_draft(int node);
   void propose();
   Draft forced_draft(int limit);
   Draft looked_up_draft();
   void give_draft_row();
-  bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
-  bool accept(int32_t token);
   void fill(int node);
-  void rollback_to(int depth);
   void fail(const std::string& message);
   void fail_by_refusal(int32_t token);
   void finish();
-  bool row_allows(int node, int32_t token) const;
+  bool allowed(int node, int32_t token) const;
   void require_way_out();
   std::string after_tokens() const;  // "after 12 tokens"
 
@@ -109,19 +96,24 @@ class Walk {
   const std::shared_ptr<const GuideBuffers> buffers_;
   const std::shared_ptr<WalkCounters> counters_;
 
+  // Written by the callback thread, then read by an operation.
+  struct Given {
+    int parent;
+    int32_t token;
+  };
+  std::vector<Given> given_;   // by node
+  std::vector<int> accepted_;  // nodes, from the root on
+
   // Touched by operations only.
-  std::shared_ptr<Matcher> matcher_;
+  CountedMatcher matcher_;
+  WalkPath path_;
   std::unique_ptr<Lookup> lookup_;
-  std::vector<int32_t> path_;  // drafts that the matcher holds
+  DraftLimits limits_;
+  std::vector<int> stage_;  // nodes
   std::vector<Draft> proposed_;
   std::vector<int32_t> forced_;  // tokens to come, the next one last
   double probability_ = 1;       // of the chain's looked-up tokens, as estimated
-  bool stopped_ = false;   // the grammar does not follow the drafts beyond them
-  bool ended_ = false;     // the last of them is the end token
-  int64_t num_tokens_ = 0;  // verified tokens that the matcher holds
-  std::vector<uint8_t> filled_;
-  int64_t iteration_ = -1;
-  int num_accepts_ = 0, num_fills_ = 0, num_rollbacks_ = 0;  // in iteration_
+  int64_t num_tokens_ = 0;       // verified tokens that the matcher holds
 
   std::atomic<int64_t> num_done_{0};
   std::atomic<bool> failed_{false}, finished_{false}, detached_{false}, released_{false};

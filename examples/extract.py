@@ -1,9 +1,9 @@
-"""Structured output: what a letter says of a person, as a Pydantic model, over the OpenAI API of a running server.
+"""Structured output: what a note says of a person, as a Pydantic model, over the OpenAI API of a running server.
 
     specguide serve &
     python examples/extract.py examples/person.txt
 
-It is printed as it is written; what arrives always fits the model, whatever the letter says.
+It is printed as it is written; what arrives always fits the model, whatever the note says.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Person(BaseModel):
 
 def main() -> None:
     """Read a file, or standard input."""
-    letter = Path(sys.argv[1]).read_text() if len(sys.argv) > 1 else sys.stdin.read()
+    note = Path(sys.argv[1]).read_text() if len(sys.argv) > 1 else sys.stdin.read()
     client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
     model = client.models.list().data[0].id
-    with client.responses.stream(model=model, input=letter, text_format=Person, temperature=0) as stream:
+    with client.responses.stream(model=model, input=note, text_format=Person, temperature=0) as stream:
         for event in stream:
             if event.type == "response.output_text.delta":
                 print(event.delta, end="", file=sys.stderr, flush=True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from specguide.config import CacheConfig, GuideConfig, SpecConfig
+from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import SpecguideError
 from specguide.guide import Guide, Reasoning
-from specguide.params import SamplingParams
+from specguide.params import SamplingParams, Speculation
 from specguide.request import Logprob, RequestMetrics, RequestOutput
 
 if TYPE_CHECKING:
     from specguide.llm import LLM
 
-__all__ = ["LLM", "CacheConfig", "Guide", "GuideConfig", "Logprob", "Reasoning", "RequestMetrics", "RequestOutput",
-           "SamplingParams", "SpecConfig", "SpecguideError"]
+__all__ = ["LLM", "CacheConfig", "DraftTree", "DynamicTree", "Guide", "GuideConfig", "Logprob", "Reasoning",
+           "RequestMetrics", "RequestOutput", "SamplingParams", "SpecConfig", "SpecguideError", "Speculation"]
 
 
 def __getattr__(name: str) -> Any:

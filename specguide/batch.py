@@ -1,4 +1,4 @@
-"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, ForwardContext, TokenScores, StepOutput."""
+"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, ForwardContext, scores, StepOutput."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from specguide.config import DraftWindow
 from specguide.errors import RequestError
 from specguide.request import Request
 
@@ -23,22 +24,25 @@ class WalkStart(NamedTuple):
 
     matcher:   None for a free request
     token_ids: its tokens so far
+    window:    the drafts that it takes; None: all
     """
 
     slot: int
     matcher: Any
     token_ids: Sequence[int]
+    window: DraftWindow | None = None
 
 
 @dataclass(frozen=True)
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    `continued` slots go on with the matcher that they have.
+    `continued` slots go on with the matcher that they have. The iteration drafts `window`; None: all that there may be.
     """
 
     started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
+    window: DraftWindow | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,18 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
+class TreeKeys:
+    """The last M keys of each of B sequences, where they are nodes of a draft tree; the last Q are this pass's own.
+
+    sees:         bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
+    position_ids: int64 [B, M], where the nodes stand
+    """
+
+    sees: Tensor
+    position_ids: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class ForwardContext:
     """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B sequences.
 
@@ -104,8 +120,7 @@ class ForwardContext:
     query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] … query_start_loc[b + 1] - 1
     seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
     max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last sequence's are padding
-    tree_mask:       bool [Q, Q] or None (a chain). Given when every sequence has Q tokens that form a draft tree:
-                     entry [i, j] says that token i sees token j of the same pass
+    tree:            given where every sequence has Q = max_query_len tokens, nodes of a draft tree; None: a chain
     """
 
     position_ids: Tensor
@@ -114,7 +129,7 @@ class ForwardContext:
     query_start_loc: Tensor
     seq_lens: Tensor
     max_query_len: int
-    tree_mask: Tensor | None = None
+    tree: TreeKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTree, DynamicTree, TreeExpansion
 from specguide.errors import InvalidParams
+from specguide.params import Speculation
 
 LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
-SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS)
+SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS, "auto")
+_NUM_FORCED_BY_AUTO = 8
 MOST_DRAFTS = 32
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
@@ -18,26 +21,61 @@ GUIDE_CALLBACKS = ("native", "polling", "python")
 
 @dataclass(frozen=True)
 class DraftWindow:
-    """What drafts there may be behind a golden token: a chain of at most W.
+    """What drafts there may be behind a golden token: a chain of at most W, or a tree of depth W.
 
     num_model:  K, of a draft head or model
     num_lookup: that are looked up
     num_forced: F, that the grammar forces; as many may follow one another
+    tree:       in which the model's are drafted, of depth K; None: a chain
     """
 
     num_model: int = 0
     num_lookup: int = 0
     num_forced: int = 0
+    tree: TreeExpansion | None = None
 
     @property
     def num_drafts(self) -> int:
-        """W."""
+        """W, most that are accepted."""
         return self.num_model + self.num_lookup + self.num_forced
+
+    @property
+    def num_positions(self) -> int:
+        """Positions behind the golden token at which keys are stored."""
+        return self.tree.num_positions if self.tree else self.num_drafts
+
+    @property
+    def num_places(self) -> int:
+        """Tokens of a slot that the grammar walks over, the golden one included."""
+        return self.tree.num_places if self.tree else self.num_drafts + 1
 
     @property
     def has_proposals(self) -> bool:
         """Some drafts come from the host."""
         return self.num_lookup + self.num_forced > 0
+
+    @property
+    def levels(self) -> tuple[DraftWindow, ...]:
+        """How much of it an iteration may draft, ascending: nothing, without forced tokens, all."""
+        return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
+
+    @property
+    def limits(self) -> tuple[int, int, int]:
+        """As the executor takes them: of the model, forced, looked up."""
+        return self.num_model, self.num_forced, self.num_lookup
+
+    def within(self, wanted: Speculation) -> DraftWindow:
+        """What there may be of it for a request. Raises InvalidParams where the request wants more than there is."""
+        num_own = self._checked("num_draft_tokens", wanted.num_draft_tokens, self.num_model + self.num_lookup)
+        num_forced = self._checked("num_forced_tokens", wanted.num_forced_tokens, self.num_forced)
+        return DraftWindow(min(self.num_model, num_own), min(self.num_lookup, num_own), num_forced)
+
+    @staticmethod
+    def _checked(name: str, number: int | None, most: int) -> int:
+        if number is not None and number > most:
+            raise InvalidParams(f"speculation.{name} may be at most {most} with this engine's drafts, found {number}: "
+                                "ask for fewer or build the engine with more", param=f"speculation.{name}")
+        return most if number is None else number
 
 
 @dataclass(frozen=True)
@@ -48,14 +86,22 @@ class SpecConfig:
                        Without any model: "ngram", what followed the last tokens when they were in the request's text
                        most recently (prompt lookup); "suffix", what followed most often the longest end of the text
                        that was there before, in its own text or in outputs of earlier requests (suffix drafting);
-                       "grammar", forced tokens alone
+                       "grammar", forced tokens alone.
+                       "auto": the head that belongs to the target, EAGLE3 for the shipped model and MTP where the
+                       target's folder has such layers, else "suffix"; adaptive, and with 8 forced tokens where
+                       num_forced_tokens is 0
     model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
                        than the shipped one the target's own folder
-    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none
+    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none, and of a
+                       tree it is the depth, whatever is given here
+    tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape, in which the r-th
+                       child of a node is the r-th likeliest token; None: a chain
     num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
                        verification alone is guided; outputs are the same
+    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and what it takes; also
+                       nothing, so that drafts that are never accepted cost next to nothing
     arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
                        host between them; outputs are the same
     """
@@ -64,12 +110,17 @@ class SpecConfig:
     model: str | Path | None = None
     num_draft_tokens: int = 3
     num_forced_tokens: int = 0
+    tree: DynamicTree | DraftTree | None = None
     prompt_lookup_min: int = 2
     prompt_lookup_max: int = 4
     guided_drafts: bool = True
     arrangement: str = "one_model"
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
+        if self.method == "auto":
+            object.__setattr__(self, "adaptive", True)
+            object.__setattr__(self, "num_forced_tokens", self.num_forced_tokens or _NUM_FORCED_BY_AUTO)
         if self.method not in SPEC_METHODS:
             raise InvalidParams(f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
                                 param="spec")
@@ -79,7 +130,33 @@ class SpecConfig:
         if self.arrangement not in SPEC_ARRANGEMENTS:
             raise InvalidParams(f"arrangement {self.arrangement!r} is unknown; known: {', '.join(SPEC_ARRANGEMENTS)}",
                                 param="arrangement")
+        if self.adaptive and self.arrangement != "one_model":
+            raise InvalidParams(f"arrangement {self.arrangement!r} always drafts all: leave adaptive out with it",
+                                param="adaptive")
+        if self.tree is not None:
+            self._check_tree(self.tree)
+            object.__setattr__(self, "num_draft_tokens", self.tree.expansion.depth)
         self._check_proposals()
+
+    def _check_tree(self, tree: DynamicTree | DraftTree) -> None:
+        expansion = tree.expansion
+        for name, found, most in (("nodes", expansion.num_nodes, MOST_NODES), ("levels", expansion.depth, MOST_DEPTH),
+                                  ("children of a node", expansion.num_children, MOST_CHILDREN)):
+            if found > most:
+                raise InvalidParams(f"a draft tree may have {most} {name}, found {found}", param="tree")
+        if expansion.num_nodes < 2:
+            raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
+        if self.method in MODELLESS_METHODS:
+            raise InvalidParams(f"a draft tree needs a draft head or model, and method {self.method!r} has none",
+                                param="tree")
+        if self.adaptive:
+            raise InvalidParams("a draft tree is always drafted whole: leave adaptive, and method 'auto', out with "
+                                "one", param="tree")
+        if self.num_forced_tokens:
+            raise InvalidParams("forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree")
+        if self.arrangement != "one_model":
+            raise InvalidParams(f"arrangement {self.arrangement!r} knows chains alone: use 'one_model' with a tree",
+                                param="arrangement")
 
     def _check_proposals(self) -> None:
         least = 1 if self.method == "grammar" else 0
@@ -91,6 +168,9 @@ class SpecConfig:
         if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
             raise InvalidParams("prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
                                 f"{self.prompt_lookup_min} and {self.prompt_lookup_max}", param="prompt_lookup_min")
+        if self.model is not None and self.method == "auto":
+            raise InvalidParams("method 'auto' finds the head that belongs to the target: leave model out, or name the "
+                                "method of the model", param="model")
         if self.model is not None and self.method in MODELLESS_METHODS:
             raise InvalidParams(f"method {self.method!r} has no model: leave model out", param="model")
         if not self.window.has_proposals:
@@ -104,10 +184,10 @@ class SpecConfig:
 
     @property
     def window(self) -> DraftWindow:
-        """The drafts that there may be."""
+        """The drafts that there may be; of "auto" as many as with a head."""
         num_lookup = self.num_draft_tokens if self.method in LOOKUP_METHODS else 0
         num_model = 0 if self.method in MODELLESS_METHODS else self.num_draft_tokens
-        return DraftWindow(num_model, num_lookup, self.num_forced_tokens)
+        return DraftWindow(num_model, num_lookup, self.num_forced_tokens, self.tree.expansion if self.tree else None)
 
 
 @dataclass(frozen=True)
@@ -213,6 +293,11 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
-        if self.spec is not None and self.spec.window.has_proposals and self.guide.callbacks == "python":
-            raise InvalidParams("callbacks 'python' make no proposals: with forced tokens and lookups use 'native' or "
+        if self.spec is None or self.guide.callbacks != "python":
+            return
+        if self.spec.window.has_proposals or self.spec.window.tree:
+            raise InvalidParams("callbacks 'python' follow chains of a draft head alone: with a tree, forced tokens or "
+                                "lookups use 'native' or 'polling'", param="callbacks")
+        if self.spec.adaptive:
+            raise InvalidParams("callbacks 'python' always take all drafts: with adaptive drafts use 'native' or "
                                 "'polling'", param="callbacks")

@@ -1,10 +1,16 @@
-"""Owns the shape of a draft: nodes, each a proposed token with its parent."""
+"""Owns the shape of a draft: nodes, each a proposed token with its parent; fixed, or chosen anew in each iteration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
+
+from specguide.errors import InvalidParams
+
+MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
+"""Of a tree that an engine drafts."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +24,11 @@ class DraftTree:
 
     def __post_init__(self) -> None:
         if not self.parents or self.parents[0] != -1:
-            raise ValueError("node 0 is the golden token, its parent is -1")
+            raise InvalidParams("node 0 is the golden token, its parent is -1", param="tree")
         for node, parent in enumerate(self.parents[1:], start=1):
             if not 0 <= parent < node:
-                raise ValueError(f"node {node} has parent {parent}; a parent comes before its children")
+                raise InvalidParams(f"node {node} has parent {parent}; a parent comes before its children",
+                                    param="tree")
 
     @classmethod
     def chain(cls, num_draft_tokens: int) -> DraftTree:
@@ -32,15 +39,16 @@ class DraftTree:
     def from_choices(cls, choices: Sequence[Sequence[int]]) -> DraftTree:
         """From paths of child ranks, the form in which EAGLE and Medusa publish their trees.
 
-        Raises ValueError for a path that is empty, comes twice, or whose parent is not among the paths.
+        Raises InvalidParams for a path that is empty, comes twice, or whose parent is not among the paths.
         """
         paths = [(), *sorted((tuple(path) for path in choices), key=lambda path: (len(path), path))]
         index = {path: node for node, path in enumerate(paths)}
         if len(index) < len(paths):
-            raise ValueError("a path of the tree is empty or comes twice")
+            raise InvalidParams("a path of the tree is empty or comes twice", param="tree")
         for path in paths[1:]:
             if path[:-1] not in index:
-                raise ValueError(f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree")
+                raise InvalidParams(f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree",
+                                    param="tree")
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     @property
@@ -73,3 +81,115 @@ class DraftTree:
         """[num_nodes, num_nodes]: entry [i][j] is True when node j is an ancestor of node i, or i itself."""
         return [[j in ancestors for j in range(self.num_nodes)]
                 for ancestors in (set(self.path(i)) for i in range(self.num_nodes))]
+
+    @cached_property
+    def expansion(self) -> TreeExpansion:
+        """How it is drafted: the r-th child of a node is the r-th likeliest token behind it."""
+        children = [[child for child in range(self.num_nodes) if self.parents[child] == node]
+                    for node in range(self.num_nodes)]
+        num_children, level, first = max(map(len, children)), [0], 0
+        expanded: list[tuple[int, ...]] = []
+        chosen: list[int] = []
+        while level:
+            born = {child: first + place * num_children + rank
+                    for place, node in enumerate(level) for rank, child in enumerate(children[node])}
+            first += len(level) * num_children
+            chosen += born.values()
+            level = [child for child in born if children[child]]
+            expanded.append(tuple(born[child] for child in level))
+        return TreeExpansion(num_children, tuple(map(len, expanded[:-1])), self.num_nodes,
+                             FixedChoice(tuple(expanded[:-1]), tuple(chosen)))
+
+
+@dataclass(frozen=True)
+class DynamicTree:
+    """A tree that takes its shape from the drafter's probabilities (Li et al. 2024, "EAGLE-2", arXiv 2406.16858).
+
+    At each depth the likeliest nodes, by the product of the probabilities on their paths, are expanded; of all that
+    have come up the likeliest are verified.
+
+    top_k:     nodes expanded at each depth, and children drafted of each, 1 to 16
+    depth:     most drafts on a path, 1 to 16
+    num_nodes: nodes verified, the golden token included, 2 to 128
+    """
+
+    top_k: int = 10
+    depth: int = 6
+    num_nodes: int = 60
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("top_k", 1, MOST_CHILDREN), ("depth", 1, MOST_DEPTH), ("num_nodes", 2, MOST_NODES)):
+            if not least <= getattr(self, name) <= most:
+                raise InvalidParams(f"{name} of a draft tree must be {least} to {most}, found {getattr(self, name)}",
+                                    param="tree")
+        most_drafts = self.expansion.num_candidates
+        if self.num_nodes - 1 > most_drafts:
+            raise InvalidParams(f"a draft tree of top_k {self.top_k} and depth {self.depth} has {most_drafts} drafts: "
+                                f"num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}", param="tree")
+
+    @cached_property
+    def expansion(self) -> TreeExpansion:
+        """How it is drafted."""
+        return TreeExpansion(self.top_k, (self.top_k,) * (self.depth - 1), self.num_nodes, None)
+
+
+@dataclass(frozen=True)
+class FixedChoice:
+    """Which candidates are taken, by index among all, whatever is drafted.
+
+    expanded: of depths 1 … D - 1
+    chosen:   those verified, ascending
+    """
+
+    expanded: tuple[tuple[int, ...], ...]
+    chosen: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TreeExpansion:
+    """The steps in which a tree of depth D is drafted.
+
+    Candidates are the children of all expanded nodes, the golden token's first, then those of depth 1 in order, and so
+    on. What the grammar walks over are places: 0 is the golden token's, then come the expanded nodes depth by depth,
+    then one for each other node that may be verified.
+
+    num_children: drafted of each expanded node
+    widths:       nodes expanded at depths 1 … D - 1
+    num_nodes:    nodes verified, the golden token included
+    fixed:        None: the likeliest are taken
+    """
+
+    num_children: int
+    widths: tuple[int, ...]
+    num_nodes: int
+    fixed: FixedChoice | None
+
+    @property
+    def depth(self) -> int:
+        """D, most drafts on a path."""
+        return len(self.widths) + 1
+
+    @cached_property
+    def stage_begins(self) -> tuple[int, ...]:
+        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the others."""
+        return *accumulate((0, 1, *self.widths)), self.num_places
+
+    @property
+    def num_places(self) -> int:
+        """Places that the grammar walks over."""
+        return sum(self.widths) + self.num_nodes
+
+    @cached_property
+    def candidate_begins(self) -> tuple[int, ...]:
+        """The first candidate of each depth 1 … D, and their number."""
+        return tuple(accumulate((0, self.num_children, *(width * self.num_children for width in self.widths))))
+
+    @property
+    def num_candidates(self) -> int:
+        """Candidates of all depths."""
+        return self.candidate_begins[-1]
+
+    @property
+    def num_positions(self) -> int:
+        """Positions behind the golden token at which target or drafter may store keys."""
+        return max(self.num_nodes - 1, sum(self.widths))

@@ -20,20 +20,20 @@ class LLM:
     """A target model, its drafter and its grammars, ready to generate.
 
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
-    spec:          SpecConfig or a method's name; None decodes plainly; "auto" takes the shipped head with the shipped
-                   model and decodes another model plainly
+    spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default" takes the shipped
+                   head with the shipped model and decodes another model plainly
     guide_backend: "auto", "llguidance" or "xgrammar"; `guide` gives the whole GuideConfig instead
     the others:    as in EngineConfig
 
     Raises CheckpointError and InvalidParams.
     """
 
-    def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "auto",
+    def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "default",
                  guide_backend: str = "auto", guide: GuideConfig | None = None, cache: CacheConfig | None = None,
                  max_batch_size: int = 16, max_model_len: int | None = None, max_prefill_tokens: int = 2048,
                  device: str | None = None, dtype: str | None = None, lag: int | None = None,
                  enforce_eager: bool = False, trace: bool = False) -> None:
-        if spec == "auto":
+        if spec == "default":
             spec = SpecConfig() if model is None else None
         self._engine = Engine(EngineConfig(
             model=model, spec=SpecConfig(spec) if isinstance(spec, str) else spec,

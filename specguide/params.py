@@ -22,6 +22,33 @@ _Predicate = Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
+class Speculation:
+    """What a request takes of the engine's drafts; None: as many as the engine makes, and as it makes them. The output
+    is the same with any; acceptance and time are not.
+
+    num_draft_tokens:  most drafts of the engine's method after each golden token, ≥ 0; 0 leaves what the grammar forces
+    num_forced_tokens: most drafts beside these that the grammar forces, ≥ 0; with both 0 it is decoded plainly
+    guided_drafts:     False: its draft head or model chooses among all tokens, not among what the grammar allows
+
+    Raises InvalidParams naming the field.
+    """
+
+    num_draft_tokens: int | None = None
+    num_forced_tokens: int | None = None
+    guided_drafts: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("num_draft_tokens", "num_forced_tokens"):
+            number = getattr(self, name)
+            if number is not None and not (_is_int(number) and number >= 0):
+                raise InvalidParams(f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
+                                    param=f"speculation.{name}")
+        if not isinstance(self.guided_drafts, bool | None):
+            raise InvalidParams(f"speculation.guided_drafts must be True, False or None, found {self.guided_drafts!r}",
+                                param="speculation.guided_drafts")
+
+
+@dataclass(frozen=True)
 class SamplingParams:
     """How one request is decoded; names and defaults as in vLLM and the OpenAI API.
 
@@ -38,6 +65,7 @@ class SamplingParams:
     stop:           a string, or several, that end a free request; its text ends before the first of them to be complete
     include_stop_str_in_output: the text ends behind the stop string instead
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones follow from `seed`
+    speculation:    what it takes of the engine's drafts; None: all
     timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for ever
 
     The logits are adjusted in this order, and the guide's grammar stands over all of it:
@@ -90,6 +118,7 @@ class SamplingParams:
     include_stop_str_in_output: bool = False
     n: int = 1
     timeout_s: float | None = None
+    speculation: Speculation | None = None
     return_drafts: bool = False
 
     def __post_init__(self) -> None:
@@ -212,6 +241,7 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "include_stop_str_in_output": (_instance_of(bool), "True or False"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
     "timeout_s": (_optional(_is_positive), "a number of seconds > 0 or None"),
+    "speculation": (_optional(_instance_of(Speculation)), "a Speculation or None"),
     "return_drafts": (_instance_of(bool), "True or False"),
 }
 """Of SamplingParams' fields: which values are valid, as a predicate and in words."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from specguide.config import DraftWindow
 from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
@@ -109,9 +110,10 @@ class Iteration:
 class Request:
     """One request from admission to release.
 
-    The engine makes it and writes `grammar`, `adjustment` and its metrics' `prompt_tokens` and `compile_s`, all before
-    `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs` and `iterations`, which
-    the engine appends when the scheduler has taken the tokens, and `text.take`, which is for whoever streams it.
+    The engine makes it and writes `grammar`, `adjustment`, `window` and its metrics' `prompt_tokens` and `compile_s`,
+    all before `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs`,
+    `iterations` and `acceptance`, which the engine writes when the scheduler has taken the tokens, and `text.take`,
+    which is for whoever streams it.
 
     priority:      requests of higher priority run first, see scheduler.waiting
     slot:          its place in every fixed-address buffer; -1 while it waits
@@ -127,6 +129,8 @@ class Request:
     turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
     adjustment:    what its parameters do to its logits, None for nothing
     processors:    its logits processors (sampling.processors)
+    window:        the drafts that it takes; None: all that the engine makes
+    acceptance:    what it accepts of them, where that decides how much is drafted (engine.adaptive)
     logprobs:      of each output token, where they are asked for
     prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is none
     iterations:    those that gave it tokens or held it, where they are asked for
@@ -157,6 +161,8 @@ class Request:
     arrival_s: float = 0.0
     adjustment: Any = None
     processors: Sequence[Any] = ()
+    window: DraftWindow | None = None
+    acceptance: Any = None
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
     iterations: list[Iteration] = field(default_factory=list)
@@ -168,6 +174,11 @@ class Request:
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
         return len(self.prompt_ids) + len(self.output_ids)
+
+    @property
+    def has_guided_drafts(self) -> bool:
+        """Its drafts are chosen among what its grammar allows, if the engine does so at all."""
+        return self.params.speculation is None or self.params.speculation.guided_drafts is not False
 
     @property
     def has_prompt_logprobs(self) -> bool:

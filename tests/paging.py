@@ -5,11 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
+from specguide.batch import ForwardContext, TreeKeys
 from specguide.cache import KVCache
+from specguide.draft_tree import DraftTree
 from specguide.models import ModelConfig
 
 PAGE_SIZE = 4
+
+
+def tree_keys(tree: DraftTree, seq_lens: list[int], num_own: int | None = None) -> TreeKeys:
+    """A draft tree as the last keys of sequences; the pass has the last `num_own` of its nodes, or all."""
+    positions = torch.tensor(seq_lens)[:, None] - tree.num_nodes + torch.tensor(tree.depths)
+    sees = torch.tensor(tree.attention_mask())[-(num_own or tree.num_nodes):]
+    return TreeKeys(sees.expand(len(seq_lens), -1, -1).contiguous(), positions)
 
 
 class Sequences:
@@ -38,20 +46,19 @@ class Sequences:
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         return context
 
-    def tree(self, depths: list[int], mask: Tensor) -> ForwardContext:
+    def tree(self, tree: DraftTree) -> ForwardContext:
         """A draft tree after each sequence's tokens; the sequences do not grow."""
-        count = len(depths)
-        positions = [length + torch.tensor(depths) for length in self.lengths]
-        places = [torch.arange(length, length + count) for length in self.lengths]
-        return self._context(positions, places, [count] * len(self.lengths), mask)
+        positions = [length + torch.tensor(tree.depths) for length in self.lengths]
+        places = [torch.arange(length, length + tree.num_nodes) for length in self.lengths]
+        return self._context(positions, places, [tree.num_nodes] * len(self.lengths), tree)
 
     def _context(self, positions: list[Tensor], places: list[Tensor], counts: list[int],
-                 mask: Tensor | None) -> ForwardContext:
+                 tree: DraftTree | None) -> ForwardContext:
+        lens = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         slots = [self.block_table[seq][place // PAGE_SIZE].long() * PAGE_SIZE + place % PAGE_SIZE
                  for seq, place in enumerate(places)]
         return ForwardContext(
             position_ids=torch.cat(positions), slot_mapping=torch.cat(slots), block_table=self.block_table,
             query_start_loc=torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32),
-            seq_lens=torch.tensor([length + count for length, count in zip(self.lengths, counts, strict=True)],
-                                  dtype=torch.int32),
-            max_query_len=max(counts), tree_mask=mask)
+            seq_lens=torch.tensor(lens, dtype=torch.int32), max_query_len=max(counts),
+            tree=None if tree is None else tree_keys(tree, lens))

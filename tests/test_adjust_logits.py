@@ -13,7 +13,7 @@ from tiny import save_target
 
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
-from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits
+from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths
 from specguide.tokenizer import Tokenizer
 
 V, NUM_SLOTS, K = 40, 4, 3
@@ -94,7 +94,8 @@ def test_each_node_as_if_its_path_had_been_output(requests, windows, seed):
         drafts = torch.tensor([drafts for drafts, _, _ in window[:len(requests)]]).int()
         start = torch.tensor([len(prompt) + len(output) - 1
                               for (_, prompt, _), output in zip(requests, outputs, strict=True)])
-        found = adjust_logits(logits, slots, drafts, start, state, bitmask, guided, row_ids).view(-1, K + 1, V)
+        found = adjust_logits(logits, slots, chain_paths(drafts), start, state, bitmask, guided, row_ids)
+        found = found.view(-1, K + 1, V)
         for row, (adjustment, prompt, grammar) in enumerate(requests):
             for node in range(K + 1):
                 before = logits.view(-1, K + 1, V)[row, node]

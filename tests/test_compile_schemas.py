@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.instances import BYTES, draw, takes_any, takes_in_some_order
+from specguide.bench.instances import BYTES, draw, takes_any, takes_in_some_order
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specguide.draft_tree import DraftTree
+from specguide.errors import InvalidParams
 
 
 @st.composite
@@ -35,13 +36,13 @@ def test_choices_in_any_order() -> None:
 
 @pytest.mark.parametrize("choices", [[[0, 0]], [[0], [1, 0]], [[]], [[0], [0]]])
 def test_choices_that_are_no_tree_are_refused(choices: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="path"):
+    with pytest.raises(InvalidParams, match="path"):
         DraftTree.from_choices(choices)
 
 
 @pytest.mark.parametrize("parents", [(), (0,), (-1, 1), (-1, 0, 2), (-1, -1), (-1, 0, -2)])
 def test_parents_that_are_no_tree_are_refused(parents: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="node"):
+    with pytest.raises(InvalidParams, match="node"):
         DraftTree(parents)
 
 

@@ -21,7 +21,7 @@ def test_the_text_is_said_and_guessed(acceptance_length: float) -> None:
         drafts = torch.stack([forced.draft(torch.full((3,), -1, dtype=torch.int32), node)
                               for node in range(1, K + 1)], dim=1)
         said = torch.full((3, K + 1), -1, dtype=torch.int32)
-        forced.target(said, slots, start)
+        forced.target(said, slots, start, torch.arange(said.shape[1]))
         assert torch.equal(said, text[slots, 8:8 + K + 1])
         num_accepted.append(verify_chain(said, drafts, torch.zeros(3, dtype=torch.bool))[0])
     assert float(torch.stack(num_accepted).float().mean()) + 1 == pytest.approx(acceptance_length, abs=0.08)
@@ -30,5 +30,5 @@ def test_the_text_is_said_and_guessed(acceptance_length: float) -> None:
 def test_without_drafts_only_the_text_is_said() -> None:
     text = torch.arange(20, dtype=torch.int32).view(1, 20)
     said = torch.zeros(1, 1, dtype=torch.int32)
-    ForcedAcceptance(text, 2.86, 0).target(said, torch.tensor([0]), torch.tensor([3]))
+    ForcedAcceptance(text, 2.86, 0).target(said, torch.tensor([0]), torch.tensor([3]), torch.tensor([0]))
     assert said.tolist() == [[4]]

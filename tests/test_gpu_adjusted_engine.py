@@ -12,14 +12,15 @@ from test_engine import make
 from test_gpu_engine import FP32
 
 from specguide import SamplingParams
-from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, score_tokens
+from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths, score_tokens
 from specguide.spec.selection import SamplingKind
 
 pytestmark = pytest.mark.gpu
 
 
 def kinds_captured(llm) -> set[SamplingKind]:
-    return {kind for (*_, kind, _), graph in llm._engine._runner.step._fixed._captured.items() if graph}
+    return {part for key, graph in llm._engine._runner.step._fixed._captured.items() if graph
+            for part in key if isinstance(part, SamplingKind)}
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])
@@ -78,7 +79,7 @@ def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
     logits = torch.randn(3 * num_nodes, vocab_size, generator=generator).mul_(3).to(dtype)
     bitmask = torch.randint(-2**31, 2**31 - 1, (3 * num_nodes, -(-vocab_size // 32)), generator=generator).int()
     guided = torch.tensor([0, 1, 1, 0] * 3).byte()
-    arguments = (logits, slots, drafts, start, state, bitmask, guided, row_ids)
+    arguments = (logits, slots, chain_paths(drafts), start, state, bitmask, guided, row_ids)
     on_device = [to_device(argument) for argument in arguments]
     graph, adjusted = captured(lambda: adjust_logits(*on_device))
     said, num_accepted = torch.tensor([[2, 3, 8, 8], [1, 4, 4, 4], [6, 6, 6, 6]]).int(), torch.tensor([2, 0, -1]).int()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
+from paging import tree_keys
 from torch import Tensor
 
 from specguide.batch import ForwardContext
@@ -58,12 +59,13 @@ def make_case(earlier_lens: Sequence[int], query_lens: Sequence[int], *, heads: 
         keys, values = (torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2))
         reference.store_kv(keys * 3, values, *caches, slots)
     depths = [tree.depths if tree else range(query) for query in query_lens]
-    positions = [earlier + depth for earlier, own in zip(earlier_lens, depths, strict=True) for depth in own]
+    positions = [length - len(own) + depth for length, query, own in zip(lens, query_lens, depths, strict=True)
+                 for depth in own[-query:]]
     context = ForwardContext(
         position_ids=torch.tensor(positions, dtype=torch.int64), slot_mapping=torch.full((sum(query_lens),), -1),
         block_table=table, query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
         seq_lens=torch.tensor(lens, dtype=torch.int32), max_query_len=max(query_lens),
-        tree_mask=torch.tensor(tree.attention_mask()) if tree else None)
+        tree=tree_keys(tree, lens, max(query_lens)) if tree else None)
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
     return Case(fused[:, :heads[0]], *caches, context, window)
 
@@ -95,6 +97,9 @@ def test_windows_and_pages(window: int | None, page_size: int) -> None:
 def test_tree(window: int | None) -> None:
     for dtype in TOLERANCE:
         check(make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=window, dtype=dtype))
+        for num_own in (1, 3):  # the keys of the other nodes are there already
+            earlier = [TREE.num_nodes - num_own + length for length in (5, 0, 130)]
+            check(make_case(earlier, [num_own] * 3, tree=TREE, window=window, dtype=dtype))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -62,7 +62,8 @@ def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
 def test_drafts_are_stored_as_on_a_cpu() -> None:
     slots, drafts = torch.tensor([7, 0, 3, 11]), torch.tensor([5, -1, 8, 9]).int()
     num_accepted, tokens = torch.tensor([0, 3, -1, 1]).int(), torch.arange(NUM_SLOTS * 4).view(NUM_SLOTS, 4).int()
-    live = to_device(tokens)
-    store_drafts(to_device(drafts), 2, to_device(num_accepted), to_device(slots), live)
-    accept.store_drafts(drafts, 2, num_accepted, slots, tokens)
-    assert torch.equal(live.cpu(), tokens) and tokens[7, 2] == 5 and tokens[3, 2] == 14
+    live, limits = to_device(tokens), torch.full((NUM_SLOTS,), 2).int()
+    limits[11] = 1
+    store_drafts(to_device(drafts), 2, to_device(limits), to_device(num_accepted), to_device(slots), live)
+    accept.store_drafts(drafts, 2, limits, num_accepted, slots, tokens)
+    assert torch.equal(live.cpu(), tokens) and tokens[7, 2] == 5 and tokens[3, 2] == 14 and tokens[11, 2] == -1

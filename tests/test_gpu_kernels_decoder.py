@@ -10,7 +10,6 @@ from gpu_case import DEVICE, captured, to_device
 from paging import Sequences
 from test_models_decoder import CASES, random_model, tokens
 
-from specguide.cache import KVCache
 from specguide.draft_tree import DraftTree
 from specguide.models import Decoder
 
@@ -27,9 +26,9 @@ def test_decoder_equals_the_decoder_on_a_cpu(name: str, tmp_path: Path) -> None:
     cpu, gpu = Decoder.load(tmp_path), Decoder.load(tmp_path, DEVICE)
     sequences = Sequences(3, 40)
     caches = sequences.cache(cpu.config), sequences.cache(cpu.config)
-    live = KVCache(*(tuple(to_device(tensor) for tensor in tensors) for tensors in (caches[1].keys, caches[1].values)))
+    live = to_device(caches[1])
     passes = [sequences.extend(counts) for counts in ([12, 1, 5], [1] * 3, [4] * 3)]
-    passes.append(sequences.tree(list(TREE.depths), torch.tensor(TREE.attention_mask())))
+    passes.append(sequences.tree(TREE))
     for context in passes:
         ids = tokens(len(context.position_ids))
         expected, taps = cpu.forward(ids, context, caches[0], (0, 2))

@@ -10,7 +10,7 @@ import torch
 from gpu_case import DEVICE, captured, to_device
 from torch import Tensor
 
-from specguide.kernels import SamplingTensors, apply_bitmask, masked_argmax, masked_sample, reference
+from specguide.kernels import SamplingTensors, apply_bitmask, masked_argmax, masked_sample, masked_top_k, reference
 from specguide.kernels.noise import exponential_noise
 from specguide.params import SamplingParams
 
@@ -71,6 +71,23 @@ def draft_vocabulary(vocab_size: int, width: int, seed: int) -> Tensor:
 def test_argmax_over_the_whole_vocabulary(dtype: torch.dtype, vocab_size: int) -> None:
     for num_rows in (0, 1, 5, 23):
         check_argmax(make_rows(num_rows, vocab_size, dtype=dtype, seed=num_rows))
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 7, 2049, 7000])
+def test_top_k(width: int, dtype: torch.dtype, pruned: bool) -> None:
+    for num_rows, k in ((0, 3), (1, 10), (23, 4)):
+        rows = make_rows(num_rows, 9000 if pruned else width, width=width, dtype=dtype, seed=num_rows)
+        ids = draft_vocabulary(9000, width, num_rows) if pruned else None
+        tokens, logprobs = call(masked_top_k, to_device(rows), to_device(ids), k)
+        expected_tokens, expected = call(reference.masked_top_k, rows, ids, k)
+        torch.testing.assert_close(logprobs.cpu(), expected, atol=1e-4, rtol=1e-5)
+        is_alone = torch.ones_like(expected, dtype=torch.bool)  # equals may come in any order
+        is_alone[:, 1:] &= expected[:, 1:] != expected[:, :-1]
+        is_alone[:, :-1] &= is_alone[:, 1:].clone()
+        is_alone[:, -1] = False  # perhaps equal to the one that is left out
+        assert torch.equal(tokens.cpu()[is_alone], expected_tokens[is_alone])
 
 
 @pytest.mark.parametrize("num_rows", [3, 130, 301, 641])

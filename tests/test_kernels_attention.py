@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paging import tree_keys
 from torch import Tensor
 
 from specguide.batch import ForwardContext
@@ -54,7 +55,8 @@ def make_case(
         slots = slot_mapping(table, torch.full((length,), seq), torch.arange(length), page_size)
         store_kv(keys[seq], values[seq], caches[0], caches[1], slots)
     depths = [tree.depths if tree else range(query) for query in query_lens]
-    positions = [earlier + depth for earlier, own in zip(earlier_lens, depths, strict=True) for depth in own]
+    positions = [length - len(own) + depth for length, query, own in zip(lens, query_lens, depths, strict=True)
+                 for depth in own[-query:]]
     context = ForwardContext(
         position_ids=torch.tensor(positions, dtype=torch.int64),
         slot_mapping=torch.full((sum(query_lens),), -1),
@@ -62,7 +64,7 @@ def make_case(
         query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
         seq_lens=torch.tensor(lens, dtype=torch.int32),
         max_query_len=max(query_lens),
-        tree_mask=torch.tensor(tree.attention_mask()) if tree else None,
+        tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
     )
     query = torch.randn(sum(query_lens), NUM_KV_HEADS * group, HEAD_DIM, generator=random)
     return Case(query, keys, values, *caches, context)
@@ -86,8 +88,10 @@ def dense_attention(case: Case, sees: Sees, scale: float) -> Tensor:
     return output
 
 
-def sees_tree(tree: DraftTree, window: int | None) -> Sees:
+def sees_tree(tree: DraftTree, window: int | None, num_earlier: int = 0) -> Sees:
+    """num_earlier: nodes whose keys were there before the pass"""
     def sees(i: int, j: int) -> bool:
+        i, j = i + num_earlier, j + num_earlier
         if j >= 0 and j not in tree.path(i):
             return False
         distance = tree.depths[i] - (tree.depths[j] if j >= 0 else j)
@@ -116,6 +120,14 @@ def test_decode(query_len: int, window: int | None) -> None:
 @pytest.mark.parametrize("window", [None, 1, 2, 4])
 def test_tree(window: int | None) -> None:
     check(make_case([5, 0, 13], [TREE.num_nodes] * 3, tree=TREE), sees_tree(TREE, window), window)
+
+
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize("num_own", [1, 2, 3])
+def test_last_nodes_of_a_tree(num_own: int, window: int | None) -> None:
+    num_earlier = TREE.num_nodes - num_own
+    check(make_case([num_earlier + 5, num_earlier, num_earlier + 13], [num_own] * 3, tree=TREE),
+          sees_tree(TREE, window, num_earlier), window)
 
 
 def test_tree_that_is_a_chain_equals_the_chain() -> None:

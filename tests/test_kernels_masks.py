@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specguide.kernels import SamplingTensors, apply_bitmask, masked_argmax, masked_sample
+from specguide.kernels import SamplingTensors, apply_bitmask, masked_argmax, masked_sample, masked_top_k
 from specguide.params import SamplingParams
 
 INF = math.inf
@@ -99,6 +99,30 @@ def test_argmax_over_a_draft_vocabulary(dtype: torch.dtype, case: Case) -> None:
     tokens = masked_argmax(*case.arguments(), torch.tensor(case.target_ids, dtype=dtype))
     assert tokens.dtype == torch.int32
     assert tokens.tolist() == [case.best(row) for row in range(len(case.logits))]
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+@given(data=st.data(), k=st.integers(1, 5))
+def test_top_k(pruned: bool, data: st.DataObject, k: int) -> None:
+    """The first is the argmax; the log-probabilities are those of a softmax over what is allowed, in order."""
+    case = data.draw(cases(pruned))
+    target_ids = torch.tensor(case.target_ids) if case.target_ids is not None else None
+    tokens, logprobs = masked_top_k(*case.arguments(), target_ids, k)
+    assert tokens.dtype == torch.int32 and logprobs.dtype == torch.float32
+    ids = case.target_ids if case.target_ids is not None else list(range(case.vocab_size))
+    for row, (found, likely) in enumerate(zip(tokens.tolist(), logprobs.tolist(), strict=True)):
+        value = {token: logit for token, logit in zip(ids, case.logits[row], strict=True)
+                 if case.may(row, token) and logit > -INF}
+        chosen = [token for token in found if token >= 0]
+        assert len(found) == k and len(set(chosen)) == len(chosen) and likely == sorted(likely, reverse=True)
+        if value:
+            assert [value[token] for token in chosen] == sorted(value.values(), reverse=True)[:k]
+            if max(value.values()) < INF:
+                total = math.log(sum(map(math.exp, value.values())))
+                assert likely[:len(chosen)] == pytest.approx([value[token] - total for token in chosen], abs=1e-5)
+        else:
+            best = case.best(row)
+            assert found[0] == best and likely[0] == (-INF if best < 0 else 0.0)
 
 
 @given(cases(pruned=False))

@@ -12,7 +12,7 @@ from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
 from test_keywords_normalise import INSTANCES, is_valid, plain, schemas
 
-from benchmarks.instances import BYTES, draw
+from specguide.bench.instances import BYTES, draw
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide

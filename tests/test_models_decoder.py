@@ -140,7 +140,7 @@ def test_every_node_of_a_tree_equals_its_path(pair: tuple[PreTrainedModel, Decod
     sequences = Sequences(2, 40)
     cache = sequences.cache(decoder.config)
     decoder.forward(ids.flatten(), sequences.extend([21, 21]), cache)
-    context = sequences.tree(list(tree.depths), torch.tensor(tree.attention_mask()))
+    context = sequences.tree(tree)
     logits = decoder.logits(decoder.forward(drafts.flatten(), context, cache)[0]).view(2, tree.num_nodes, -1)
     for seq in range(2):
         for node in range(tree.num_nodes):

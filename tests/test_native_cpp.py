@@ -1,4 +1,4 @@
-"""The C++ tests of the native core: built here and run, the executor's stress test also under the thread sanitizer."""
+"""The C++ tests of the native core: built here and run, the executor's stress tests also under the thread sanitizer."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def test_cpp(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_no_data_race_under_stress() -> None:
-    folder = _build("cpp-thread", "test_executor_stress", "-DSPECGUIDE_SANITIZE=thread")
-    result = _run(str(folder / "test_executor_stress"), timeout=120, SPECGUIDE_STRESS_ITERATIONS="300")
+@pytest.mark.parametrize("name", ["test_executor_stress", "test_executor_tree_stress"])
+def test_no_data_race_under_stress(name: str) -> None:
+    folder = _build("cpp-thread", name, "-DSPECGUIDE_SANITIZE=thread")
+    result = _run(str(folder / name), timeout=120, SPECGUIDE_STRESS_ITERATIONS="300")
     if "unexpected memory mapping" in result.stdout:
         pytest.skip("the thread sanitizer cannot run under this kernel's address space layout")
     assert result.returncode == 0, result.stdout

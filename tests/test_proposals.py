@@ -34,7 +34,7 @@ def make(folders, method: str | None, **options) -> LLM:
     if method is None:
         return LLM(target, spec=None, **options)
     model = {"eagle3 and grammar": head, "draft model and grammar": target}.get(method)
-    return LLM(target, spec=SpecConfig(model=model, **METHODS[method]), **options)
+    return LLM(target, spec=SpecConfig(**{"model": model} | METHODS[method]), **options)
 
 
 def generate(llm: LLM, prompts, params):
@@ -53,7 +53,7 @@ def told(outs):
 def plain_outputs(folders, backend: str, temperature: float):
     """Without drafts, and the prompts and parameters; some prompts repeat themselves, for lookups."""
     params = dict(temperature=temperature, top_k=20, top_p=0.95) if temperature else {}
-    prompts, all_params = cases(1, 24, **params)
+    prompts, all_params = cases(1, 18, **params)
     prompts = [prompt * (1 + number % 4) for number, prompt in enumerate(prompts)]
     llm = make(folders, None, max_batch_size=8, guide=GuideConfig(backend=backend))
     return prompts, all_params, told(generate(llm, prompts, all_params))
@@ -62,7 +62,7 @@ def plain_outputs(folders, backend: str, temperature: float):
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("method", METHODS)
 def test_proposals_change_no_token(folders, method, temperature):
-    for backend, lag in (("auto", 0), ("auto", 2), ("xgrammar", 1)):
+    for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
         prompts, all_params, expected = plain_outputs(folders, backend, temperature)
         outs = generate(make(folders, method, max_batch_size=8, lag=lag, guide=GuideConfig(backend=backend)),
                         prompts, all_params)
@@ -235,7 +235,7 @@ def test_what_the_configuration_refuses(options, words):
 
 
 def test_python_callbacks_make_no_proposals():
-    with pytest.raises(InvalidParams, match="callbacks 'python' make no proposals"):
+    with pytest.raises(InvalidParams, match="callbacks 'python' follow chains"):
         EngineConfig(spec=SpecConfig(num_forced_tokens=2), guide=GuideConfig(callbacks="python"))
 
 

@@ -42,6 +42,14 @@ def test_the_readme_is_what_the_results_give() -> None:
     report.main(["--check"])
 
 
+def test_windows(tmp_path: Path) -> None:
+    write(tmp_path, "windows", [iteration_row("guided", 1, 5.0), iteration_row("tree 16", 1, 5.5),
+                                iteration_row("tree 60", 1, 7.08), iteration_row("tree 60", 64, 107.3)])
+    assert measured(tmp_path) == {
+        "iteration, tree 16 / 60, ms": ("1", "5.50 / 7.08", "`python -m benchmarks.windows`"),
+        "iteration, tree 60, ms": ("64", "107", "the same")}
+
+
 def test_iteration(tmp_path: Path) -> None:
     write(tmp_path, "iteration", [
         iteration_row("unguided", 1, 5.0), iteration_row("guided", 1, 5.5), iteration_row("two models", 1, 2.75),

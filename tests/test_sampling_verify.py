@@ -47,24 +47,31 @@ def test_chain(data: st.DataObject) -> None:
         assert (num_accepted[i], golden[i]) == expected
 
 
+def path_down(target: list[int], drafts: list[int], tree: DraftTree) -> list[int]:
+    """By the definition: as long as a child is what the target said, the first such child."""
+    path = [0]
+    while children := [node for node in range(1, tree.num_nodes) if tree.parents[node] == path[-1]
+                       and drafts[node] >= 0 and drafts[node] == target[path[-1]]]:
+        path.append(children[0])
+    return path
+
+
 @given(st.data())
 def test_tree(data: st.DataObject) -> None:
     num_nodes, batch_size = data.draw(st.integers(1, 9)), data.draw(st.integers(0, 4))
-    tree = DraftTree((-1, *(data.draw(st.integers(0, node - 1)) for node in range(1, num_nodes))))
+    trees = [DraftTree((-1, *(data.draw(st.integers(0, node - 1)) for node in range(1, num_nodes))))
+             for _ in range(batch_size)]
     tokens = st.lists(TOKEN, min_size=num_nodes, max_size=num_nodes)
-    rows = [(data.draw(tokens), data.draw(tokens), data.draw(st.booleans())) for _ in range(batch_size)]
+    rows = [(data.draw(tokens), data.draw(tokens)) for _ in trees]
     target, drafts = (torch.tensor([row[k] for row in rows], dtype=torch.int32).view(-1, num_nodes) for k in (0, 1))
-    held = torch.tensor([row[2] for row in rows], dtype=torch.bool)
-    num_accepted, golden, path = verify_tree(target, drafts, tree, held)
-    assert num_accepted.dtype == golden.dtype == path.dtype == torch.int32
-    assert path.shape == (batch_size, max(tree.depths) + 1)
-    for i, (said, proposed, is_held) in enumerate(rows):
-        expected = longest_path(said, proposed, tree)
-        if is_held:
-            assert num_accepted[i] == golden[i] == -1 and path[i].eq(-1).all()
-        else:
-            assert (num_accepted[i], golden[i]) == (len(expected) - 1, said[expected[-1]])
-            assert path[i].tolist() == [*expected, *[-1] * (path.shape[1] - len(expected))]
+    parents = torch.tensor([(0, *tree.parents[1:]) for tree in trees]).view(-1, num_nodes)
+    depth = max((max(tree.depths) for tree in trees), default=0) + data.draw(st.integers(0, 1))
+    num_accepted, path = verify_tree(target, drafts, parents, depth)
+    assert num_accepted.dtype == torch.int32 and path.dtype == torch.int64 and path.shape == (batch_size, depth + 1)
+    for i, ((said, proposed), tree) in enumerate(zip(rows, trees, strict=True)):
+        expected = path_down(said, proposed, tree)
+        assert num_accepted[i] == len(expected) - 1
+        assert path[i].tolist() == [*expected, *[-1] * (depth + 1 - len(expected))]
 
 
 @given(st.data())
@@ -72,10 +79,11 @@ def test_chain_is_a_tree(data: st.DataObject) -> None:
     num_drafts = data.draw(st.integers(1, 4))
     target, drafts = (torch.tensor([data.draw(st.lists(TOKEN, min_size=num_drafts + 1, max_size=num_drafts + 1))],
                                    dtype=torch.int32) for _ in range(2))
-    held = torch.zeros(1, dtype=torch.uint8)
-    chain, tree = verify_chain(target, drafts[:, 1:], held), verify_tree(
-        target, drafts, DraftTree.chain(num_drafts), held)
-    assert torch.equal(chain[0], tree[0]) and torch.equal(chain[1], tree[1])
+    chain, golden = verify_chain(target, drafts[:, 1:], torch.zeros(1, dtype=torch.uint8))
+    num_accepted, path = verify_tree(target, drafts, torch.arange(-1, num_drafts).clamp(min=0)[None], num_drafts)
+    assert torch.equal(chain, num_accepted)
+    assert golden == target[0, path[0, num_accepted]]
+
 
 
 VOCAB_SIZE, LENGTH, NUM_REQUESTS, PROMPT_LEN = 5, 7, 40_000, 9
@@ -143,8 +151,11 @@ def speculate(lm: Markov, draft_model: Tensor, params: SamplingTensors, tree: Dr
             num_accepted, new_golden = verify_chain(said, nodes[:, 1:].int(), held)
             path = torch.arange(num_nodes).expand(NUM_REQUESTS, -1)
         else:
-            num_accepted, new_golden, path = verify_tree(said, nodes.int(), tree, held)
-        said_on_path = said.gather(1, path.clamp(min=0).long())
+            parents = torch.tensor(tree.parents).clamp(min=0).expand(NUM_REQUESTS, -1)
+            num_accepted, path = verify_tree(said, nodes.int(), parents, max(tree.depths))
+            new_golden = said.gather(1, path.gather(1, num_accepted[:, None].long()))[:, 0]
+            num_accepted = num_accepted.masked_fill(held, -1)
+        said_on_path = said.gather(1, path.clamp(min=0))
         for i in range(said_on_path.shape[1]):
             live = num_accepted >= i
             output[live, lengths[live] + i] = said_on_path[live, i].long()

@@ -32,6 +32,7 @@ VALID = {
         "logit_bias": {"5": 1.5}, "presence_penalty": 0.1, "frequency_penalty": 0.1, "user": "u", "top_k": 5,
         "min_p": 0.1, "repetition_penalty": 1.1, "min_tokens": 1, "ignore_eos": False, "stop_token_ids": [5],
         "bad_words": ["x"], "allowed_token_ids": None, "include_stop_str_in_output": False, "priority": 0,
+        "speculation": {"num_draft_tokens": 1, "guided_drafts": None},
         "guided_json": None, "guided_regex": None, "guided_choice": None, "guided_grammar": None,
         "structured_outputs": None, "response_format": {"type": "text"}, "tools": None, "tool_choice": "auto",
         "parallel_tool_calls": True, "metadata": {"a": "b"}, "logprobs": True, "top_logprobs": 2, "stream": False,

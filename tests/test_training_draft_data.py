@@ -9,6 +9,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+import specguide
 from training.draft_data import (
     Example,
     PackPlan,
@@ -17,8 +18,12 @@ from training.draft_data import (
     example_anchors,
     pack_rows,
     read_examples,
+    with_opening,
     write_examples,
 )
+from training.eagle3 import load_head
+
+TARGET = Path(specguide.__file__).parent / "assets" / "small" / "target"
 
 
 def some_examples(count: int) -> list[Example]:
@@ -53,6 +58,26 @@ def test_examples_survive_their_file(tmp_path: Path) -> None:
     write_examples(tmp_path / "run" / "examples.npz", examples)
     again = read_examples(tmp_path / "run" / "examples.npz")
     assert [(x.ids.tolist(), x.prompt_len) for x in again] == [(x.ids.tolist(), x.prompt_len) for x in examples]
+
+
+def test_an_opening_ends_with_the_first_separator() -> None:
+    tokenizer = Tokenizer.from_file(str(TARGET / "tokenizer.json"))
+    ids = tokenizer.encode('ask<|assistant|>{"name":"x","age":3}', add_special_tokens=False).ids
+    example = Example(np.array(ids, np.int32), ids.index(tokenizer.token_to_id("<|assistant|>")) + 1)
+    opened = with_opening(tokenizer, example)
+    assert tokenizer.decode(opened.answer.tolist()) == 'x","age":3}' and opened.ids is example.ids
+    assert with_opening(tokenizer, opened).answer.tolist() == opened.answer[opened.answer.tolist().index(
+        tokenizer.token_to_id('":')) + 1 :].tolist()
+    free = Example(example.ids[:3], 1)
+    assert with_opening(tokenizer, free) is free
+
+
+def test_the_shipped_vocabulary_cuts_compact_json_at_its_separators() -> None:
+    tokenizer = Tokenizer.from_file(str(TARGET / "tokenizer.json"))
+    assert tokenizer.encode('{"name":"x","age":3}', add_special_tokens=False).tokens == [
+        '{"', "name", '":"', "x", '","', "age", '":', "3", "}"]
+    drafted = set(load_head(TARGET.parent / "eagle3").draft_ids.tolist())
+    assert {tokenizer.token_to_id(token) for token in ('":"', '","', '":', ',"', '":{"', '},')} <= drafted
 
 
 def test_draft_vocabulary_keeps_json_and_the_commonest() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +29,8 @@ from training.draft_data import (
 )
 from training.eagle3 import Eagle3Head, load_head, published_config, read_config, save_head
 from training.head_layers import HeadConfig
-from training.head_trainer import Trainer
-from training.train_eagle3 import TrainPlan, new_head
+from training.head_trainer import Trainer, learning_rate
+from training.train_eagle3 import TrainPlan, first_head, new_head
 from training.unroll import unroll, unroll_loss
 
 VOCAB, HIDDEN, EOS = 48, 32, 3
@@ -271,21 +273,40 @@ def test_head_overfits_resumes_and_is_measured(target: LlamaForCausalLM, tmp_pat
     plan = TrainPlan(**{**PLAN.__dict__, "draft_vocab_size": VOCAB, "num_steps": 300, "prompt_rate": 0.0})
     before = measure(new_head(target, plan, ids), target, examples, 3, plan.row_len)
     trainer = Trainer(new_head(target, plan, ids), target, plan, tmp_path)
-    assert not trainer.train(examples, until=0.0)
+    trainer.train(examples, until=0.0)
+    assert trainer.step == 0
     for batch in batches(examples, PackPlan(plan.row_len, plan.num_rows, 0.0), plan.seed):
-        trainer.train_step(batch)
+        trainer.train_step(batch, progress=trainer.step / plan.num_steps)
         if trainer.step == 75:
             break
     trainer.checkpoint()
     second = Trainer(new_head(target, plan, ids), target, plan, tmp_path)
     second.resume()
-    assert second.step == 75 and second.train(examples, until=float("inf"))
+    assert second.step == 75
+    second.train(examples)
+    assert second.step == 300
     after = measure(second.head, target, examples, 3, plan.row_len)
     assert after.acceptance_length > max(2.8, before.acceptance_length)
     assert after.match_by_depth[0] > 0.95 and after.num_tokens == before.num_tokens
     other = Trainer(new_head(target, PLAN, DRAFT_IDS), target, PLAN, tmp_path)
     with pytest.raises(ValueError, match="other settings"):
         other.resume()
+
+
+def test_a_run_decays_by_the_steps_or_the_time_whichever_is_further(target: LlamaForCausalLM, tmp_path: Path) -> None:
+    rates = [learning_rate(PLAN, step, step / PLAN.num_steps) for step in range(PLAN.num_steps)]
+    assert rates[0] < rates[1] < max(rates) <= PLAN.learning_rate and rates[-1] < 0.05 * PLAN.learning_rate
+    trainer = Trainer(small_head(target), target, replace(PLAN, num_steps=10**6), tmp_path)
+    trainer.train(some_examples(8), until=time.monotonic() + 0.5)
+    assert 0 < trainer.step < 10**6
+    assert trainer.optimizer.param_groups[0]["lr"] < 0.5 * PLAN.learning_rate
+
+
+def test_training_begins_with_a_given_head(target: LlamaForCausalLM, tmp_path: Path) -> None:
+    save_head(small_head(target), tmp_path)
+    head = first_head(target, None, PLAN, [], tmp_path)  # type: ignore[arg-type]
+    assert head.draft_ids.tolist() == DRAFT_IDS.tolist() and all(
+        torch.equal(x, y) for x, y in zip(head.parameters(), load_head(tmp_path).parameters(), strict=True))
 
 
 def test_config_names_unknown_to_a_head_are_kept_out() -> None:

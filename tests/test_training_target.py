@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
+import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
 
 import specguide
-from training import chat, evaluate_fields, packed_attention
+from training import chat, evaluate_fields, packed_attention, train_target
 from training.data_stream import MAX_DOCUMENT, PAD_ID, collate, make_row
 from training.optimizer import MasterOptimizer, orthogonalize
 from training.tasks import sample_task
@@ -151,9 +154,38 @@ def test_an_optimizer_resumes_exactly() -> None:
 
 
 def test_the_schedule_warms_up_stays_and_decays() -> None:
-    scales = [schedule(step, 100, 10, 0.4) for step in range(100)]
+    scales = [schedule(step, step / 100, 10, 0.4) for step in range(100)]
     assert scales[0] == 0.1 and scales[10:60] == [1.0] * 50 and 0 < scales[99] < 0.03
     assert all(a >= b for a, b in itertools.pairwise(scales[60:]))
+
+
+def run_target(monkeypatch: pytest.MonkeyPatch, folder: Path, *options: object) -> None:
+    arguments = ["--out", folder / "out", "--run", folder / "run", "--rows", 1, "--row-len", 512, "--workers", 1]
+    monkeypatch.setattr(sys, "argv", ["train_target", *map(str, [*arguments, *options])])
+    train_target.main()
+
+
+def test_training_begins_with_given_weights_goes_on_and_ends_in_time(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_target(monkeypatch, tmp_path, "--from", TARGET, "--steps", 2, "--until", 1, "--muon-lr", 0, "--adam-lr", 0)
+    name = "model.layers.3.mlp.up_proj.weight"
+    shipped, same = (load_file(folder / "model.safetensors") for folder in (TARGET, tmp_path / "out"))
+    assert shipped.keys() == same.keys() and torch.equal(shipped[name], same[name])
+    run_target(monkeypatch, tmp_path, "--from", TARGET, "--steps", 2)
+    assert not torch.equal(load_file(tmp_path / "out" / "model.safetensors")[name], shipped[name])
+    assert json.loads((tmp_path / "run" / "position.json").read_text()) | {"seconds": 0} == {
+        "step": 2, "row": 2, "seconds": 0}
+    run_target(monkeypatch, tmp_path / "late", "--from", TARGET, "--minutes", 1e-9)
+    assert json.loads((tmp_path / "late" / "run" / "position.json").read_text())["step"] == 0
+    with pytest.raises(SystemExit, match="must be a model folder"):
+        train_target.build_model(Tokenizer.from_file(str(TARGET / "tokenizer.json")), tmp_path, torch.device("cpu"))
+
+
+def test_a_run_is_as_far_as_its_steps_or_its_time() -> None:
+    args = argparse.Namespace(steps=100, warmup=10, decay=0.4, fresh_optimizer=False)
+    assert train_target.learning_scale(args, 50, 0, 0.1) == 1.0
+    assert train_target.learning_scale(args, 50, 0, 0.8) == pytest.approx(0.5)
+    assert train_target.learning_scale(args, 90, 0, 0.1) == pytest.approx(0.25)
 
 
 def test_the_shipped_folder_is_small_and_complete() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 
 import jsonschema
 import pytest
 
-from training import kinds_test, tasks
+from training import evaluate_fields, kinds_test, tasks
+from training.answer_style import ARGUMENTS, COMPACT_SHARE, compact, is_json
 from training.chat import CALL_END, CALL_START, Task
 from training.evaluate_fields import SAMPLERS, evaluate, samples_of, scalars, score
 from training.lexicon import HELD_OUT_WORDS
@@ -34,6 +36,30 @@ def test_answers_match_their_schemas(split: str) -> None:
         if task.schema and not task.tools:
             jsonschema.validate(json.loads(task.answer), json.loads(task.schema))
             seen += 1
+
+
+def test_call_schemas_admit_their_calls() -> None:
+    r = Random(6)
+    for _ in range(60):
+        task = tasks.call_schema_task(r)
+        jsonschema.validate(json.loads(task.answer), json.loads(task.schema))
+
+
+def test_compact_text_loses_nothing_but_spaces_behind_separators() -> None:
+    text = r'{"a, b": ["x: y, \", \" , z", -1.50], "c": {"d": {}, "é": null}}'
+    assert compact(text) == r'{"a, b":["x: y, \", \" , z",-1.50],"c":{"d":{},"é":null}}'
+    assert json.loads(compact(text)) == json.loads(text)
+
+
+def test_a_share_of_answers_with_json_is_compact_throughout() -> None:
+    spaced, mixed = ([tasks.sample_task(r, compact_share=share) for r in map(Random, range(1500))]
+                     for share in (0.0, COMPACT_SHARE))
+    assert [replace(x, answer="") for x in spaced] == [replace(x, answer="") for x in mixed]
+    changed = [(a.answer, b.answer) for a, b in zip(spaced, mixed, strict=True) if a.answer != b.answer]
+    whole = [b for a, b in changed if b == compact(a)]
+    assert all(b.split(ARGUMENTS)[1] == compact(a.split(ARGUMENTS)[1]) for a, b in changed if b not in whole)
+    assert 0.2 < len(changed) / sum(is_json(x.answer) for x in spaced) < 0.4 and 0 < len(whole) < len(changed)
+    assert all(evaluate_fields.parse(a) == evaluate_fields.parse(b) for a, b in changed)
 
 
 def test_odd_schemas_are_valid_and_have_their_default_answer() -> None:

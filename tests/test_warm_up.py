@@ -14,6 +14,7 @@ from test_engine import cases, make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
 
+from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
@@ -105,8 +106,9 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
     step, guide = llm._engine._runner.step, llm._engine._runner.guide
+    windows = (guide.window, guide.window) if isinstance(step, OneModelStep) else ()
     for num_slots in (4, 1):
-        run_idle(guide, partial(step._decode_first, num_slots, kind))
+        run_idle(guide, partial(step._decode_first, num_slots, kind, *windows))
     for chunks, kind in prefill_kinds(4, 16, 8):
         run_idle(guide, partial(step._prefill_exactly, chunks, range(len(chunks)), all_used(kind, torch.device("cpu"))))
     if isinstance(step, OneModelStep):
@@ -124,7 +126,8 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     llm.close()
 
 
-def test_a_warm_up_runs_every_kind_that_can_be_captured(folders):
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     class Counting(CapturedIterations):
         """Captures nothing, as there is no GPU."""
 
@@ -135,11 +138,13 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders):
             self.kinds[(iterate.__name__, *sizes)] += 1
             return iterate(*sizes)
 
-    llm = make(folders, max_batch_size=3, max_prefill_tokens=40)
+    spec = SpecConfig(model=folders[1], num_draft_tokens=3, adaptive=adaptive)
+    llm = LLM(folders[0], spec=spec, max_batch_size=3, max_prefill_tokens=40)
     step = llm._engine._runner.step
     step._fixed = counting = Counting()
     llm.warm_up()
-    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3)} | {
+    levels = step._guide.window.levels if adaptive else (step._guide.window,)
+    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3, levels, levels)} | {
         ("_prefill_first", *size, kind) for size in captured_sizes(3, 40)
         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"

@@ -16,6 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
+from training.answer_style import COMPACT_SHARE
 from training.chat import END, render_prompt
 from training.tasks import sample_task
 from training.unroll import PackedBatch
@@ -36,15 +37,16 @@ class Example:
         return self.ids[self.prompt_len :]
 
 
-def make_examples(tokenizer: Tokenizer, seed: int, count: int, max_len: int, split: str = "known") -> list[Example]:
-    """`count` examples of the task mixture, with the data's answers. Tasks longer than `max_len` tokens are replaced
-    by the next ones, and their number is printed."""
+def make_examples(tokenizer: Tokenizer, seed: int, count: int, max_len: int, split: str = "known",
+                  compact_share: float = COMPACT_SHARE) -> list[Example]:
+    """`count` examples of the task mixture, with the data's answers; compact_share as in `sample_task`. Tasks longer
+    than `max_len` tokens are replaced by the next ones, and their number is printed."""
     random = Random(f"draft {split} {seed}")
     examples: list[Example] = []
     too_long = 0
     with tqdm(total=count, desc=f"{split} tasks", unit="task") as bar:
         while len(examples) < count:
-            tasks = [sample_task(random, split) for _ in range(min(2000, count - len(examples)))]
+            tasks = [sample_task(random, split, compact_share) for _ in range(min(2000, count - len(examples)))]
             prompts = tokenizer.encode_batch([render_prompt(x) for x in tasks], add_special_tokens=False)
             answers = tokenizer.encode_batch([x.answer + END for x in tasks], add_special_tokens=False)
             made = [Example(np.array(p.ids + a.ids, np.int32), len(p.ids))
@@ -56,6 +58,15 @@ def make_examples(tokenizer: Tokenizer, seed: int, count: int, max_len: int, spl
     if too_long:
         print(f"{too_long} tasks longer than {max_len} tokens were replaced by others")
     return examples
+
+
+def with_opening(tokenizer: Tokenizer, example: Example) -> Example:
+    """The example with its answer up to the first `":` moved into the prompt: whoever goes on from there keeps to the
+    style of its JSON. An answer without one is left as it is."""
+    for place, token in enumerate(example.answer):
+        if '":' in tokenizer.decode([int(token)], skip_special_tokens=False):
+            return Example(example.ids, example.prompt_len + place + 1)
+    return example
 
 
 def write_examples(file: Path, examples: Sequence[Example]) -> None:
@@ -160,7 +171,7 @@ def choose_draft_ids(examples: Sequence[Example], tokenizer: Tokenizer, size: in
 
 @torch.no_grad()
 def answer_greedily(target: PreTrainedModel, examples: Sequence[Example], eos_ids: Sequence[int],
-                    max_new_tokens: int, batch_size: int = 1024) -> list[Example]:
+                    max_new_tokens: int, batch_size: int = 384) -> list[Example]:
     """The same prompts with the target's own greedy answers, cut after the end token or `max_new_tokens`.
     Examples of like answer length share a batch, since the longest answer of a batch sets its time."""
     order = sorted(range(len(examples)), key=lambda i: len(examples[i].answer))

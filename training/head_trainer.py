@@ -7,6 +7,7 @@ import json
 import math
 import time
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from training.draft_data import (
     batches,
     make_examples,
     read_examples,
+    with_opening,
     write_examples,
 )
 from training.eagle3 import Eagle3Head
@@ -59,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser, plan: TrainPlan, run: str) ->
     parser.add_argument("--target", type=Path, required=True, help="folder of the target, with its tokenizer")
     parser.add_argument("--out", type=Path, required=True, help="folder of the head: config.json, model.safetensors")
     parser.add_argument("--run", type=Path, default=Path(run), help="folder of the checkpoint")
-    parser.add_argument("--max-minutes", type=float, default=math.inf, help="stop with a checkpoint after this long")
-    parser.add_argument("--num-eval", type=int, default=600, help="fresh prompts to measure on")
+    parser.add_argument("--from", type=Path, dest="start", help="folder of the head that a new run begins with")
+    parser.add_argument("--minutes", type=float, default=math.inf,
+                        help="end training, with its decay completed, at the latest after this time")
+    parser.add_argument("--num-eval", type=int, default=600, help="fresh prompts of each sort to measure on")
     parser.add_argument("--num-drafts", type=int, default=3, help="K of the simulated chain")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     for name, value in asdict(plan).items():
@@ -106,12 +110,10 @@ def end_ids(target: PreTrainedModel) -> list[int]:
     return list(ids) if isinstance(ids, (list, tuple)) else [ids]
 
 
-def learning_rate(plan: TrainPlan, step: int) -> float:
-    """Linear warm-up, then a cosine down to a fiftieth."""
-    if step < plan.warmup_steps:
-        return plan.learning_rate * (step + 1) / plan.warmup_steps
-    progress = (step - plan.warmup_steps) / max(plan.num_steps - plan.warmup_steps, 1)
-    return plan.learning_rate * (0.02 + 0.98 * (1 + math.cos(math.pi * min(progress, 1.0))) / 2)
+def learning_rate(plan: TrainPlan, step: int, progress: float) -> float:
+    """Linear warm-up, then a cosine down to a fiftieth. progress: how much of the run is over, from 0 to 1"""
+    warm = min(1.0, (step + 1) / max(1, plan.warmup_steps))
+    return plan.learning_rate * warm * (0.02 + 0.98 * (1 + math.cos(math.pi * min(progress, 1.0))) / 2)
 
 
 class Trainer:
@@ -141,10 +143,10 @@ class Trainer:
                     "optimizer": self.optimizer.state_dict(), "step": self.step}, partial)
         partial.replace(self.file)
 
-    def train_step(self, batch: PackedBatch) -> Tensor:
-        """One optimizer step; the loss, on the device."""
+    def train_step(self, batch: PackedBatch, progress: float) -> Tensor:
+        """One optimizer step at that progress of the run, from 0 to 1; the loss, on the device."""
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.plan, self.step)
+            group["lr"] = learning_rate(self.plan, self.step, progress)
         batch, device = batch.to(self.target.device), self.target.device.type
         with sdpa_kernel(ATTENTION), torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
             aux, target_logits = tap(self.target, batch, self.head.config.aux_layers)
@@ -157,32 +159,35 @@ class Trainer:
         self.step += 1
         return loss.detach()
 
-    def train(self, examples: list[Example], until: float) -> bool:
-        """Train up to the plan's last step or the monotonic time `until`; True when the plan is done."""
+    def train(self, examples: list[Example], until: float = math.inf) -> None:
+        """Train up to the plan's last step or the monotonic time `until`. The schedule is as far as the steps or the
+        time, whichever is further, so that both ends find it decayed."""
         pack = PackPlan(self.plan.row_len, self.plan.num_rows, self.plan.prompt_rate)
+        begun = time.monotonic()
         with tqdm(total=self.plan.num_steps, initial=self.step, desc="training", unit="step") as bar:
             for batch in batches(examples, pack, self.plan.seed, start=self.step):
-                if self.step >= self.plan.num_steps or time.monotonic() > until:
+                now = time.monotonic()
+                if self.step >= self.plan.num_steps or now >= until:
                     break
-                loss = self.train_step(batch)
+                loss = self.train_step(batch, max(self.step / self.plan.num_steps, (now - begun) / (until - begun)))
                 bar.update()
                 if self.step % 25 == 0:
                     bar.set_postfix(loss=f"{loss.item():.3f}")
                 if self.step % 500 == 0:
                     self.checkpoint()
         self.checkpoint()
-        return self.step >= self.plan.num_steps
 
 
 def prepare_examples(target: PreTrainedModel, tokenizer: Tokenizer, plan: TrainPlan, run: Path) -> list[Example]:
-    """The training examples: of the first `num_self_answers`, those with room for it are answered by the target; the
-    others keep the data's answer. Kept in the run folder, so that a resumed run does not make them again."""
+    """The training examples: of the first `num_self_answers`, those with room for it are answered by the target in the
+    data's style; the others keep the data's answer. Kept in the run folder, so that a resumed run does not make them
+    again."""
     file = run / "examples.npz"
     if file.exists():
         return read_examples(file)
     examples = make_examples(tokenizer, plan.seed, plan.num_examples, plan.row_len)
     room = plan.row_len - plan.max_answer_len
-    asked = [x for x in examples[: plan.num_self_answers] if x.prompt_len <= room]
+    asked = [with_opening(tokenizer, x) for x in examples[: plan.num_self_answers] if x.prompt_len <= room]
     kept = [x for x in examples[: plan.num_self_answers] if x.prompt_len > room] + examples[plan.num_self_answers :]
     answered = answer_greedily(target, asked, end_ids(target), plan.max_answer_len)
     same = sum(x.ids.tolist() == y.ids.tolist() for x, y in zip(asked, answered, strict=True))
@@ -193,11 +198,20 @@ def prepare_examples(target: PreTrainedModel, tokenizer: Tokenizer, plan: TrainP
 
 def evaluate(head: Head, target: PreTrainedModel, tokenizer: Tokenizer, plan: TrainPlan,
              args: argparse.Namespace) -> dict[str, Any]:
-    """Acceptance on fresh prompts of another seed that the target answers greedily, by split of the task mixture."""
+    """Acceptance on fresh prompts of another seed that the target answers greedily, by split of the task mixture and by
+    the style of the answers' JSON."""
     seed = plan.seed + EVAL_SEED_OFFSET
     result: dict[str, Any] = {"num_drafts": args.num_drafts, "num_prompts": args.num_eval, "seed": seed}
-    for split in ("known", "left_out"):
-        fresh = make_examples(tokenizer, seed, args.num_eval, plan.row_len - plan.max_answer_len, split)
-        answered = answer_greedily(target, fresh, end_ids(target), plan.max_answer_len)
-        result[split] = asdict(measure(head, target, answered, args.num_drafts, plan.row_len))
+    for split, (style, compact_share) in product(("known", "left_out"), (("spaced", 0.0), ("compact", 1.0))):
+        fresh = make_examples(tokenizer, seed, args.num_eval, plan.row_len - plan.max_answer_len, split, compact_share)
+        asked = [with_opening(tokenizer, x) for x in fresh]
+        answered = answer_greedily(target, asked, end_ids(target), plan.max_answer_len)
+        result[f"{split}, {style}"] = asdict(measure(head, target, answered, args.num_drafts, plan.row_len))
     return result
+
+
+def finish(trainer: Trainer, head: Head, tokenizer: Tokenizer, args: argparse.Namespace) -> None:
+    """Measure the stored head and write the figures into the run folder."""
+    result = evaluate(head, trainer.target, tokenizer, trainer.plan, args) | {"steps": trainer.step}
+    (args.run / "eval.json").write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result))

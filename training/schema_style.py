@@ -1,6 +1,7 @@
 """The JSON schema and the answer of a record, in the many ways that people write schemas.
 
-Answers have one style only: `json.dumps` default separators on one line, properties in schema order.
+Answers are made with `json.dumps` default separators on one line (`answer_style` may change them), properties in schema
+order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The task mixture: documents to JSON, tool calls, short free text and odd schemas, all from one seeded generator.
 
 `sample_task(random, split)` draws one example; the splits "known" and "left_out" never share a hand-written kind or a
-held-out lexicon word, and training uses "known" only.
+held-out lexicon word, and training uses "known" only. Answers are made in the spaced style; `sample_task` alone makes
+some of them compact.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from random import Random
 
 from training import kinds_business, kinds_held_out, kinds_leisure, kinds_life
+from training.answer_style import COMPACT_SHARE, restyled
 from training.chat import Task, call_text
 from training.odd_schemas import odd_task
 from training.procedural import procedural_kind
@@ -20,7 +22,7 @@ from training.render import document, unlabelled
 from training.schema_style import dump_schema, schema_and_answer
 from training.semantic import semantic_kind
 from training.thesaurus import other_label, typed_kind
-from training.tools import tool_task
+from training.tools import call_schema, tool_task
 
 KNOWN_KINDS: list[Kind] = kinds_business.KINDS + kinds_life.KINDS + kinds_leisure.KINDS
 LEFT_OUT_KINDS: list[Kind] = kinds_held_out.KINDS
@@ -168,6 +170,16 @@ def tool_choice_task(r: Random, held_out: bool = False) -> Task:
     return Task(request, call_text(answer) if is_call else answer, tools=tuple(tools), system=_system(r), kind="tools")
 
 
+def call_schema_task(r: Random) -> Task:
+    """A request whose answer is a call as plain JSON, by a schema of all calls there are; the tools shown or not."""
+    tools, request, answer, is_call = tool_task(r)
+    while not is_call:
+        tools, request, answer, is_call = tool_task(r)
+    calls = [call_schema(tool["function"]) for tool in tools]
+    schema = dump_schema(r, calls[0] if len(calls) == 1 else {"anyOf": calls})
+    return Task(request, answer, schema, tuple(tools) if r.random() < 0.6 else (), system=_system(r), kind="calls")
+
+
 def odd_schema_task(r: Random) -> Task:
     """A schema that the text says little about, with or without the schema in the prompt."""
     schema, answer = odd_task(r)
@@ -187,8 +199,15 @@ def odd_schema_task(r: Random) -> Task:
     return Task(text, answer, dump_schema(r, schema), system=_system(r), kind="odd")
 
 
-def sample_task(r: Random, split: str = "known") -> Task:
-    """One example of the training mixture ("known"), or of its left-out counterpart ("left_out", extraction only)."""
+def sample_task(r: Random, split: str = "known", compact_share: float = COMPACT_SHARE) -> Task:
+    """One example of the training mixture ("known"), or of its left-out counterpart ("left_out", extraction only).
+
+    compact_share: the share of compact answers among those with JSON
+    """
+    return restyled(r, _spaced_task(r, split), compact_share)
+
+
+def _spaced_task(r: Random, split: str) -> Task:
     if split == "left_out":
         return extraction_task(r, r.choice(LEFT_OUT_KINDS) if r.random() < 0.6 else procedural_kind(r, held_out=True))
     roll = r.random()
@@ -197,7 +216,7 @@ def sample_task(r: Random, split: str = "known") -> Task:
     if roll < 0.70:
         return values_only_task(r) if roll < 0.65 else odd_label_task(r)
     if roll < 0.82:
-        return tool_choice_task(r)
+        return tool_choice_task(r) if roll < 0.79 else call_schema_task(r)
     return free_text_task(r) if roll < 0.93 else odd_schema_task(r)
 
 

@@ -148,6 +148,12 @@ def _composed_task(r: Random, held_out: bool) -> tuple[Tool, str, str]:
     return _assemble(r, style_name(f"{verb}_{thing}", style), text, drawn, told, style, request)
 
 
+def call_schema(function: Tool) -> dict[str, Any]:
+    """The JSON schema of a call of one function: its name and its arguments."""
+    properties = {"name": {"const": function["name"]}, "arguments": function["parameters"]}
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
 def tool_task(r: Random, held_out: bool = False) -> tuple[list[Tool], str, str, bool]:
     """(tools, request, answer, is_call): 1 to 8 signatures of which one fits, or none does."""
     make = (

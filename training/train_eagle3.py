@@ -2,16 +2,17 @@
 
     python -m training.train_eagle3 --target specguide/assets/small/target --out specguide/assets/small/eagle3
 
-Everything random follows from --seed. The run folder holds a checkpoint; the same command goes on where it stopped.
-At the end the head is measured on fresh prompts that the target answers greedily.
+Everything random follows from --seed. The run folder holds a checkpoint; the same command goes on where it stopped. A
+new run may begin with the weights of a head (--from), and end, decayed, in a given time (--minutes). At the end the
+head is measured on fresh prompts that the target answers greedily.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
@@ -19,12 +20,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from training import head_trainer
-from training.draft_data import choose_draft_ids
+from training.draft_data import Example, choose_draft_ids
 from training.eagle3 import Eagle3Head, HeadConfig, load_head, save_head
 from training.head_trainer import (
     Trainer,
     end_ids,
-    evaluate,
+    finish,
     load_target,
     prepare_examples,
     random_weights,
@@ -69,6 +70,16 @@ def new_head(target: PreTrainedModel, plan: TrainPlan, draft_ids: Tensor) -> Eag
     return head.to(target.device)
 
 
+def first_head(target: PreTrainedModel, tokenizer: Tokenizer, plan: TrainPlan, examples: list[Example],
+               start: Path | None) -> Eagle3Head:
+    """The head that training begins with: the one of the folder `start`, whose draft vocabulary stays, or a new one."""
+    if start is not None:
+        return load_head(start).to(target.device)
+    draft_ids, coverage = choose_draft_ids(examples, tokenizer, plan.draft_vocab_size, end_ids(target))
+    print(f"{len(examples)} examples; the draft vocabulary covers {coverage:.2%} of answer tokens")
+    return new_head(target, plan, draft_ids)
+
+
 def main(argv: list[str] | None = None) -> None:
     started = time.monotonic()
     args = parse_args(argv)
@@ -76,16 +87,11 @@ def main(argv: list[str] | None = None) -> None:
     target = load_target(args.target, args.device)
     tokenizer = Tokenizer.from_file(str(args.target / "tokenizer.json"))
     examples = prepare_examples(target, tokenizer, plan, args.run)
-    draft_ids, coverage = choose_draft_ids(examples, tokenizer, plan.draft_vocab_size, end_ids(target))
-    print(f"{len(examples)} examples; the draft vocabulary covers {coverage:.2%} of answer tokens")
-    trainer = Trainer(new_head(target, plan, draft_ids), target, plan, args.run)
+    trainer = Trainer(first_head(target, tokenizer, plan, examples, args.start), target, plan, args.run)
     trainer.resume()
-    done = trainer.train(examples, started + 60 * args.max_minutes)
+    trainer.train(examples, started + 60 * args.minutes)
     save_head(trainer.head, args.out)
-    result = evaluate(load_head(args.out).to(args.device), target, tokenizer, plan, args)
-    result["steps"], result["finished"] = trainer.step, done
-    (args.run / "eval.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result))
+    finish(trainer, load_head(args.out).to(args.device), tokenizer, args)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,14 @@
 
     python -m training.train_mtp --target specguide/assets/small/target --out specguide/assets/small/mtp
 
-Everything random follows from --seed. The run folder holds a checkpoint; the same command goes on where it stopped.
-At the end the head is measured on fresh prompts that the target answers greedily.
+Everything random follows from --seed. The run folder holds a checkpoint; the same command goes on where it stopped. A
+new run may begin with the weights of a head (--from), and end, decayed, in a given time (--minutes). At the end the
+head is measured on fresh prompts that the target answers greedily.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
 import torch
@@ -21,7 +21,7 @@ from training.head_trainer import (
     Trainer,
     TrainPlan,
     add_arguments,
-    evaluate,
+    finish,
     load_target,
     prepare_examples,
     random_weights,
@@ -57,15 +57,13 @@ def main(argv: list[str] | None = None) -> None:
     target = load_target(args.target, args.device)
     tokenizer = Tokenizer.from_file(str(args.target / "tokenizer.json"))
     examples = prepare_examples(target, tokenizer, plan, args.run)
-    trainer = Trainer(new_head(target, plan), target, plan, args.run)
+    output = target.get_output_embeddings().weight
+    head = load_head(args.start, output) if args.start else new_head(target, plan)
+    trainer = Trainer(head, target, plan, args.run)
     trainer.resume()
-    done = trainer.train(examples, started + 60 * args.max_minutes)
+    trainer.train(examples, started + 60 * args.minutes)
     save_head(trainer.head, args.out)
-    head = load_head(args.out, target.get_output_embeddings().weight)
-    result = evaluate(head, target, tokenizer, plan, args)
-    result["steps"], result["finished"] = trainer.step, done
-    (args.run / "eval.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result))
+    finish(trainer, load_head(args.out, output), tokenizer, args)
 
 
 if __name__ == "__main__":

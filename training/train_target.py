@@ -3,18 +3,22 @@
     python -m training.train_target --out specguide/assets/small/target --run training/runs/target --steps 30000
 
 The folder --out must hold the tokenizer (training.train_tokenizer). A checkpoint (weights, optimizer, next row) goes to
---run; the same command goes on from there.
+--run; the same command goes on from there. A new run may begin with the weights of a model folder:
+
+    python -m training.train_target --from specguide/assets/small/target --out … --run … --minutes 4 --seed 2
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_model
 from tokenizers import Tokenizer
 from tqdm import tqdm
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
@@ -46,9 +50,20 @@ def model_config(tokenizer: Tokenizer) -> LlamaConfig:
     )
 
 
-def build_model(tokenizer: Tokenizer, device: torch.device) -> LlamaForCausalLM:
-    model = LlamaForCausalLM._from_config(model_config(tokenizer), attn_implementation=packed_attention.NAME)
-    return model.to(device=device, dtype=torch.bfloat16)
+def build_model(tokenizer: Tokenizer, start: Path | None, device: torch.device) -> LlamaForCausalLM:
+    """A new model in bf16, or the one of the folder `start`; the rotary frequencies are float32, as where it runs.
+
+    Raises SystemExit where `start` holds no model, or one of another shape.
+    """
+    model = LlamaForCausalLM._from_config(
+        model_config(tokenizer), attn_implementation=packed_attention.NAME, dtype=torch.bfloat16
+    )
+    if start is not None:
+        try:
+            load_model(model, start / "model.safetensors")
+        except (OSError, RuntimeError) as error:
+            raise SystemExit(f"--from {start} must be a model folder that this command made: {error}") from error
+    return model.to(device)
 
 
 def loss_of(model: LlamaForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -66,12 +81,12 @@ def loss_of(model: LlamaForCausalLM, batch: Batch) -> tuple[torch.Tensor, torch.
     return (each * batch.weights).sum() / batch.weights.sum(), (each * answer).sum() / answer.sum()
 
 
-def schedule(step: int, steps: int, warmup: int, decay: float) -> float:
-    """Warm-up, flat, then linear to zero over the last `decay` share of the run."""
-    if step < warmup:
-        return (step + 1) / warmup
-    left = (steps - step) / max(1, steps * decay)
-    return min(1.0, max(0.0, left))
+def schedule(step: int, progress: float, warmup: int, decay: float) -> float:
+    """Warm-up over the first `warmup` steps, flat, then linear to zero over the last `decay` share of the run.
+
+    progress: how much of the run is over, from 0 to 1
+    """
+    return max(0.0, min(1.0, (step + 1) / max(1, warmup), (1 - progress) / max(decay, 1e-9)))
 
 
 def save_model(model: LlamaForCausalLM, out: Path) -> None:
@@ -93,9 +108,10 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train the shipped target model.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--from", type=Path, dest="start", help="folder of the weights that a new run begins with")
     parser.add_argument("--steps", type=int, default=30_000)
     parser.add_argument("--until", type=int, default=None, help="stop (with a checkpoint) after this step")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop (with a checkpoint) after this time")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="end, decayed, after this time at the latest")
     parser.add_argument("--row-len", type=int, default=16_384)
     parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--adam-lr", type=float, default=3e-3)
@@ -129,12 +145,12 @@ def prepare(
     args: argparse.Namespace, position: dict[str, int]
 ) -> tuple[LlamaForCausalLM, MasterOptimizer, Iterator[Batch]]:
     """Model, optimizer and batches, in the state of the checkpoint if there is one."""
-    file = args.out / "tokenizer.json"
+    file = (args.start or args.out) / "tokenizer.json"
     source = RowSource(file, args.seed, position["row"], args.row_len, args.workers)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(args.seed)
     torch.set_float32_matmul_precision("high")
-    model = build_model(Tokenizer.from_file(str(file)), device)
+    model = build_model(Tokenizer.from_file(str(file)), args.start, device)
     optimizer = MasterOptimizer(model, args.adam_lr, args.muon_lr)
     if position["step"]:
         state = torch.load(args.run / "checkpoint.pt", map_location=device, weights_only=True)
@@ -144,30 +160,33 @@ def prepare(
     return model, optimizer, batches(source, args.rows, args.prompt_weight, device)
 
 
-def learning_scale(args: argparse.Namespace, step: int, start: int) -> float:
-    """The schedule's scale, with a second warm-up where a resumed run has no running averages."""
-    again = min(1.0, (step - start + 1) / args.warmup) if args.fresh_optimizer else 1.0
-    return again * schedule(step, args.steps, args.warmup, args.decay)
+def learning_scale(args: argparse.Namespace, step: int, start: int, time_share: float) -> float:
+    """The schedule's scale; the run is as far as its steps or its time, whichever is further.
+
+    time_share: the part of --minutes that is over. A resumed run without running averages warms up again.
+    """
+    warm = step - start if args.fresh_optimizer else step
+    return schedule(warm, max(step / args.steps, time_share), args.warmup, args.decay)
 
 
 def main() -> None:
-    args = parse_args()
+    begun, args = time.monotonic(), parse_args()
     position = read_position(args.run)
     model, optimizer, stream = prepare(args, position)
     compute = torch.compile(loss_of, dynamic=False) if model.device.type == "cuda" else loss_of
-    begun, start, running = time.monotonic(), position["step"], None
+    started, start, running = time.monotonic(), position["step"], None
     step, last = start, min(args.steps, args.until or args.steps)
     progress = tqdm(total=last, initial=step, desc="target", mininterval=5)
     log: list[dict[str, float]] = []
-    while step < last and time.monotonic() - begun < args.minutes * 60:
+    while step < last and (time_share := (time.monotonic() - begun) / (args.minutes * 60)) < 1:
         loss, answer_loss = compute(model, next(stream))
         loss.backward()
-        norm = optimizer.step(learning_scale(args, step, start))
+        norm = optimizer.step(learning_scale(args, step, start, time_share))
         step += 1
         running = answer_loss.detach() if running is None else running.lerp(answer_loss.detach(), 0.02)
         progress.update()
         if step % 250 == 0 or step == last:
-            rate = (step - start) * args.rows * args.row_len / (time.monotonic() - begun)
+            rate = (step - start) * args.rows * args.row_len / (time.monotonic() - started)
             losses = {"loss": loss.item(), "answer_loss": running.item(), "norm": norm.item()}
             log.append({"step": step, **losses, "tokens_per_s": rate})
             tqdm.write(json.dumps(log[-1]))

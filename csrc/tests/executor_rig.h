@@ -8,22 +8,30 @@
 #include "fake_grammar.h"
 #include "grammar_executor.h"
 
-// How many drafts of each origin a chain may have.
-struct ChainShape {
-  ChainShape(int num_drafts_, int num_forced_ = 0, int num_lookup_ = 0,
+// How many drafts of each origin a chain may have, or the stages of a tree.
+struct DraftShape {
+  DraftShape(int num_drafts_, int num_forced_ = 0, int num_lookup_ = 0,
              std::shared_ptr<specguide::LookupSource> lookup_ = nullptr)
       : num_drafts(num_drafts_), num_forced(num_forced_), num_lookup(num_lookup_), lookup(std::move(lookup_)) {}
-  int num_nodes() const { return num_drafts + num_forced + num_lookup + 1; }
+  static DraftShape tree(std::vector<int> stage_begins) {
+    DraftShape shape(static_cast<int>(stage_begins.size()) - 2);
+    shape.stage_begins = std::move(stage_begins);
+    return shape;
+  }
+  int num_nodes() const {
+    return stage_begins.empty() ? num_drafts + num_forced + num_lookup + 1 : stage_begins.back();
+  }
   bool has_proposals() const { return num_forced + num_lookup > 0; }
   int num_drafts, num_forced, num_lookup;
   std::shared_ptr<specguide::LookupSource> lookup;
+  std::vector<int> stage_begins;
 };
 
 struct ExecutorRig {
-  ExecutorRig(int max_batch_size, ChainShape shape, int num_threads, std::chrono::microseconds deadline)
+  ExecutorRig(int max_batch_size, DraftShape shape, int num_threads, std::chrono::microseconds deadline)
       : ExecutorRig(max_batch_size, shape, num_threads, {deadline, deadline, deadline}) {}
 
-  ExecutorRig(int max_batch_size, ChainShape shape, int num_threads, specguide::GrammarExecutor::Waits waits)
+  ExecutorRig(int max_batch_size, DraftShape shape, int num_threads, specguide::GrammarExecutor::Waits waits)
       : num_nodes(shape.num_nodes()),
         rows(max_batch_size * num_nodes * fake::kWords, -1),
         guided(max_batch_size * num_nodes, 9),
@@ -33,7 +41,9 @@ struct ExecutorRig {
         chain_len(max_batch_size, 0),
         draft_rows(max_batch_size * fake::kWords, -1),
         origins(max_batch_size * num_nodes, 9),
-        draft_guided(max_batch_size, 9) {
+        draft_guided(max_batch_size, 9),
+        parents(max_batch_size * num_nodes, -9),
+        accepted_path(max_batch_size * shape.num_drafts, -9) {
     specguide::GuideBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), &needed,
                                     nullptr};
@@ -43,6 +53,9 @@ struct ExecutorRig {
     buffers.origins = origins.data();
     buffers.draft_rows = draft_rows.data();
     buffers.draft_guided = draft_guided.data();
+    buffers.stage_begins = shape.stage_begins;
+    buffers.parents = parents.data();
+    buffers.accepted_path = accepted_path.data();
     executor = std::make_shared<specguide::GrammarExecutor>(buffers, num_threads, waits, shape.lookup);
     callbacks = executor->callbacks();
   }
@@ -55,6 +68,13 @@ struct ExecutorRig {
   }
 
   int32_t& token(int slot, int node) { return tokens[slot * num_nodes + node]; }
+  int32_t& parent(int slot, int node) { return parents[slot * num_nodes + node]; }
+  // Says what the verification chose: the nodes of a tree that it accepted, and the golden token.
+  void accept(int slot, const std::vector<int>& path, int32_t golden) {
+    std::copy(path.begin(), path.end(), accepted_path.begin() + slot * (static_cast<int>(callbacks.size()) - 1));
+    num_accepted[slot] = static_cast<int32_t>(path.size());
+    token(slot, 0) = golden;
+  }
   int row_index(int slot, int node) const { return node * static_cast<int>(held.size()) + slot; }
   bool is_guided(int slot, int node) const { return guided[row_index(slot, node)] == 1; }
   fake::Row row(int slot, int node) const {
@@ -78,6 +98,7 @@ struct ExecutorRig {
   std::vector<uint8_t> guided, held;
   std::vector<int32_t> tokens, num_accepted, chain_len, draft_rows;
   std::vector<uint8_t> origins, draft_guided;
+  std::vector<int32_t> parents, accepted_path;
   int32_t needed = 0;
   std::shared_ptr<specguide::GrammarExecutor> executor;
   std::vector<specguide::HostFunctionRef> callbacks;

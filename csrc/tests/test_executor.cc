@@ -225,6 +225,9 @@ TEST(what_submit_refuses) {
   CHECK_CONTAINS(refusal({}, {-1}), "slot -1 is not in");
   CHECK_CONTAINS(refusal({{0, nullptr}, {0, nullptr}}, {}), "named twice");
   CHECK_CONTAINS(refusal({}, {1}), "slot 1 has no request to continue");
+  CHECK_CONTAINS(refusal({{1, nullptr, {}, DraftLimits{2, 0, 0}}}, {}), "slot 1 has limits of drafts beyond");
+  CHECK_CONTAINS(message_of<std::invalid_argument>([&] { executor.submit({}, {}, DraftLimits{0, 1, 0}); }),
+                 "an iteration has limits of drafts beyond");
   executor.submit({{0, nullptr}}, {});
   CHECK_CONTAINS(refusal({{0, nullptr}}, {}), "slot 0 is busy");
 }

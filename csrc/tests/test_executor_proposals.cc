@@ -76,6 +76,57 @@ void begin(ExecutorRig& rig) {
 
 }  // namespace
 
+TEST(a_request_has_limits_of_its_own) {
+  const Chain sentence{7, 60, 61, 62, kAny, 63, 64, kAny, kAny, 9};
+  const auto chain_within = [&](DraftLimits limits) {
+    ExecutorRig rig(1, {2, 3}, 1, kLong);
+    std::vector<GrammarExecutor::Start> started;
+    started.emplace_back(0, std::make_shared<SentenceMatcher>(sentence), Chain{}, limits);
+    rig.executor->submit(std::move(started), {});
+    rig.call(0);
+    verify(rig, 0, 7);
+    for (int draft = 1; draft <= 2; ++draft) {
+      if (rig.chain_len[0] < 5) rig.token(0, rig.chain_len[0] + 1) = 5;
+      rig.call(draft + 1);
+    }
+    return rig.chain(0);
+  };
+  CHECK((chain_within({2, 3, 0}) == Chain{60, 61, 62, 5, 63}));
+  CHECK((chain_within({2, 1, 0}) == Chain{60, 5, 5}));  // the grammar wants another, and forces nothing behind it
+  CHECK((chain_within({1, 3, 0}) == Chain{60, 61, 62, 5}));
+  CHECK((chain_within({0, 2, 0}) == Chain{60, 61}));
+  CHECK((chain_within({2, 0, 0}) == Chain{5, 5}));
+  CHECK((chain_within({0, 0, 0}) == Chain{}));
+}
+
+TEST(an_iteration_may_draft_less) {
+  const Chain sentence{7, 60, 61, kAny, kAny, 63, kAny, kAny, kAny, 9};
+  ExecutorRig rig(1, {2, 3}, 1, kLong);
+  start(rig, std::make_shared<SentenceMatcher>(sentence));
+  verify(rig, 0, 7);
+  CHECK((rig.chain(0) == Chain{60, 61}));
+
+  const auto begin_within = [&](DraftLimits limits) {
+    rig.executor->submit({}, {0}, limits);
+    rig.call(0);
+  };
+  begin_within({0, 0, 0});  // nothing is drafted: callback 0 is the only one
+  rig.num_accepted[0] = 2;
+  rig.token(0, 0) = 5;
+  begin_within({2, 0, 0});  // the golden token was left to it, and the model drafts alone
+  CHECK(rig.chain(0).empty() && rig.is_guided(0, 0) && !rig.is_guided(0, 1) && !rig.held[0]);
+  verify(rig, 0, 6);
+  CHECK(rig.chain_len[0] == 0 && rig.draft_guided[0] == 1);
+  rig.token(0, 1) = 63;
+  rig.call(2);
+  CHECK(rig.chain_len[0] == 1 && rig.draft_guided[0] == 1);
+  rig.token(0, 2) = 8;
+  begin(rig);  // which takes the last draft
+  CHECK((origins(rig, 0) == std::vector<uint8_t>{1, 1, 0, 0, 0}) && rig.is_guided(0, 2));
+  verify(rig, 2, 8);
+  CHECK(rig.chain_len[0] == 0 && !rig.executor->error(0));
+}
+
 TEST(forced_tokens_come_behind_the_golden_token_and_behind_each_draft) {
   ExecutorRig rig(1, {2, 3}, 1, kLong);
   start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, kAny, 3, kAny, kAny, 4}));
@@ -260,7 +311,7 @@ TEST(lookups_stop_where_the_grammar_refuses_and_forced_tokens_go_first) {
 }
 
 TEST(what_the_constructor_refuses) {
-  const auto refusal = [](ChainShape shape) {
+  const auto refusal = [](DraftShape shape) {
     return message_of<std::invalid_argument>([&] { ExecutorRig(1, shape, 1, kLong); });
   };
   CHECK_CONTAINS(refusal({1, -1}), "num_forced_tokens");

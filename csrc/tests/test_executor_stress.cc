@@ -48,7 +48,7 @@ std::vector<int32_t> decode_plainly(const Grammar& grammar, size_t num_tokens) {
 
 class Simulation {
  public:
-  Simulation(uint64_t seed, ChainShape shape, int num_threads, GrammarExecutor::Waits waits)
+  Simulation(uint64_t seed, DraftShape shape, int num_threads, GrammarExecutor::Waits waits)
       : random_(seed), shape_(shape), rig_(kSlots, shape, num_threads, waits), slots_(kSlots) {}
 
   void run(int num_iterations) {
@@ -245,7 +245,7 @@ class Simulation {
   static constexpr int32_t kScribble = 0x5c5c5c5c;
 
   std::mt19937_64 random_;
-  const ChainShape shape_;
+  const DraftShape shape_;
   ExecutorRig rig_;
   std::vector<std::shared_ptr<Request>> slots_, in_iteration_;
   std::vector<bool> scribbled_ = std::vector<bool>(kSlots, false);
@@ -256,7 +256,7 @@ int num_iterations() {
   return given ? std::atoi(given) : 1500;
 }
 
-void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, ChainShape shape = 3) {
+void simulate(uint64_t seed, int num_threads, GrammarExecutor::Waits waits, DraftShape shape = 3) {
   const int alive = FakeMatcher::num_alive;
   {
     Simulation simulation(seed, shape, num_threads, waits);

@@ -1,1 +1,1 @@
-"""Owns the measurement of servers of the OpenAI API, this one or another, with a load whose answers are checked."""
+"""Owns the measurements behind `specguide bench`: servers under load, what speculation gains, what grammars enforce."""

@@ -1,89 +1,138 @@
-"""Owns what is told of an acceptance benchmark: the table, and with matplotlib the plots."""
+"""Owns what is told of an acceptance benchmark: its tables in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from specguide.bench.settings import PLAIN
 
 Record = Mapping[str, Any]
 
-HEADER = ("data set", "backend", "at once", "drafter", "drafts", "F", "acceptance", "÷ F = 0", "forced", "tokens/s",
-          "÷ plain", "callback µs p50 / p99 / p99.9", "whole", "invalid", "differ")
+_WHERE = ("data set", "backend", "at once")
+_HOW = ("drafter", "drafts", "K", "F")
+_AXES = ("set_name", "backend", "concurrency", "drafter", "guided_drafts", "num_draft_tokens", "num_forced")
+_UNFORCED, _UNGUIDED = {"num_forced": 0}, {"num_forced": 0, "guided_drafts": False}
+_PLAIN = {"drafter": PLAIN, "num_draft_tokens": 0, "num_forced": 0, "guided_drafts": True}
+_MOST_PLACES = 8
+
+GAIN = """\
+*Acceptance*: tokens an iteration, golden token included; ÷ that of the same drafter without forced drafts (F = 0) and \
+with drafts among all tokens (unguided). *Forced*: share of the output tokens that were forced drafts. *Iteration*: \
+median of those that decode, of the whole batch. *Net gain*: acceptance × iteration rate ÷ plain decoding's. \
+*Tokens/s*: of the whole run, prompts included. *Differ*: outputs that are not plain decoding's. \
+Each backend's lines are of the tasks that it took."""
+PLACES = """\
+*Accepts more than d*: share of all iterations, for d = 0, 1, …; *where d were accepted* of those that got so far."""
+LOAD = """\
+A request's times count from when it had a slot; *of a user*: tokens/s after the first token, in the median. A \
+callback serves the whole batch."""
+GRAMMAR = """\
+*Grammar alone*: to take a token and fill the row of what may follow, one thread, one request, for each token of plain \
+decoding's outputs. *Errors* are counted, and the others go on; *whole*: ended by the grammar, and *invalid* by \
+`jsonschema`; *cut*: by max_tokens."""
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """A table with a line for each setting."""
-    lines = ["| " + " | ".join(HEADER) + " |", "|" + "---|" * len(HEADER)]
-    for record in records:
-        unforced = _other(records, record, num_forced=0)
-        plain = _other(records, record, drafter="plain", num_forced=0, guided_drafts=True)
-        times = record["callback_us"]
-        cells = (record["set_name"], record["backend"], record["concurrency"], record["drafter"],
-                 "guided" if record["guided_drafts"] else "unguided", record["num_forced"],
-                 f"{record['acceptance_length']:.2f}", _ratio(record, unforced, "acceptance_length"),
-                 f"{100 * record['forced_share']:.0f} %", f"{record['tokens_per_s']:,.0f}",
-                 _ratio(record, plain, "tokens_per_s"), " / ".join(f"{us:,.0f}" for us in times.values()) or "–",
-                 f"{record['whole']} of {record['requests']}", len(record["invalid"]), record["differ_from_plain"])
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+    """Four tables: what is gained, where drafts are lost, what a request takes, what the grammar does."""
+    parts = (("Gain", GAIN, _gain_table(records)), ("Acceptance by place", PLACES, _place_table(records)),
+             ("Under load", LOAD, _load_table(records)), ("Grammar backends", GRAMMAR, _grammar_table(records)))
+    return "\n\n".join(f"## {title}\n\n{words}\n\n{table}" for title, words, table in parts)
 
 
-def draw(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Bars of acceptance for each data set, and, where there are several concurrencies, what a user gets against what
-    all get. Returns the pictures. Raises ModuleNotFoundError without matplotlib."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    made = []
-    for name in dict.fromkeys(record["set_name"] for record in records):
-        some = [record for record in records if record["set_name"] == name]
-        made += [_bars(pyplot, name, some, folder), *_pareto(pyplot, name, some, folder)]
-    return made
+def net_gain(record: Record, plain: Record | None) -> float | None:
+    """Acceptance × iteration rate, in that of plain decoding; None where either was not measured."""
+    if plain is None or not (record["iteration_ms"] and plain["iteration_ms"] and plain["acceptance_length"]):
+        return None
+    return (record["acceptance_length"] / plain["acceptance_length"]
+            * plain["iteration_ms"]["p50"] / record["iteration_ms"]["p50"])
 
 
-def _bars(pyplot: Any, name: str, records: Sequence[Record], folder: Path) -> Path:
-    most = max(record["concurrency"] for record in records)
-    shown = [record for record in records if record["concurrency"] == most and record["drafter"] != "plain"]
-    figure, axes = pyplot.subplots(figsize=(7, 0.6 + 0.32 * len(shown)), layout="constrained")
-    axes.barh([_label(record) for record in shown], [record["acceptance_length"] for record in shown], color="#4e79a7")
-    axes.invert_yaxis()
-    axes.set_xlabel(f"acceptance length, {name}")
-    path = folder / f"acceptance_{name}.svg"
-    figure.savefig(path)
-    pyplot.close(figure)
-    return path
-
-
-def _pareto(pyplot: Any, name: str, records: Sequence[Record], folder: Path) -> list[Path]:
-    if len({record["concurrency"] for record in records}) < 2:
-        return []
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    for label in dict.fromkeys(map(_label, records)):
-        line = sorted((record for record in records if _label(record) == label), key=lambda r: r["concurrency"])
-        axes.plot([record["tokens_per_s"] / record["concurrency"] for record in line],
-                  [record["tokens_per_s"] for record in line], marker="o", label=label)
-    axes.set(xlabel="tokens/s of a request", ylabel=f"tokens/s of all, {name}", xscale="log", yscale="log")
-    axes.legend(fontsize="small")
-    path = folder / f"pareto_{name}.svg"
-    figure.savefig(path)
-    pyplot.close(figure)
-    return [path]
-
-
-def _label(record: Record) -> str:
-    words = [record["drafter"], *([] if record["guided_drafts"] else ["unguided"]),
-             *([f"+ {record['num_forced']} forced"] if record["num_forced"] else []), f"({record['backend']})"]
-    return " ".join(words)
-
-
-def _other(records: Sequence[Record], one: Record, **changed: Any) -> Record | None:
-    names = ("set_name", "drafter", "num_forced", "guided_drafts", "backend", "concurrency")
-    wanted = {name: one[name] for name in names} | changed
+def other(records: Sequence[Record], one: Record, changed: Mapping[str, Any]) -> Record | None:
+    """The record of another setting, but for what is changed the same; None where it was not measured."""
+    wanted = {name: one[name] for name in _AXES} | dict(changed)
     return next((record for record in records if all(record[name] == value for name, value in wanted.items())), None)
 
 
-def _ratio(one: Record, other: Record | None, name: str) -> str:
-    return "–" if other is None or not other[name] else f"{one[name] / other[name]:.2f}"
+def plain_of(records: Sequence[Record], one: Record) -> Record | None:
+    """Plain decoding of the same requests."""
+    return other(records, one, _PLAIN)
+
+
+def _gain_table(records: Sequence[Record]) -> str:
+    def row(record: Record) -> Iterator[str]:
+        plain = plain_of(records, record)
+        yield f"{record['acceptance_length']:.2f}"
+        for changed in (_UNFORCED, _UNGUIDED):
+            yield _ratio(record, other(records, record, changed), "acceptance_length")
+        yield f"{100 * record['forced_share']:.0f} %"
+        yield _numbers({"p50": record["iteration_ms"].get("p50")}, 2)
+        gain = net_gain(record, plain)
+        yield "–" if gain is None else f"{gain:.2f}"
+        yield f"{record['tokens_per_s']:,.0f}"
+        yield _ratio(record, plain, "tokens_per_s")
+        yield str(record["differ_from_plain"])
+
+    header = (*_WHERE, *_HOW, "acceptance", "÷ F = 0", "÷ unguided", "forced", "iteration ms", "net gain", "tokens/s",
+              "÷ plain", "differ")
+    return _table(header, ((*_where(record), *_how(record), *row(record)) for record in records))
+
+
+def _place_table(records: Sequence[Record]) -> str:
+    def row(record: Record) -> Iterator[str]:
+        yield " / ".join(map(str, record["histogram"]))
+        for name in ("accepted_to_depth", "accepted_if_reached"):
+            shown = [f"{100 * share:.0f}" for share in record[name]]
+            yield " / ".join(shown[:_MOST_PLACES] + ["…"] * (len(shown) > _MOST_PLACES)) + " %"
+
+    header = (*_WHERE, *_HOW, "iterations that accepted 0 / 1 / …", "accepts more than d", "where d were accepted")
+    return _table(header, ((*_where(record), *_how(record), *row(record)) for record in records
+                           if record["drafter"] != PLAIN))
+
+
+def _load_table(records: Sequence[Record]) -> str:
+    header = (*_WHERE, *_HOW, "tokens/s", "of a user", "first token, ms: p50 / p99", "whole answer, ms: p50 / p99",
+              "iteration, ms: p50 / p99", "callback, µs: p50 / p99 / p99.9")
+    return _table(header, ((*_where(record), *_how(record), f"{record['tokens_per_s']:,.0f}",
+                            _numbers({"p50": record["tokens_per_s_per_user"]}, 1), _numbers(record["ttft_ms"], 0),
+                            _numbers(record["latency_ms"], 0), _numbers(record["iteration_ms"], 2),
+                            _numbers(record["callback_us"], 0)) for record in records))
+
+
+def _grammar_table(records: Sequence[Record]) -> str:
+    def row(record: Record) -> Iterator[str]:
+        yield from map(str, (record["requests"], record["guided"]))
+        yield ", ".join(f"{count} {name}" for name, count in record["errors"].items()) or "0"
+        yield from map(str, (record["whole"], len(record["invalid"]), record["cut"]))
+        yield _numbers(record["compile_ms"], 1)
+        yield _numbers(record["grammar_us"], 1)
+
+    plain = dict[tuple[str, str], Record]()  # one for each, that of the fewest requests at once
+    for record in records:
+        if record["drafter"] == PLAIN:
+            plain.setdefault((record["set_name"], record["backend"]), record)
+    header = ("data set", "backend", "tasks", "guided", "errors", "whole", "invalid", "cut", "compile, ms: p50 / p99",
+              "grammar alone, µs a token: p50 / p99 / p99.9")
+    return _table(header, ((*_where(record)[:2], *row(record)) for record in plain.values()))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _where(record: Record) -> tuple[str, ...]:
+    return record["set_name"], record["backend"], str(record["concurrency"])
+
+
+def _how(record: Record) -> tuple[str, ...]:
+    return (record["drafter"], "guided" if record["guided_drafts"] else "unguided", str(record["num_draft_tokens"]),
+            str(record["num_forced"]))
+
+
+def _numbers(values: Mapping[str, float | None], num_digits: int) -> str:
+    return " / ".join(f"{value:,.{num_digits}f}" for value in values.values() if value is not None) or "–"
+
+
+def _ratio(one: Record, base: Record | None, name: str) -> str:
+    return "–" if base is None or not base[name] else f"{one[name] / base[name]:.2f}"

@@ -23,7 +23,10 @@ class Records:
             text = self._path.read_text() if self._path.exists() else ""
         except OSError as error:
             raise InvalidParams(f"cannot use the folder {folder}: {error}", param="output") from error
-        for line in text.splitlines():
+        whole, _, broken = text.rpartition("\n")
+        if broken:  # the run ended while it wrote
+            self._path.write_text(whole + "\n" if whole else "")
+        for line in whole.splitlines():
             record = json.loads(line)
             if record["conditions"] != self._conditions:
                 raise InvalidParams(f"{self._path} has figures of {record['conditions']}, and {self._conditions} are "

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
-from specguide.config import MODELLESS_METHODS, SpecConfig
+from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
+from specguide.draft_tree import DynamicTree
 
 PLAIN = "plain"
+DRAFTERS: dict[str, dict[str, Any]] = {method: {"method": method} for method in SPEC_METHODS} | {
+    f"{method}_tree": {"method": method, "tree": DynamicTree()} for method in ("eagle3", "mtp", "draft_model")}
+"""What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
 
 Tokens = dict[str, tuple[int, ...]]
 """Of each task's output."""
@@ -18,39 +24,70 @@ Tokens = dict[str, tuple[int, ...]]
 class Setting:
     """One way to decode a data set.
 
-    drafter:       "plain", or a method of SpecConfig
-    num_forced:    F, forced drafts
-    guided_drafts: as in SpecConfig
-    backend:       as in GuideConfig
-    concurrency:   requests at once
+    drafter:          "plain", or one of DRAFTERS
+    num_draft_tokens: K, as in SpecConfig; 0 where the drafter makes none
+    num_forced:       F, forced drafts
+    guided_drafts:    as in SpecConfig
+    backend:          as in GuideConfig
+    concurrency:      requests at once
     """
 
     set_name: str
     drafter: str
+    num_draft_tokens: int
     num_forced: int
     guided_drafts: bool
     backend: str
     concurrency: int
 
-    def spec(self, num_draft_tokens: int) -> SpecConfig | None:
-        """None decodes plainly."""
+    def spec(self, heads: Mapping[str, Path]) -> SpecConfig | None:
+        """None decodes plainly. heads: folder of a method's head or small model, where it is not the shipped one"""
         if self.drafter == PLAIN:
             return None
-        return SpecConfig(self.drafter, num_draft_tokens=num_draft_tokens, num_forced_tokens=self.num_forced,
-                          guided_drafts=self.guided_drafts)
+        options = DRAFTERS[self.drafter]
+        return SpecConfig(**options, model=heads.get(options["method"]), num_draft_tokens=self.num_draft_tokens or 1,
+                          num_forced_tokens=self.num_forced, guided_drafts=self.guided_drafts)
+
+    @property
+    def plain(self) -> Setting:
+        """The same without drafts."""
+        return replace(self, drafter=PLAIN, num_draft_tokens=0, num_forced=0, guided_drafts=True)
 
 
-def settings(sets: Sequence[str], drafters: Sequence[str], forced: Sequence[int], guided: Sequence[bool],
-             backends: Sequence[str], concurrencies: Sequence[int]) -> Iterator[Setting]:
-    """All that make sense, each data set's plain decoding first: the others' outputs are compared with it.
+@dataclass(frozen=True)
+class Axes:
+    """What is compared: each field has the values of Setting's field of that name, concurrency's ascending."""
 
-    Unguided drafts are those of a model, and then none are forced; "grammar" has nothing but forced ones.
-    """
-    for name, backend, concurrency in product(sets, backends, concurrencies):
-        yield Setting(name, PLAIN, 0, True, backend, concurrency)
-        for drafter, is_guided, num_forced in product(drafters, guided, forced):
-            if not is_guided and (num_forced or drafter in MODELLESS_METHODS):
+    drafters: Sequence[str]
+    num_draft_tokens: Sequence[int]
+    num_forced: Sequence[int]
+    guided_drafts: Sequence[bool]
+    backends: Sequence[str]
+    concurrency: Sequence[int]
+
+    def settings(self, num_tasks: Mapping[str, int]) -> Iterator[Setting]:
+        """All that make sense, each data set's plain decoding first: the others' outputs are compared with it.
+
+        Unguided drafts are those of a model, and then none are forced; a tree has none of these and a depth of its
+        own; "grammar" has nothing but forced ones; more
+        requests at once than the set has tasks are as many as it has.
+
+        num_tasks: of each data set, by its name
+        """
+        for name, backend, concurrency in product(num_tasks, self.backends, self.concurrency):
+            if concurrency <= max(num_tasks[name], min(self.concurrency)):
+                plain = Setting(name, PLAIN, 0, 0, True, backend, concurrency)
+                yield plain
+                yield from dict.fromkeys(self._drafted(plain))
+
+    def _drafted(self, plain: Setting) -> Iterator[Setting]:
+        for drafter, num_drafts, num_forced, is_guided in product(
+                self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts):
+            method, tree = DRAFTERS[drafter]["method"], DRAFTERS[drafter].get("tree")
+            if not is_guided and (num_forced or method in MODELLESS_METHODS):
                 continue
-            if drafter == "grammar" and not num_forced:
+            if (method == "grammar" and not num_forced) or (tree and num_forced):
                 continue
-            yield Setting(name, drafter, num_forced, is_guided, backend, concurrency)
+            num_drafts = tree.depth if tree else 0 if method == "grammar" else num_drafts
+            yield replace(plain, drafter=drafter, num_draft_tokens=num_drafts, num_forced=num_forced,
+                          guided_drafts=is_guided)

@@ -1,14 +1,15 @@
-"""Owns the data sets of the acceptance benchmark: prompts with the schema that the answer must match."""
+"""Owns what one record of a data set asks: the prompt, and the schema that the answer must match."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from specguide.errors import InvalidParams
+from specguide.guide import Guide
+
+_BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 
 @dataclass(frozen=True)
@@ -20,87 +21,70 @@ class Task:
     schema: Any = None
     tools: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def guide(self) -> Guide | None:
+        """That its answer must match."""
+        return None if self.schema is None else Guide(json_schema=self.schema)
 
-def json_mode_eval(record: Mapping[str, Any]) -> Task | None:
-    """NousResearch/json-mode-eval: `messages`, or on the hub `prompt`, and `schema`. The system message shows it."""
+
+def task_of(record: Mapping[str, Any], number: int) -> Task | None:
+    """The task of a record, whose columns say what form it has; None where it asks nothing.
+
+    number: its place in the data set, its name where it has no "id". Raises KeyError, TypeError and ValueError for a
+    record of another form.
+    """
+    name = str(record.get("id", record.get("unique_id", number)))
+    if "question" in record:
+        return _tool_call(name, record)
+    if "messages" in record or "prompt" in record:
+        return _conversation(name, record)
+    return _schema_alone(name, record)
+
+
+def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
+    """`messages`, perhaps with `schema` and `tools`; JSON Mode Eval on the hub calls its messages `prompt`."""
     messages = record.get("messages") or record.get("prompt")
-    return Task(str(record.get("id", "")), tuple(messages), _parsed(record["schema"])) if messages else None
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return Task(name, tuple(messages), _parsed(record.get("schema")), tuple(record.get("tools") or ())) if (
+        messages) else None
 
 
-def jsonschemabench(record: Mapping[str, Any]) -> Task | None:
-    """epfl-dlab/JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts: the model is to write out
-    the first valid instance where there is one, else any."""
-    schema = _parsed(record.get("schema", record.get("json_schema")))
-    valid = next((test["data"] for test in record.get("tests", ()) if test["valid"]), None)
+def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
+    """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts: the model is to write out the first
+    valid instance where there is one, else any."""
+    schema = _parsed(record["schema"] if "schema" in record else record["json_schema"])
+    valid = next((test["data"] for test in record.get("tests") or () if test["valid"]), None)
     text = "Write a JSON instance of the schema." if valid is None else (
         f"Write this as JSON of the schema: {json.dumps(valid, ensure_ascii=False)}")
-    return Task(str(record.get("id", record.get("unique_id"))), ({"role": "user", "content": text},), schema)
+    return Task(name, ({"role": "user", "content": text},), schema)
 
 
-def bfcl(record: Mapping[str, Any]) -> Task | None:
-    """Berkeley Function-Calling Leaderboard: `question` and `tools`; the answer is one call, {"name", "arguments"}."""
-    functions = [tool["function"] for tool in record["tools"]]
-    calls = []
-    for function in functions:
-        properties = {"name": {"const": function["name"]}, "arguments": function["parameters"]}
-        calls.append({"type": "object", "properties": properties, "required": list(properties),
-                      "additionalProperties": False})
-    return Task(str(record["id"]), tuple(record["question"]), calls[0] if len(calls) == 1 else {"anyOf": calls},
-                tuple(record["tools"]))
+def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
+    """Berkeley Function-Calling Leaderboard: `question` and `tools`, or as it is published turns of questions and
+    `function`. The answer is one call, {"name", "arguments"}, in the first turn."""
+    question = record["question"]
+    messages = question[0] if question and isinstance(question[0], Sequence) else question
+    functions = [tool["function"] for tool in record["tools"]] if "tools" in record else [
+        {**function, "parameters": _json_schema(function["parameters"])} for function in record["function"]]
+    calls = [{"type": "object", "properties": {"name": {"const": one["name"]}, "arguments": one["parameters"]},
+              "required": ["name", "arguments"], "additionalProperties": False} for one in functions]
+    return Task(name, tuple(messages), calls[0] if len(calls) == 1 else {"anyOf": calls},
+                tuple({"type": "function", "function": one} for one in functions))
 
 
-def own(record: Mapping[str, Any]) -> Task | None:
-    """Any other file: `messages`, and perhaps `schema` and `tools`."""
-    return Task(str(record.get("id", "")), tuple(record["messages"]), record.get("schema"),
-                tuple(record.get("tools") or ()))
-
-
-READERS: dict[str, Callable[[Mapping[str, Any]], Task | None]] = {
-    "json_mode_eval": json_mode_eval, "jsonschemabench": jsonschemabench, "bfcl": bfcl}
-HUB = {"json_mode_eval": ("NousResearch/json-mode-eval", "train"),
-       "jsonschemabench": ("epfl-dlab/JSONSchemaBench", "test")}
-
-
-def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
-    """At most `limit` tasks of a set, spread over all of it: from `folder`/NAME.jsonl, else from the Hugging Face hub.
-
-    Raises InvalidParams where it is in neither place, or is not what its name says.
-    """
-    path = None if folder is None else folder / f"{name}.jsonl"
-    if path is not None and path.exists():
-        records: Iterable[Mapping[str, Any]] = _lines(path)
-    elif name in HUB:
-        records = _from_hub(*HUB[name])
-    else:
-        raise InvalidParams(f"there is no data set {name}: put {name}.jsonl into the folder that --data names",
-                            param="sets")
-    try:
-        tasks = [task for record in records if (task := READERS.get(name, own)(record)) is not None]
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidParams(f"a record of {path or HUB[name][0]} is not what {name} has: {error!r}",
-                            param="sets") from error
-    if limit < 1 or not tasks:
-        raise InvalidParams(f"{name} has {len(tasks)} tasks with a prompt, and {limit} are asked for: take 1 or more",
-                            param="samples")
-    if len({task.name for task in tasks}) < len(tasks):
-        raise InvalidParams(f"two records of {name} have the same id, or none: each needs its own", param="sets")
-    step = max(1, len(tasks) // limit)
-    return tasks[::step][:limit]
-
-
-def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    with path.open(encoding="utf-8") as file:
-        yield from map(json.loads, file)
-
-
-def _from_hub(repository: str, split: str) -> Iterable[Mapping[str, Any]]:
-    try:
-        from datasets import load_dataset
-    except ModuleNotFoundError as error:
-        raise InvalidParams(f"{repository} comes from the Hugging Face hub: pip install datasets, or give --data a "
-                            "folder with the file", param="data") from error
-    records: Iterable[Mapping[str, Any]] = load_dataset(repository, split=split)
-    return records
+def _json_schema(published: Any) -> Any:
+    """The leaderboard names types as Python does; "any" is no type at all."""
+    if isinstance(published, list):
+        return [_json_schema(item) for item in published]
+    if not isinstance(published, Mapping):
+        return published
+    schema = {key: _json_schema(value) for key, value in published.items()}
+    if isinstance(kind := published.get("type"), str):
+        schema["type"] = _BFCL_TYPES.get(kind, kind)
+        if kind == "any":
+            del schema["type"]
+    return schema
 
 
 def _parsed(schema: Any) -> Any:

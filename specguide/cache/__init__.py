@@ -5,6 +5,7 @@ from specguide.cache.pages import PageAllocator
 from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
 from specguide.kernels import with_triton
 
+move_keys = with_triton("tree", tensors.move_keys)
 place_chains = with_triton("chain", tensors.place_chains)
 
-__all__ = ["KVCache", "PageAllocator", "page_num_bytes", "place_chains", "slot_mapping"]
+__all__ = ["KVCache", "PageAllocator", "move_keys", "page_num_bytes", "place_chains", "slot_mapping"]

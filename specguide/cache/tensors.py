@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KVCache:
-    """Keys and values of all layers, one tensor each per layer: [num_pages, page_size, num_kv_heads, head_dim]."""
+    """Keys and values of all layers.
 
-    keys: tuple[Tensor, ...]
-    values: tuple[Tensor, ...]
+    memory: [2, num_layers, num_pages, page_size, num_kv_heads, head_dim], keys first
+    """
+
+    memory: Tensor
 
     @classmethod
     def allocate(
@@ -27,32 +30,38 @@ class KVCache:
         device: torch.device | str,
     ) -> KVCache:
         """Zeroed memory for `num_layers` layers."""
-        shape = (num_pages, page_size, num_kv_heads, head_dim)
+        shape = (2, num_layers, num_pages, page_size, num_kv_heads, head_dim)
+        return cls(torch.zeros(shape, dtype=dtype, device=device))
 
-        def layers() -> tuple[Tensor, ...]:
-            return tuple(torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers))
+    @cached_property
+    def keys(self) -> tuple[Tensor, ...]:
+        """Of each layer, [num_pages, page_size, num_kv_heads, head_dim]."""
+        return self.memory[0].unbind()
 
-        return cls(keys=layers(), values=layers())
+    @cached_property
+    def values(self) -> tuple[Tensor, ...]:
+        """Of each layer, as `keys`."""
+        return self.memory[1].unbind()
 
     @property
     def num_layers(self) -> int:
         """Layers that have keys and values here."""
-        return len(self.keys)
+        return self.memory.shape[1]
 
     @property
     def num_pages(self) -> int:
         """Pages of each layer."""
-        return self.keys[0].shape[0]
+        return self.memory.shape[2]
 
     @property
     def page_size(self) -> int:
         """Tokens a page."""
-        return self.keys[0].shape[1]
+        return self.memory.shape[3]
 
     @property
     def num_bytes(self) -> int:
         """Memory of all layers, bytes."""
-        return sum(tensor.nbytes for tensor in (*self.keys, *self.values))
+        return self.memory.nbytes
 
 
 def page_num_bytes(num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> int:
@@ -90,3 +99,15 @@ def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: 
     position_ids = positions.flatten()
     return (tokens.clamp(min=0).long().flatten(), position_ids,
             slot_mapping(block_table, sequence_ids, position_ids, page_size), (positions[:, -1] + 1).int())
+
+
+def move_keys(memory: Tensor, sources: Tensor, destinations: Tensor) -> None:
+    """Copy keys and values of all layers from slots to slots, of each row from left to right.
+
+    memory:                as KVCache has it; written in place
+    sources, destinations: int64 [B, D], slots as `slot_mapping` gives them; where one is -1 nothing is copied. No
+                           destination is a source further right in its row, or anything in another row
+    """
+    is_moved = (sources >= 0) & (destinations >= 0) & (sources != destinations)
+    slots = memory.flatten(2, 3)
+    slots[:, :, destinations[is_moved]] = slots[:, :, sources[is_moved]]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from specguide.cli.options import ApiKey, MaxTokens, Model, NumDraftTokens, Temperature, model_name
-from specguide.config import SPEC_METHODS
+from specguide.cli.bench_acceptance import acceptance
+from specguide.cli.bench_conformance import conformance
+from specguide.cli.options import ApiKey, Temperature, write_text
 from specguide.errors import InvalidParams
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
@@ -85,95 +85,10 @@ def serve(
     text = json.dumps(record, ensure_ascii=False)
     typer.echo(text)
     if output is not None:
-        _write(output, text)
+        write_text(output, text)
     if not figures.is_good(record["result"]):
         raise typer.Exit(1)
 
 
-@bench.command()
-def acceptance(
-    data: Annotated[Path | None, typer.Option(
-        help="Folder with NAME.jsonl for each set; else the Hugging Face hub.", rich_help_panel="Requests")] = None,
-    sets: Annotated[str, typer.Option(
-        help="json_mode_eval, jsonschemabench, bfcl, or any NAME.jsonl of messages and schema.",
-        rich_help_panel="Requests")] = "json_mode_eval,jsonschemabench,bfcl",
-    samples: Annotated[int, typer.Option(help="Most tasks of a set.", rich_help_panel="Requests")] = 40,
-    max_tokens: MaxTokens = 256,
-    max_whitespace: Annotated[int, typer.Option(
-        help="Most whitespace between two JSON tokens; 0 is compact, where the grammar forces most.",
-        rich_help_panel="Requests")] = 0,
-    drafters: Annotated[str, typer.Option(
-        help=f"Of {', '.join(SPEC_METHODS)}; plain decoding is always measured too.", rich_help_panel="Settings")] = (
-        "eagle3,ngram,suffix,grammar"),
-    forced: Annotated[str, typer.Option(
-        help="F: drafts beside the drafter's where the grammar forces text.", rich_help_panel="Settings")] = "0,8",
-    drafts: Annotated[str, typer.Option(
-        help="guided, unguided or both.", rich_help_panel="Settings")] = "guided,unguided",
-    backends: Annotated[str, typer.Option(help="Grammar backends.", rich_help_panel="Settings")] = "auto",
-    concurrency: Annotated[str, typer.Option(help="Requests at once; several draw a Pareto plot.",
-                                             rich_help_panel="Settings")] = "8",
-    model: Model = None,
-    num_draft_tokens: NumDraftTokens = 3,
-    output: Annotated[Path, typer.Option(help="Folder for records, table and plots.")] = Path("acceptance"),
-) -> None:
-    """Measure how many tokens an iteration gains, for each drafter, with and without draft guidance and forced drafts.
-
-    Every setting's outputs are compared with plain decoding's and validated. A run that was broken off goes on where it
-    was: what OUTPUT has already is not measured again. Exits with 1 where an output is invalid.
-    """
-    try:
-        from specguide.bench import acceptance_report
-        from specguide.bench.acceptance import Conditions, measure
-        from specguide.bench.records import Records
-        from specguide.bench.settings import settings
-        from specguide.bench.tasks import load_tasks
-    except ModuleNotFoundError as error:
-        raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
-    from functools import partial
-
-    from specguide.llm import LLM
-
-    kinds = {"guided": True, "unguided": False}
-    names = _listed(sets)
-    wanted = list(settings(names, _listed(drafters), [_number(n) for n in _listed(forced)],
-                           [kinds[kind] for kind in _known(drafts, kinds)], _listed(backends),
-                           [_number(n) for n in _listed(concurrency)]))
-    conditions = Conditions(partial(LLM, model), num_draft_tokens, max_tokens, max_whitespace)
-    tasks = {name: load_tasks(name, data, samples) for name in names}
-    records = Records(output, {"samples": samples, "max_tokens": max_tokens, "max_whitespace": max_whitespace,
-                               "num_draft_tokens": num_draft_tokens, "model": model_name(model), "data": str(data)})
-    found = measure(wanted, tasks, conditions, records)
-    table = acceptance_report.markdown(found)
-    _write(output / "acceptance.md", table)
-    typer.echo(table)
-    try:
-        acceptance_report.draw(found, output)
-    except ModuleNotFoundError:
-        typer.echo('no plots without matplotlib: pip install "specguide[plot]"', err=True)
-    if any(record["invalid"] for record in found):
-        raise typer.Exit(1)
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise InvalidParams(f"a list of whole numbers is wanted, found {text!r} in it")
-    return int(text)
-
-
-def _known(text: str, kinds: Collection[str]) -> list[str]:
-    listed = _listed(text)
-    strange = next((kind for kind in listed if kind not in kinds), None)
-    if strange is not None:
-        raise InvalidParams(f"{strange!r} is none of {', '.join(kinds)}")
-    return listed
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text + "\n")
-    except OSError as error:
-        raise InvalidParams(f"cannot write {path}: {error}") from error
+bench.command()(acceptance)
+bench.command()(conformance)

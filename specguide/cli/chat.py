@@ -15,6 +15,7 @@ import typer
 from specguide.cli.chat_models import ChatModel, LocalModel, RemoteModel
 from specguide.cli.conversation import Conversation, read_line, say
 from specguide.cli.options import (
+    Adaptive,
     ApiKey,
     Head,
     MaxTokens,
@@ -26,6 +27,7 @@ from specguide.cli.options import (
     Seed,
     SpecMethod,
     Temperature,
+    Tree,
     read_json,
     spec_config,
 )
@@ -50,6 +52,8 @@ def chat(
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
     num_forced_tokens: NumForcedTokens = 0,
+    adaptive: Adaptive = False,
+    tree: Tree = None,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     url: Annotated[str | None, typer.Option(
@@ -66,7 +70,8 @@ def chat(
                                      "json_schema": {"name": "answer", "schema": read_json(schema)}}
     if tools is not None:
         fields["tools"] = _tools(tools)
-    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, tree, adaptive=adaptive,
+                       no_spec=no_spec)
     source: ChatModel = LocalModel(model, spec) if url is None else RemoteModel(url, model, api_key)
     loop = asyncio.new_event_loop()
 

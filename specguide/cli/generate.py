@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from specguide.cli.options import (
+    Adaptive,
     Head,
     MaxTokens,
     Model,
@@ -22,6 +23,7 @@ from specguide.cli.options import (
     Seed,
     SpecMethod,
     Temperature,
+    Tree,
     read_text,
     spec_config,
 )
@@ -44,6 +46,8 @@ def generate(
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
     num_forced_tokens: NumForcedTokens = 0,
+    adaptive: Adaptive = False,
+    tree: Tree = None,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline there, for https://ui.perfetto.dev.")] = None,
@@ -57,7 +61,8 @@ def generate(
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
-    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec)
+    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, tree, adaptive=adaptive,
+                       no_spec=no_spec)
     llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)

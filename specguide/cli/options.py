@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from specguide.config import SPEC_METHODS, SpecConfig
+from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
 _OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
@@ -30,16 +32,28 @@ NumDraftTokens = Annotated[int, typer.Option(help="K, draft tokens per iteration
 NumForcedTokens = Annotated[int, typer.Option(
     help="F, drafts beside these where the grammar forces text; --spec-method grammar needs some.",
     rich_help_panel=_MODEL)]
+Adaptive = Annotated[bool, typer.Option(
+    "--adaptive", help="Each iteration drafts as much as gains most, also nothing.", rich_help_panel=_MODEL)]
+Tree = Annotated[str | None, typer.Option(
+    help="Draft a tree instead of a chain: TOP_K,DEPTH,NODES, for example 10,6,60.", rich_help_panel=_MODEL)]
 ApiKey = Annotated[str, typer.Option(
     help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
 
 
 def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int,
-                num_forced_tokens: int, *, no_spec: bool) -> SpecConfig | None:
-    """None where nothing is there to draft with, or it is not wanted."""
+                num_forced_tokens: int, tree: str | None, *, adaptive: bool, no_spec: bool) -> SpecConfig | None:
+    """None where nothing is there to draft with, or it is not wanted. Raises InvalidParams."""
     if no_spec or (method is None and model is not None and head is None):
         return None
-    return SpecConfig(method or "eagle3", head, num_draft_tokens, num_forced_tokens)
+    return SpecConfig(method or "eagle3", head, num_draft_tokens, num_forced_tokens,
+                      None if tree is None else _dynamic_tree(tree), adaptive=adaptive)
+
+
+def _dynamic_tree(text: str) -> DynamicTree:
+    numbers = text.split(",")
+    if len(numbers) != 3 or not all(number.strip().isdecimal() for number in numbers):
+        raise InvalidParams(f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree")
+    return DynamicTree(*map(int, numbers))
 
 
 def model_name(model: Path | None) -> str:
@@ -61,3 +75,29 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise InvalidParams(f"{path} is not valid JSON: {error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """With an end of line. Raises InvalidParams where that fails."""
+    try:
+        path.write_text(text + "\n")
+    except OSError as error:
+        raise InvalidParams(f"cannot write {path}: {error}") from error
+
+
+def listed(text: str, known: Collection[str] | None = None) -> list[str]:
+    """The parts of a comma-separated list. Raises InvalidParams where there are none, or one is not `known`."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    strange = next((part for part in parts if known is not None and part not in known), None)
+    if strange is not None or not parts:
+        raise InvalidParams(f"{strange if parts else text!r} is none of {', '.join(known or ())}" if known else
+                            "a comma-separated list is wanted, and it is empty")
+    return parts
+
+
+def listed_numbers(text: str) -> list[int]:
+    """Whole numbers of a comma-separated list, ascending. Raises InvalidParams."""
+    strange = next((part for part in listed(text) if not part.isdecimal()), None)
+    if strange is not None:
+        raise InvalidParams(f"a list of whole numbers is wanted, found {strange!r} in {text!r}")
+    return sorted(int(part) for part in listed(text))

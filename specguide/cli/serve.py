@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide.cli.options import Head, NoSpec, NumDraftTokens, NumForcedTokens, SpecMethod, model_name, spec_config
+from specguide.cli.options import (
+    Adaptive,
+    Head,
+    NoSpec,
+    NumDraftTokens,
+    NumForcedTokens,
+    SpecMethod,
+    Tree,
+    model_name,
+    spec_config,
+)
 from specguide.config import EngineConfig, GuideConfig
 
 
@@ -27,6 +37,8 @@ def serve(
     no_spec: NoSpec = False,
     num_draft_tokens: NumDraftTokens = 3,
     num_forced_tokens: NumForcedTokens = 0,
+    adaptive: Adaptive = False,
+    tree: Tree = None,
     guide_backend: Annotated[str, typer.Option(help="auto, llguidance or xgrammar.")] = "auto",
     max_batch_size: Annotated[int, typer.Option(help="Requests that run at once.")] = 64,
     max_waiting: Annotated[int, typer.Option(help="Requests beyond these; further ones are told to come back.")] = 1024,
@@ -54,8 +66,10 @@ def serve(
     from specguide.server.config import ServerConfig
     from specguide.server.connection import uvicorn_config
 
+    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, tree, adaptive=adaptive,
+                       no_spec=no_spec)
     engine = Engine(EngineConfig(
-        model, spec=spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, no_spec=no_spec),
+        model, spec=spec,
         guide=GuideConfig(backend=guide_backend, compile_timeout_s=compile_timeout_s, max_whitespace=max_whitespace),
         max_batch_size=max_batch_size, max_model_len=max_model_len, device=device, dtype=dtype, trace=trace))
     engine.warm_up()

@@ -1,7 +1,8 @@
-"""Owns which model drafts: the folder that a SpecConfig means, and how it is read."""
+"""Owns which method and model draft: what a SpecConfig means for a target, and how the model is read."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from specguide.config import SpecConfig
@@ -10,6 +11,15 @@ from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead
 from specguide.tokenizer import Tokenizer
 
 DraftModel = Eagle3Head | MtpHead | Decoder
+
+
+def chosen_method(spec: SpecConfig, target_folder: str | Path | None) -> SpecConfig:
+    """Where it is "auto", the method that it comes to for a target. target_folder: None for the shipped model"""
+    if spec.method != "auto":
+        return spec
+    if target_folder is None:
+        return replace(spec, method="eagle3")
+    return replace(spec, method="mtp" if MtpHead.is_in(target_folder) else "suffix")
 
 
 def load_draft_model(spec: SpecConfig, target: Decoder, target_folder: str | Path | None, shipped: Path) -> DraftModel:

@@ -13,6 +13,7 @@ from typing import Any
 
 from specguide.batch import Batch
 from specguide.config import EngineConfig
+from specguide.engine.adaptive import LevelChoice
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.draft_counts import count_drafts
 from specguide.engine.failures import iteration_errors, timeout
@@ -56,12 +57,15 @@ class Engine:
         vocabulary = self.tokenizer.vocabulary(self.vocab_size)
         self._compiler = GrammarCompiler(vocabulary, config.guide)
         self._reasoning = ReasoningSections(vocabulary, self.tokenizer.token_id)
+        window = self._runner.window
         self._scheduler = Scheduler(
             max_batch_size=config.max_batch_size, max_model_len=self._runner.max_model_len,
             max_prefill_tokens=config.max_prefill_tokens,
-            num_draft_tokens=self._runner.num_draft_tokens, page_size=config.cache.page_size,
+            num_draft_tokens=window.num_drafts,
+            num_draft_positions=window.num_positions, page_size=config.cache.page_size,
             pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
             slot_is_idle=self._runner.guide.is_idle)
+        self._levels = LevelChoice(self._runner.window) if config.spec is not None and config.spec.adaptive else None
         self._in_flight: deque[Launched] = deque()
         self._compiling: dict[Future[Any], Request] = {}
         self._deadlines = Deadlines()
@@ -69,7 +73,7 @@ class Engine:
         self.failure: EngineError | None = None
         self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()
-        self._counts = RequestCounts(self._runner.num_draft_tokens)
+        self._counts = RequestCounts(window.num_drafts)
         self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
         self._warm_up_ns = 0  # of the callbacks
 
@@ -150,7 +154,7 @@ class Engine:
             if batch is None and not self._in_flight and self._scheduler.num_unfinished:
                 time.sleep(_POLL_S)
             if batch is not None:
-                self._in_flight.append(Launched.of(batch, self._runner))
+                self._in_flight.append(Launched.of(batch, self._runner, self._levels))
             lag = self._runner.lag if batch is not None and not batch.processed else 0
             while len(self._in_flight) > lag:
                 finished += self._commit(self._in_flight.popleft())
@@ -251,6 +255,8 @@ class Engine:
             take_logprobs(batch, output)
             count_drafts(batch, output, lengths)
             take_iterations(batch, output, times, lengths)
+            if self._levels is not None:
+                self._levels.take(batch, launched.levels, output, times.end_s)
         self._iterations += 1
         self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)
         return finished
@@ -278,7 +284,11 @@ class Engine:
         try:
             request.grammar = None if grammar is None else self._grammar(grammar, request.params)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
+            if request.params.logits_processors and self._runner.window.tree:
+                raise InvalidParams("logits_processors need drafts in a chain: build the engine without a draft tree",
+                                    param="logits_processors")
             request.processors = bind_processors(request.params, request.prompt_ids)
+            request.window = self._runner.window_of(request.params)
             self._scheduler.add(request)
         except UserError as error:
             self._end(request, error)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specguide.batch import Batch, StepOutput
+from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.runner import Runner
 from specguide.request import Iteration, IterationTimes
 from specguide.spec import PendingOutput
@@ -14,25 +15,30 @@ from specguide.spec import PendingOutput
 
 @dataclass(frozen=True, eq=False)
 class Launched:
-    """An iteration that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes"""
+    """An iteration that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes
+
+    levels: of a decode iteration, where they are chosen
+    """
 
     batch: Batch
+    levels: LevelPlan | None
     pending: PendingOutput
     begin_s: float
     grammar_s: float | None
     grammar_exposed_s: float | None
 
     @classmethod
-    def of(cls, batch: Batch, runner: Runner) -> Launched:
+    def of(cls, batch: Batch, runner: Runner, choice: LevelChoice | None = None) -> Launched:
         """Launch it. On a CPU it has then run."""
         is_asked = any(request.params.return_drafts for request in batch.requests)
         before = _grammar_times(runner) if is_asked else None
         begin_s = time.perf_counter()
-        pending = runner.step.launch(batch)
+        levels = None if choice is None else choice.plan(batch)
+        pending = runner.step.launch(batch, choice.levels[levels.drafted] if choice and levels else None)
         after = _grammar_times(runner) if before else None
         if before is None or after is None:
-            return cls(batch, pending, begin_s, None, None)
-        return cls(batch, pending, begin_s, after[0] - before[0], after[1] - before[1])
+            return cls(batch, levels, pending, begin_s, None, None)
+        return cls(batch, levels, pending, begin_s, after[0] - before[0], after[1] - before[1])
 
     def result(self) -> tuple[StepOutput, IterationTimes]:
         """Waits for the iteration. Raises torch's error where the device failed."""

@@ -11,11 +11,12 @@ from tqdm import tqdm
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
 from specguide.config import CacheConfig, DraftWindow, EngineConfig, SpecConfig
-from specguide.engine.draft_models import DraftModel, load_draft_model
+from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.guided.lookups import lookup_source
 from specguide.models import Decoder
+from specguide.params import SamplingParams
 from specguide.spec import OneModelStep, TwoModelStep
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.drafters import Drafter, HeadDrafter, ModelDrafter
@@ -34,7 +35,8 @@ class Runner:
     vocab_size:         width of the logits
     max_model_len:      longest prompt plus output, tokens
     max_prefill_tokens: most tokens of prompts in an iteration
-    num_draft_tokens:   W, most drafts of an iteration, 0 without speculation
+    window:             the drafts that there may be, none without speculation
+    guided_drafts:      they are chosen among what the grammar allows
     lag:                iterations launched before the results of an earlier one are read
     """
 
@@ -44,7 +46,8 @@ class Runner:
     vocab_size: int
     max_model_len: int
     max_prefill_tokens: int
-    num_draft_tokens: int
+    window: DraftWindow
+    guided_drafts: bool
     lag: int
 
     @classmethod
@@ -53,6 +56,8 @@ class Runner:
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
         """
+        if config.spec is not None:
+            config = replace(config, spec=chosen_method(config.spec, config.model))
         device = _device(config)
         dtype = _dtype(config, device)
         torch.set_num_threads(env.num_forward_threads())
@@ -76,7 +81,8 @@ class Runner:
         window = replace(spec.window if config.spec else DraftWindow(), num_model=num_draft_tokens)
         # A request that has ended runs along until the host knows, beyond its last token by two windows at most; and
         # the places of a span of forced tokens are looked up beyond its end.
-        max_pages = -(-(max_model_len + 2 * window.num_drafts + window.num_forced + 1) // page_size)
+        num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
+        max_pages = -(-(max_model_len + num_behind) // page_size)
         shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
                   for model in (target, drafter) if model is not None]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
@@ -91,12 +97,25 @@ class Runner:
         state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
         passes = ForwardPasses(target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None)
         sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
-        step_type = TwoModelStep if spec.arrangement == "two_model" else OneModelStep
-        step = step_type(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
+        step: OneModelStep | TwoModelStep
+        if spec.arrangement == "two_model":
+            step = TwoModelStep(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
+        else:
+            step = OneModelStep(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager,
+                                adaptive=spec.adaptive)
         if target.device.type == "cuda":  # what was filled on another stream than the step's is there
             torch.cuda.synchronize(target.device)
         return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len,
-                   config.max_prefill_tokens, window.num_drafts, lag)
+                   config.max_prefill_tokens, window, spec.guided_drafts, lag)
+
+    def window_of(self, params: SamplingParams) -> DraftWindow | None:
+        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than there are."""
+        if params.speculation is None:
+            return None
+        if params.speculation.guided_drafts and not self.guided_drafts:
+            raise InvalidParams("speculation.guided_drafts: this engine chooses its drafts among all tokens; leave it "
+                                "out or build the engine with guided_drafts=True", param="speculation.guided_drafts")
+        return self.window.within(params.speculation)
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""

@@ -44,14 +44,34 @@ class ProposalBuffers:
             draft_rows=torch.zeros_like(self.draft_rows, device=device),
             draft_guided=torch.zeros_like(self.draft_guided, device=device))
 
-    def addresses(self) -> dict[str, int]:
-        """As the executor takes them."""
-        return {field.name: getattr(self, field.name).data_ptr() for field in fields(self)}
+
+@dataclass(frozen=True, eq=False)
+class TreeBuffers:
+    """What the step also tells the callbacks where drafts are trees, by place; see `TreeExpansion`.
+
+    parents:       int32 [max_batch_size, N], the place of each node's parent
+    accepted_path: int32 [max_batch_size, D], places of the drafts that the last verification accepted, the first ones
+
+    On a GPU they are the callbacks' own memory.
+    """
+
+    parents: Tensor
+    accepted_path: Tensor
+
+    @classmethod
+    def allocate(cls, max_batch_size: int, num_nodes: int, depth: int, *, pinned: bool = False) -> TreeBuffers:
+        """All zero, on the host."""
+        return cls(*(torch.zeros(max_batch_size, size, dtype=torch.int32, pin_memory=pinned)
+                     for size in (num_nodes, depth)))
+
+    def on_device(self, device: torch.device) -> TreeBuffers:
+        """What the step on a GPU has for these pinned buffers."""
+        return TreeBuffers(_mapped(self.parents, device), _mapped(self.accepted_path, device))
 
 
 @dataclass(frozen=True, eq=False)
 class GuideBuffers:
-    """What step and callbacks tell each other, at fixed addresses. N = W + 1 nodes a slot; here
+    """What step and callbacks tell each other, at fixed addresses. N nodes a slot: W + 1, or the places of a tree; here
     max_batch_size counts the spare slot of SlotState too.
 
     bitmask:      int32 [N, max_batch_size, words], row [j, slot] says what may follow the slot's node j
@@ -61,6 +81,7 @@ class GuideBuffers:
     num_accepted: int32 [max_batch_size], drafts accepted by the last verification; -1: the slot was held
     needed:       int32 [1], how many callbacks' rows the forward stream waits for or soon will; counts on the host
     proposals:    where some drafts come from the host
+    trees:        where drafts are trees
 
     The callbacks write the first three, and the tokens of their proposals; the step writes the others. On a GPU it has
     a copy of the first three, and tokens and accept counts are the callbacks' own memory.
@@ -73,6 +94,7 @@ class GuideBuffers:
     num_accepted: Tensor
     needed: Tensor
     proposals: ProposalBuffers | None = None
+    trees: TreeBuffers | None = None
 
     @classmethod
     def allocate(cls, max_batch_size: int, num_nodes: int, num_words: int, device: torch.device, *,
@@ -92,8 +114,12 @@ class GuideBuffers:
         """What the step on a GPU has for these pinned buffers."""
         copies = {name: torch.zeros_like(getattr(self, name), device=device) for name in ("bitmask", "guided", "held")}
         shared = {name: _mapped(getattr(self, name), device) for name in ("tokens", "num_accepted")}
-        proposals = self.proposals and self.proposals.on_device(device)
-        return replace(self, **copies, **shared, proposals=proposals)
+        return replace(self, **copies, **shared, proposals=self.proposals and self.proposals.on_device(device),
+                       trees=self.trees and self.trees.on_device(device))
+
+    def rows_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The pinned `bitmask` and `guided` themselves, as the device reads them over the bus."""
+        return _mapped(self.bitmask, device), _mapped(self.guided, device)
 
     def clear_chains(self, slots: Tensor) -> None:
         """Forget the drafts of `slots` int64 [B]."""
@@ -104,10 +130,12 @@ class GuideBuffers:
 
     def addresses(self) -> dict[str, int]:
         """As the executor takes them."""
-        addresses = {field.name: getattr(self, field.name).data_ptr() for field in fields(self)
-                     if field.name != "proposals"}
-        addresses["rows"] = addresses.pop("bitmask")
-        return addresses | (self.proposals.addresses() if self.proposals else {})
+        buffers = {field.name: getattr(self, field.name) for field in fields(self)}
+        groups = buffers.pop("proposals"), buffers.pop("trees")
+        buffers["rows"] = buffers.pop("bitmask")
+        for group in groups:
+            buffers |= {field.name: getattr(group, field.name) for field in fields(group)} if group else {}
+        return {name: buffer.data_ptr() for name, buffer in buffers.items()}
 
 
 def _mapped(pinned: Tensor, device: torch.device) -> Tensor:

@@ -13,9 +13,10 @@ from specguide import env, native
 from specguide.batch import GuideSnapshot
 from specguide.config import DraftWindow, GuideConfig
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GuideBuffers, ProposalBuffers
+from specguide.guided.buffers import GuideBuffers, ProposalBuffers, TreeBuffers
 from specguide.guided.matcher import Matcher
 from specguide.guided.python_executor import PythonGrammarExecutor
+from specguide.kernels import copy_guided_rows
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
@@ -43,11 +44,14 @@ class GuidedDecoder:
                  ) -> None:
         """lookup: finds the drafts that are looked up; None where there are none"""
         self.window, self.recorder = window, recorder or Recorder()
-        shape = (max_batch_size, window.num_drafts + 1, (vocab_size + 31) // 32)
+        shape = (max_batch_size, window.num_places, (vocab_size + 31) // 32)
         pinned = device.type == "cuda"
         self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=pinned)
         if window.has_proposals:
             self._host = replace(self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned))
+        if window.tree is not None:
+            trees = TreeBuffers.allocate(max_batch_size, window.num_places, window.num_drafts, pinned=pinned)
+            self._host = replace(self._host, trees=trees)
         self.buffers = self._host
         self.forward_stream: torch.cuda.Stream | None = None
         self._grammar_torch_stream: torch.cuda.Stream | None = None
@@ -55,7 +59,7 @@ class GuidedDecoder:
         self._grammar: native.Stream
         self._herald: native.Stream  # so that the forward stream's kernels go on one after another
         if device.type == "cuda":
-            self.buffers = self._host.on_device(device)
+            self.buffers, self._rows_on_bus = self._host.on_device(device), self._host.rows_on(device)
             self.forward_stream, self._grammar_torch_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
             self._herald_torch_stream = torch.cuda.Stream(device)
             self._forward = native.CudaStream(self.forward_stream.cuda_stream, "forward")
@@ -87,19 +91,23 @@ class GuidedDecoder:
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
         started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
-        if isinstance(self._executor, native.GrammarExecutor) and self.window.num_lookup:
-            texts = {start.slot: start.token_ids for start in snapshot.started}
-            self._executor.submit(started, snapshot.continued, texts)
-        else:
-            self._executor.submit(started, snapshot.continued)
+        if isinstance(self._executor, PythonGrammarExecutor):
+            return self._executor.submit(started, snapshot.continued)
+        texts = {start.slot: start.token_ids for start in snapshot.started} if self.window.num_lookup else {}
+        limits = {start.slot: start.window.limits for start in snapshot.started
+                  if start.window is not None and self.window.tree is None}  # of a tree the step leaves nodes out
+        self._executor.submit(started, snapshot.continued, texts, limits,
+                              None if snapshot.window is None else snapshot.window.limits)
 
-    def launch(self, callback: int, num_slots: int) -> None:
+    def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
         """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come this far.
 
         Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft j - 1 of the draft
-        head and fills its row. Where there are proposals, each is behind the token that it follows before the forward
-        stream goes on from `wait_rows`, and callback K + 1 takes the last draft for their sake.
+        head, or the nodes expanded at that depth, and fills what may follow. Where there are proposals, each is behind
+        the token that it follows before the forward stream goes on from `wait_rows`, and callback K + 1 takes the last
+        draft for their sake.
         num_slots: bound of the slots in this iteration; on a GPU only their rows are copied
+        num_nodes: nodes that this iteration verifies, for callback 0; None: all
         """
         self._launched = callback
         self._forward.record(self._tokens_ready)
@@ -112,7 +120,7 @@ class GuidedDecoder:
             self._grammar.launch(self._callbacks[callback])
             self.recorder.grammar(f"callback {callback}")
             if self._grammar_torch_stream is not None:
-                self._copy_rows(callback, num_slots)
+                self._copy_rows(callback, num_slots, num_nodes)
             self.recorder.grammar("copy rows")
         self._grammar.record(self._rows_ready)
 
@@ -172,13 +180,19 @@ class GuidedDecoder:
     def _on_grammar_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self._grammar_torch_stream is None else torch.cuda.stream(self._grammar_torch_stream)
 
-    def _copy_rows(self, callback: int, num_slots: int) -> None:
-        """To the device: all rows after callback 0, since late ones have come by then; else those just filled."""
+    def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
+        """To the device: all rows that are verified after callback 0, since late ones have come by then; else those
+        just filled."""
         if callback > 0 and self.window.has_proposals:
             return self._copy_draft_rows(callback, num_slots)
-        nodes = range(len(self._host.bitmask)) if callback == 0 else (callback - 1,)
-        for node in nodes:
-            self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
+        if self.window.tree is not None:
+            begins = self.window.tree.stage_begins
+            places = slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
+            copy_guided_rows(self.buffers.bitmask[places, :num_slots],
+                             *(rows[places, :num_slots] for rows in self._rows_on_bus))
+        else:
+            for node in range(num_nodes or len(self._host.bitmask)) if callback == 0 else (callback - 1,):
+                self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
         self.buffers.guided.copy_(self._host.guided, non_blocking=True)
         if callback == 0:
             self.buffers.held.copy_(self._host.held, non_blocking=True)
@@ -208,5 +222,6 @@ def _executor(host: GuideBuffers, window: DraftWindow, vocab_size: int, config: 
     return native.GrammarExecutor(
         max_batch_size=len(host.tokens), num_draft_tokens=window.num_model, vocab_size=vocab_size,
         num_forced_tokens=window.num_forced, num_lookup_tokens=window.num_lookup, lookup=lookup,
+        stage_begins=list(window.tree.stage_begins) if window.tree else [],
         num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
         target_wait_us=target_wait_us, draft_wait_us=draft_wait_us, owner=host, **host.addresses())

@@ -35,11 +35,13 @@ def with_triton(room: str, twin: Callable[_P, _R]) -> Callable[_P, _R]:
 
 add_rms_norm = with_triton("norm", pointwise.add_rms_norm)
 apply_bitmask = with_triton("bitmask", reference.apply_bitmask)
+copy_guided_rows = with_triton("bitmask", reference.copy_guided_rows)
 gated_linear = with_triton("linear", pointwise.gated_linear)
 linear = with_triton("linear", pointwise.linear)
 linear_parts = with_triton("linear", pointwise.linear_parts)
 masked_argmax = with_triton("argmax", reference.masked_argmax)
 masked_sample = with_triton("sample", reference.masked_sample)
+masked_top_k = with_triton("top_k", reference.masked_top_k)
 norm_into = with_triton("norm", pointwise.norm_into)
 paged_attention = with_triton("attention", reference.paged_attention)
 rms_norm = with_triton("norm", pointwise.rms_norm)
@@ -48,7 +50,7 @@ silu_mul = with_triton("activation", pointwise.silu_mul)
 store_kv = with_triton("rope", reference.store_kv)
 
 __all__ = [
-    "SamplingTensors", "add_rms_norm", "apply_bitmask", "gated_linear", "linear", "linear_parts", "masked_argmax",
-    "masked_sample", "norm_into", "on_device", "paged_attention", "rms_norm", "rope_and_store", "silu_mul", "store_kv",
-    "with_triton",
+    "SamplingTensors", "add_rms_norm", "apply_bitmask", "copy_guided_rows", "gated_linear", "linear", "linear_parts",
+    "masked_argmax", "masked_sample", "masked_top_k", "norm_into", "on_device", "paged_attention", "rms_norm",
+    "rope_and_store", "silu_mul", "store_kv", "with_triton",
 ]

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
-from specguide.batch import ForwardContext
+from specguide.batch import ForwardContext, TreeKeys
 from specguide.kernels.noise import exponential_noise
 from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
 
@@ -44,9 +44,10 @@ def paged_attention(
     """Grouped-query attention of one layer over the paged cache, which holds this pass's keys already.
 
     The keys of a sequence are in its pages in order; the last of them are the tokens of this pass, its queries.
-    A token sees every key before this pass, and of this pass itself and the tokens before it or, with
-    `context.tree_mask`, those that its row of the mask names. With a sliding window w it sees only keys whose
-    position is less than w before its own; a token of this pass stands at its `context.position_ids`.
+    A token sees every key before this pass, and of this pass itself and the tokens before it. Of the keys of a
+    `context.tree` it sees those that its row of the mask names, and all before them. With a sliding window w it sees
+    only keys whose position is less than w before its own; tokens of this pass and of a tree stand at their
+    position_ids.
 
     query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
@@ -73,10 +74,11 @@ def _sequence_mask(
     context: ForwardContext, seq: int, start: int, end: int, seq_len: int, window: int | None
 ) -> Tensor | None:
     """bool [Q, seq_len] for one sequence of a ragged pass; None where it is plainly causal from the first key."""
-    if seq_len == end - start and context.tree_mask is None and window is None:
+    if seq_len == end - start and context.tree is None and window is None:
         return None
-    chunk_index = torch.arange(seq_len, device=context.seq_lens.device) - (seq_len - (end - start))
-    return _visible_keys(chunk_index[None], context.position_ids[None, start:end], context.tree_mask, window)[0]
+    tree = context.tree and TreeKeys(context.tree.sees[seq:seq + 1], context.tree.position_ids[seq:seq + 1])
+    return _visible_keys(torch.arange(seq_len, device=context.seq_lens.device), context.seq_lens[seq:seq + 1],
+                         context.position_ids[None, start:end], tree, window)[0]
 
 
 def _attend_one(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
@@ -139,28 +141,32 @@ def _make_plan(context: ForwardContext, page_size: int, group: int, window: int 
         block_table = block_table[:, : max(1, -(-int(seq_lens.max()) // page_size))]
     key_index = torch.arange(block_table.shape[1] * page_size, device=seq_lens.device)
     position = context.position_ids.view(num_seqs, query_len)
-    visible = _visible_keys(key_index - (seq_lens[:, None] - query_len), position, context.tree_mask, window)
+    visible = _visible_keys(key_index, seq_lens, position, context.tree, window)
     return _BatchedPlan(
         page_ids=block_table.clamp(min=0).flatten(),
         past_end=(key_index >= seq_lens[:, None]).flatten().nonzero()[:, 0],
         mask=visible[:, None, None].expand(-1, -1, group, -1, -1).reshape(num_seqs, 1, group * query_len, -1))
 
 
-def _visible_keys(chunk_index: Tensor, position: Tensor, tree_mask: Tensor | None, window: int | None) -> Tensor:
-    """bool [B, Q, S]: which of S keys each of Q tokens sees.
+def _visible_keys(
+    key_index: Tensor, seq_lens: Tensor, position: Tensor, tree: TreeKeys | None, window: int | None
+) -> Tensor:
+    """bool [B, Q, S]: which of S keys, at key_index [S], each of Q tokens sees.
 
-    chunk_index: [B, S], the key's index among this pass's tokens of its sequence; negative: an earlier key
-    position:    int64 [B, Q], where the tokens stand
+    seq_lens: int [B]
+    position: int64 [B, Q], where the tokens stand
     """
-    query_len = position.shape[1]
-    own = chunk_index.clamp(0, query_len - 1)
-    if tree_mask is None:
-        visible = chunk_index[:, None, :] <= torch.arange(query_len, device=own.device)[:, None]
+    query_len, last = position.shape[1], position if tree is None else tree.position_ids
+    num_last = last.shape[1]
+    index = key_index - (seq_lens[:, None] - num_last)  # among the last keys
+    own = index.clamp(0, num_last - 1).to(torch.int64)
+    if tree is None:
+        visible = index[:, None, :] <= torch.arange(query_len, device=own.device)[:, None]
     else:
-        visible = (chunk_index < 0)[:, None] | (tree_mask[:, own].transpose(0, 1) & (chunk_index < query_len)[:, None])
+        sees = tree.sees.gather(2, own[:, None].expand(-1, query_len, -1))
+        visible = (index < 0)[:, None] | (sees & (index < num_last)[:, None])
     if window is not None:
-        key_index = torch.arange(own.shape[1], device=own.device)
-        key_position = torch.where(chunk_index < 0, key_index, position.gather(1, own.to(torch.int64)))
+        key_position = torch.where(index < 0, key_index, last.gather(1, own))
         visible = visible & (position[:, :, None] - key_position[:, None, :] < window)
     return visible
 
@@ -175,6 +181,11 @@ def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     """
     forbidden = _bias(bitmask, guided, row_ids, torch.float32)[:, : logits.shape[1]] < 0
     logits.masked_fill_(forbidden, float("-inf"))
+
+
+def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
+    """Copy those rows of a bitmask, int32 [R, S, words], that count; guided: uint8 [R, S]."""
+    copies.copy_(torch.where(guided[:, :, None] != 0, bitmask, copies))
 
 
 def masked_argmax(
@@ -196,6 +207,32 @@ def masked_argmax(
     token = target_ids[token].masked_fill(best == float("-inf"), -1)
     is_out_of_reach = bias.amax(dim=-1) < 0
     return torch.where(is_out_of_reach, _only_token(bitmask[row_ids]), token).to(torch.int32)
+
+
+def masked_top_k(
+    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, target_ids: Tensor | None, k: int
+) -> tuple[Tensor, Tensor]:
+    """The k likeliest allowed tokens of each row, as target ids, and how likely they are among the allowed ones.
+
+    logits and the others: as for masked_argmax, which gives the same token as the first here, up to equals
+    Returns int32 [n, k], likeliest first, -1 where there is no further one, and float32 [n, k] log-probabilities, -inf
+    there. A row's only allowed token, where a pruned vocabulary has none, has probability 1.
+    """
+    bias = _bias(bitmask, guided, row_ids, torch.float32)
+    bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
+    allowed = _choosable(logits.float() + bias)
+    values, places = allowed.topk(min(k, allowed.shape[1]), dim=-1)
+    missing = values == float("-inf")
+    tokens = (places if target_ids is None else target_ids[places]).masked_fill(missing, -1).to(torch.int32)
+    # Infinity less infinity: the likelihood of an infinite logit, beside which all others are nothing.
+    logprobs = (values - allowed.logsumexp(dim=-1, keepdim=True)).nan_to_num_(nan=0.0, neginf=float("-inf"))
+    logprobs = logprobs.masked_fill(missing, float("-inf"))
+    if target_ids is not None:
+        is_only = (bias.amax(dim=-1) < 0)[:, None] & (torch.arange(tokens.shape[1], device=tokens.device) == 0)
+        only = _only_token(bitmask[row_ids])[:, None].to(torch.int32)
+        tokens, logprobs = torch.where(is_only, only, tokens), torch.where(is_only & (only >= 0), 0.0, logprobs)
+    padding = 0, k - tokens.shape[1]
+    return pad(tokens, padding, value=-1), pad(logprobs, padding, value=float("-inf"))
 
 
 def masked_sample(

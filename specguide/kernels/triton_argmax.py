@@ -69,7 +69,7 @@ def _load_choosable(logits, target_ids, tokens, word, column, end, LANES: tl.con
 
 
 @triton.jit
-def _only_token(words, num_words, BLOCK: tl.constexpr):
+def only_token(words, num_words, BLOCK: tl.constexpr):
     """The token that a row allows where it allows exactly one, else -1; [rows], as are the pointers `words`."""
     num_nonzero, num_crowded, token = (tl.full(words.shape, 0, tl.int32), tl.full(words.shape, 0, tl.int32),
                                        tl.full(words.shape, 0, tl.int32))
@@ -93,7 +93,7 @@ def _token(best, at, reached, words, target_ids, num_words):
     if target_ids is not None:
         token = tl.load(target_ids + token, mask=token >= 0, other=-1).to(tl.int32)
         if tl.min(reached) == 0:
-            token = tl.where(reached != 0, token, _only_token(words, num_words, 1024))
+            token = tl.where(reached != 0, token, only_token(words, num_words, 1024))
     return token
 
 

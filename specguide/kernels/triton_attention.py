@@ -46,16 +46,18 @@ def _load_queries(query, token, head, is_row, dim, query_stride, query_head_stri
 
 @triton.jit
 def _key_range(
-    tree_mask, position, earlier, seq_len, num_own, split, num_splits, window, IS_SPLIT: tl.constexpr,
+    sees, position, earlier, seq_len, num_own, split, num_splits, window, IS_SPLIT: tl.constexpr,
     KEYS: tl.constexpr,
 ):
     """The first key that a program looks at, and the one behind its last.
 
+    sees:     None where there is no tree
     position: of the tile's rows; None without a window
+    earlier:  keys before the pass's or the tree's
     num_own:  of the new keys, those that any row of the tile sees where there is no tree
     """
     begin, end = 0, seq_len
-    if tree_mask is None:
+    if sees is None:
         end = tl.minimum(seq_len, earlier + num_own)
     if position is not None:
         begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
@@ -82,21 +84,23 @@ def _load_kv(
 
 
 @triton.jit
-def _visible(tree_mask, position_ids, position, token, is_row, key_id, exists, earlier, max_query_len, window):
+def _visible(sees, last_positions, position, token, is_row, key_id, exists, earlier, num_last, window):
     """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window where there is one.
 
-    position_ids: points to the position of the sequence's first token
-    position:     of the rows; None without a window
+    sees:           points to the sequence's mask of a tree, [Q, num_last]; None where there is none
+    last_positions: points to the positions of the sequence's last keys, those of the pass or the tree
+    position:       of the rows; None without a window
+    earlier:        keys before the last ones
     """
     own = key_id - earlier
-    if tree_mask is None:
+    if sees is None:
         visible = exists[None, :] & (own[None, :] <= token[:, None])
     else:
         is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
-        sees = tl.load(tree_mask + token[:, None] * max_query_len + own[None, :], mask=is_own, other=1)
-        visible = exists[None, :] & (sees != 0)
+        is_seen = tl.load(sees + token[:, None] * num_last + own[None, :], mask=is_own, other=1)
+        visible = exists[None, :] & (is_seen != 0)
     if position is not None:
-        own_position = tl.load(position_ids + own, mask=exists & (own >= 0), other=0).to(tl.int32)
+        own_position = tl.load(last_positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
         key_position = tl.where(own < 0, key_id, own_position)
         visible = visible & (position[:, None] - key_position[None, :] < window)
     return visible
@@ -125,10 +129,11 @@ def _store_rows(output, log_sums, best, total, mixed, row_id, is_row, dim, IS_SP
              mask=is_row[:, None] & (dim < HEAD_DIM)[None, :])
 
 
-@triton.jit(do_not_specialize=["num_blocks", "num_splits", "max_query_len"])
+@triton.jit(do_not_specialize=["num_blocks", "num_splits", "num_tree_keys"])
 def _attention_kernel(
-    query, key_cache, value_cache, output, log_sums, block_table, query_start_loc, seq_lens, position_ids, tree_mask,
-    scale, query_stride, query_head_stride, block_table_stride, num_blocks, num_splits, max_query_len, window,
+    query, key_cache, value_cache, output, log_sums, block_table, query_start_loc, seq_lens, position_ids, sees,
+    tree_positions, scale, query_stride, query_head_stride, block_table_stride, num_blocks, num_splits, num_tree_keys,
+    window,
     HAS_WINDOW: tl.constexpr, IS_SPLIT: tl.constexpr, NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PAGE_SIZE: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
     OVERLAP: tl.constexpr,
@@ -140,7 +145,11 @@ def _attention_kernel(
     first = tl.load(query_start_loc + seq)
     query_len = tl.load(query_start_loc + seq + 1) - first
     seq_len = tl.load(seq_lens + seq)
-    earlier = seq_len - query_len
+    num_last, last_positions = query_len, position_ids + first
+    if sees is not None:
+        num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
+        sees += seq * query_len * num_tree_keys
+    earlier = seq_len - num_last
     TOKENS: tl.constexpr = ROWS // GROUP
     if block * TOKENS < query_len:
         row, dim = tl.arange(0, ROWS), tl.arange(0, BLOCK_DIM)
@@ -150,7 +159,7 @@ def _attention_kernel(
         position = None
         if HAS_WINDOW:
             position = tl.load(position_ids + first + token, mask=is_row, other=2**31 - 1).to(tl.int32)
-        begin, end = _key_range(tree_mask, position, earlier, seq_len, tl.minimum((block + 1) * TOKENS, query_len),
+        begin, end = _key_range(sees, position, earlier, seq_len, tl.minimum((block + 1) * TOKENS, query_len),
                                 split, num_splits, window, IS_SPLIT, KEYS)
         total, best = tl.full((ROWS,), 0, tl.float32), tl.full((ROWS,), float("-inf"), tl.float32)
         mixed = tl.full((ROWS, BLOCK_DIM), 0, tl.float32)
@@ -159,8 +168,8 @@ def _attention_kernel(
             keys, values = _load_kv(key_cache, value_cache, block_table + seq * block_table_stride, kv_head, key_id,
                                     key_id < end, dim, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
             scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-            visible = _visible(tree_mask, position_ids + first, position, token, is_row, key_id, key_id < end, earlier,
-                               max_query_len, window)
+            visible = _visible(sees, last_positions, position, token, is_row, key_id, key_id < end, earlier, num_last,
+                               window)
             best, total, mixed = _online_softmax(tl.where(visible, scores, float("-inf")), values, best, total, mixed)
         mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
         row_id = ((first + token).to(tl.int64) * NUM_KV_HEADS * GROUP + head) * num_splits + split
@@ -202,11 +211,14 @@ def paged_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, conte
         parts = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
         log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
     block_dim = max(16, triton.next_power_of_2(head_dim))
-    tree_mask = None if context.tree_mask is None else context.tree_mask.view(torch.uint8)
+    sees, tree_positions, num_tree_keys = None, None, 0
+    if context.tree is not None:
+        sees, tree_positions = context.tree.sees.contiguous().view(torch.uint8), context.tree.position_ids.contiguous()
+        num_tree_keys = tree_positions.shape[1]
     _attention_kernel[(num_kv_heads, num_seqs * num_blocks, launch.num_splits)](
         query, key_cache, value_cache, parts, log_sums, context.block_table, context.query_start_loc,
-        context.seq_lens, context.position_ids, tree_mask, scale * math.log2(math.e), query.stride(0),
-        query.stride(1), context.block_table.stride(0), num_blocks, launch.num_splits, context.max_query_len,
+        context.seq_lens, context.position_ids, sees, tree_positions, scale * math.log2(math.e), query.stride(0),
+        query.stride(1), context.block_table.stride(0), num_blocks, launch.num_splits, num_tree_keys,
         sliding_window or 0, HAS_WINDOW=sliding_window is not None, IS_SPLIT=launch.num_splits > 1,
         NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim, BLOCK_DIM=block_dim, PAGE_SIZE=page_size,
         ROWS=launch.block_rows, KEYS=launch.block_keys, num_warps=launch.num_warps, num_stages=launch.num_stages,

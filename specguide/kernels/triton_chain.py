@@ -88,21 +88,23 @@ def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens
 
 
 @triton.jit(do_not_specialize=["node", "num_chains"])
-def _store_kernel(drafts, num_accepted, slots, tokens, node, num_chains, NUM_SLOT_NODES: tl.constexpr,
+def _store_kernel(drafts, limits, num_accepted, slots, tokens, node, num_chains, NUM_SLOT_NODES: tl.constexpr,
                   BLOCK: tl.constexpr):
     chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     exists = chain < num_chains
     is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
     slot = tl.load(slots + chain, mask=exists, other=0)
-    draft = tl.load(drafts + chain, mask=exists, other=-1)
+    is_within = exists & (tl.load(limits + slot, mask=exists, other=0) >= node)
+    draft = tl.load(drafts + chain, mask=is_within, other=-1)
     tl.store(tokens + slot * NUM_SLOT_NODES + node, draft, mask=exists & (is_held == 0))
 
 
-def store_drafts(drafts: Tensor, node: int, num_accepted: Tensor, slots: Tensor, tokens: Tensor) -> None:
+def store_drafts(drafts: Tensor, node: int, limits: Tensor, num_accepted: Tensor, slots: Tensor, tokens: Tensor
+                 ) -> None:
     """See sampling.accept.store_drafts."""
     block = 128
     _store_kernel[(triton.cdiv(len(drafts), block),)](
-        drafts, num_accepted, slots, tokens, node, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)
+        drafts, limits, num_accepted, slots, tokens, node, len(drafts), NUM_SLOT_NODES=tokens.shape[1], BLOCK=block)
 
 
 @triton.jit(do_not_specialize=["num_chains"])

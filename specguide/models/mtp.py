@@ -80,6 +80,17 @@ class MtpHead:
                      or name.endswith("rotary_emb.inv_freq"))
         return head
 
+    @staticmethod
+    def is_in(folder: str | Path) -> bool:
+        """True where a checkpoint's folder holds a head as `load` takes it."""
+        folder = Path(folder)
+        try:
+            num_modules = positive_int(read_json(folder / "config.json"), "num_nextn_predict_layers", 1)
+            _check_modules(num_modules, stored_names(weight_files(folder)))
+        except CheckpointError:
+            return False
+        return True
+
     def fuse(self, taps: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm [T, hidden] → features [T, hidden]: the same."""
         return taps

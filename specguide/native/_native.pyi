@@ -173,6 +173,15 @@ class GrammarExecutor:
     draft_rows    int32 [max_batch_size, words]          written by workers: the row that the next draft is chosen under
     draft_guided  uint8 [max_batch_size]                 1: it counts; 0: free
 
+    With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages: stage j, 0 … K, is
+    node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token alone, and N = stage_begins[K + 1]. Stage j
+    becomes known where draft j of a chain would; a node's parent belongs to any earlier stage. W = K, and there are
+
+    parents        int32 [max_batch_size, N]             read: the node that each node is behind; anything where there
+                                                         is no token
+    accepted_path  int32 [max_batch_size, K]             read: the nodes that the last verification accepted, from the
+                                                         root on; the first num_accepted of them count
+
     Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer than target_wait_us
     (None: an iteration's time shared among its requests), the others than draft_wait_us (None: deadline_us), but
     callback K + 1 as callback 0.
@@ -203,12 +212,18 @@ class GrammarExecutor:
         origins: int = 0,
         draft_rows: int = 0,
         draft_guided: int = 0,
+        stage_begins: Sequence[int] = ...,
+        parents: int = 0,
+        accepted_path: int = 0,
     ) -> None: ...
     def submit(
         self,
         started: Sequence[tuple[int, Matcher | None]],
         continued: Sequence[int],
         texts: Mapping[int, Sequence[int]] = ...,  # of slots that start: their tokens so far, for `lookup`
+        limits: Mapping[int, tuple[int, int, int]] = ...,
+        # of slots that start: most drafts of the model, forced and looked up, where these are fewer than the executor's
+        iteration_limits: tuple[int, int, int] | None = None,  # of all slots in this iteration
     ) -> None: ...
     def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs
     def detach(self, slot: int) -> None: ...

@@ -105,7 +105,14 @@ class SlotAdjustments:
         return torch.tensor(list(values), dtype=torch.int64, device=self.bias.device)  # type: ignore[call-overload]
 
 
-def adjust_logits(logits: Tensor, slots: Tensor, drafts: Tensor, start: Tensor, adjustments: SlotAdjustments,
+def chain_paths(drafts: Tensor) -> Tensor:
+    """Of chains int32 [B, N - 1] the drafts on the path to each node, int32 [B, N, N - 1], -1 behind."""
+    num_nodes = drafts.shape[1] + 1
+    is_on_path = torch.ones(num_nodes, num_nodes - 1, dtype=torch.bool, device=drafts.device).tril(-1)
+    return drafts[:, None].expand(-1, num_nodes, -1).masked_fill(~is_on_path, _NONE)
+
+
+def adjust_logits(logits: Tensor, slots: Tensor, paths: Tensor, start: Tensor, adjustments: SlotAdjustments,
                   bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> Tensor:
     """Logits after each node as the slots' requests want them, as if the drafts on its path had been output.
 
@@ -114,42 +121,42 @@ def adjust_logits(logits: Tensor, slots: Tensor, drafts: Tensor, start: Tensor, 
 
     logits:                   [B · N, V], floating
     slots, start:             int64 [B]; start is the position of the first node
-    drafts:                   int32 [B, N - 1], those behind the first node; -1 is none
+    paths:                    int32 [B, N, D], the drafts on the path to each node in order; -1 is none
     bitmask, guided, row_ids: as for apply_bitmask, a row for each row of logits
     Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that asks for nothing has
     the values of `logits` otherwise. Can be captured in a CUDA graph.
     """
-    num_nodes = drafts.shape[1] + 1
+    num_nodes = paths.shape[1]
     adjusted = logits.float().view(len(slots), num_nodes, -1) + adjustments.bias[slots][:, None]
-    _forbid_bad_words(adjusted, adjustments, slots, drafts)
+    path_lens = (paths >= 0).sum(-1)
+    _forbid_bad_words(adjusted, adjustments, slots, paths, path_lens)
     apply_bitmask(adjusted.flatten(0, 1), bitmask, guided, row_ids)
     is_end = adjustments.is_end[slots][:, None]
     is_guided = (guided[row_ids] != 0).view(len(slots), num_nodes)
     can_go_on = ~is_guided | ((adjusted > float("-inf")) & ~is_end).any(-1)
-    position = start[:, None] + 1 + torch.arange(num_nodes, device=slots.device)
-    is_early = (position < adjustments.first_end[slots][:, None]) & can_go_on
+    is_early = (start[:, None] + 1 + path_lens < adjustments.first_end[slots][:, None]) & can_go_on
     adjusted.masked_fill_(is_end & is_early[:, :, None], float("-inf"))
-    _penalise(adjusted, adjustments, slots, drafts)
+    _penalise(adjusted, adjustments, slots, paths)
     return adjusted.flatten(0, 1)
 
 
-def _forbid_bad_words(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, drafts: Tensor) -> None:
+def _forbid_bad_words(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor, path_lens: Tensor
+                      ) -> None:
     """-inf in adjusted [B, N, V] for the last token of each sequence whose others are the path's last ones."""
     last_ids, bad_ids = adjustments.last_ids[slots], adjustments.bad_ids[slots][:, None]
-    path = torch.cat([last_ids, drafts], dim=1).unfold(1, last_ids.shape[1], 1)[:, :, None]  # [B, N, 1, L - 1]
+    output = torch.cat([last_ids[:, None].expand(-1, paths.shape[1], -1), paths], dim=2)
+    places = path_lens[:, :, None] + torch.arange(last_ids.shape[1], device=slots.device)
+    path = output.gather(2, places)[:, :, None]  # [B, N, 1, L - 1]
     before = adjustments.before_bad[slots][:, None]
     is_bad = ((before == path) | (before == _ANY)).all(-1) & (bad_ids >= 0)  # [B, N, M]
     penalty = torch.zeros_like(is_bad, dtype=torch.float32).masked_fill_(is_bad, float("-inf"))
     adjusted.scatter_add_(2, bad_ids.clamp(min=0).expand_as(is_bad), penalty)
 
 
-def _penalise(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, drafts: Tensor) -> None:
+def _penalise(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor) -> None:
     """The penalties, on adjusted [B, N, V]."""
-    num_nodes = adjusted.shape[1]
-    places = torch.arange(num_nodes, device=slots.device)
-    on_path = (places[:-1] < places[:, None]) & (drafts >= 0)[:, None]  # [B, N, N - 1]
-    counts = adjustments.counts[slots][:, None].repeat(1, num_nodes, 1)
-    counts.scatter_add_(2, drafts.clamp(min=0).long()[:, None].expand_as(on_path), on_path.int())
+    counts = adjustments.counts[slots][:, None].repeat(1, adjusted.shape[1], 1)
+    counts.scatter_add_(2, paths.clamp(min=0).long(), (paths >= 0).int())
     is_output = counts > 0
     factor = torch.where(is_output | adjustments.in_prompt[slots][:, None],
                          adjustments.repetition[slots][:, None, None], 1.0)

@@ -17,12 +17,8 @@ node carries x, up to children of equal tokens, of which any may stand for x.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import torch
 from torch import Tensor
-
-from specguide.draft_tree import DraftTree
 
 
 def verify_chain(target_tokens: Tensor, drafts: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,41 +37,24 @@ def verify_chain(target_tokens: Tensor, drafts: Tensor, held: Tensor) -> tuple[T
     return num_accepted.masked_fill(is_held, -1), golden.masked_fill(is_held, -1)
 
 
-def verify_tree(
-    target_tokens: Tensor, draft_tokens: Tensor, tree: DraftTree, held: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Accepts the longest matching path of each tree; of equally long ones that of the lowest node.
+def verify_tree(target_tokens: Tensor, draft_tokens: Tensor, parents: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    """Goes down each tree by what the target says; of children of equal tokens to the first.
 
     target_tokens: int32 [B, N], what the target says after each node; -1: nothing
-    draft_tokens:  int32 [B, N], each node's token; node 0 is the golden token, taken as accepted; -1: no draft
-    tree:          the shape, N nodes
-    held:          uint8 or bool [B], slots that accept nothing this time
-    Returns (num_accepted, golden, path): as verify_chain, and int32 [B, depth + 1] the accepted nodes from node 0
-    on, -1 past the last one and where held.
+    draft_tokens:  int32 [B, N], each node's token, -1: no draft; node 0 is the golden token, taken as accepted
+    parents:       int64 [B, N], of each node but node 0 one before it
+    depth:         D, most drafts on a path
+    Returns (num_accepted, path): int32 [B] drafts accepted, and int64 [B, D + 1] the accepted nodes from node 0 on, -1
+    past the last one. The golden token is what the target says after the last one.
     """
-    parents, depths, paths = _tree_tensors(tree, target_tokens.device)
-    matches = (target_tokens[:, parents] == draft_tokens) & (draft_tokens >= 0)
-    matches[:, 0] = True
-    accepted = matches
-    for _ in range(paths.shape[1] - 1):
-        accepted = matches & accepted[:, parents]
-    last = torch.where(accepted, depths, -1).argmax(dim=1)
-    is_held = held != 0
-    golden = target_tokens.gather(1, last[:, None])[:, 0]
-    return (
-        depths[last].masked_fill(is_held, -1),
-        golden.masked_fill(is_held, -1),
-        paths[last].masked_fill(is_held[:, None], -1),
-    )
-
-
-@lru_cache(maxsize=64)
-def _tree_tensors(tree: DraftTree, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """parents int64 [N] with 0 for the root, depths int32 [N], and each node's path int32 [N, depth + 1] with -1."""
-    length = max(tree.depths) + 1
-    paths = [[*tree.path(node), *[-1] * length][:length] for node in range(tree.num_nodes)]
-    return (
-        torch.tensor((0, *tree.parents[1:]), dtype=torch.int64, device=device),
-        torch.tensor(tree.depths, dtype=torch.int32, device=device),
-        torch.tensor(paths, dtype=torch.int32, device=device),
-    )
+    path = torch.full((len(parents), depth + 1), -1, dtype=torch.int64, device=parents.device)
+    path[:, 0] = 0
+    last = path[:, :1].clone()
+    is_draft = draft_tokens >= 0
+    is_draft[:, 0] = False
+    for step in range(1, depth + 1):
+        is_next = (parents == last) & (draft_tokens == target_tokens.gather(1, last)) & is_draft
+        found = is_next.any(dim=1, keepdim=True) & (path[:, step - 1:step] >= 0)
+        last = torch.where(found, is_next.int().argmax(dim=1, keepdim=True), last)
+        path[:, step:step + 1] = last.masked_fill(~found, -1)
+    return (path > 0).sum(dim=1, dtype=torch.int32), path

@@ -33,16 +33,18 @@ class Scheduler:
     along for nothing, and `commit` passes over it.
 
     max_model_len:    longest prompt plus output, tokens
-    num_draft_tokens: K; every request needs room for drafts beyond its last token
+    num_draft_tokens: K, most that are accepted at once
     eos_token_ids:    the model's end tokens
     slot_is_idle:     says when a slot that was left may be used again
+    num_draft_positions: room that every request needs for drafts beyond its last token; None: K
     """
 
     def __init__(self, *, max_batch_size: int, max_model_len: int, max_prefill_tokens: int, num_draft_tokens: int,
                  page_size: int, pages: PageAllocator, eos_token_ids: Sequence[int],
-                 slot_is_idle: Callable[[int], bool]) -> None:
+                 slot_is_idle: Callable[[int], bool], num_draft_positions: int | None = None) -> None:
         self._max_model_len, self._max_prefill_tokens = max_model_len, max_prefill_tokens
         self._num_draft_tokens = num_draft_tokens
+        self._num_draft_positions = num_draft_tokens if num_draft_positions is None else num_draft_positions
         self._pages, self._tables = pages, BlockTables(pages, page_size, num_ahead=min(num_draft_tokens, 1))
         self._eos_token_ids = frozenset(eos_token_ids)
         self._slots = SlotPool(max_batch_size, slot_is_idle)
@@ -161,16 +163,21 @@ class Scheduler:
 
     def _num_pages_to_come(self, request: Request) -> int:
         """Pages that it takes to the end of its prefill and first iteration, as far as it has none yet."""
-        num_positions = min(request.num_tokens + 2 * self._window, self._most_positions(request))
+        num_positions = min(request.num_tokens + self._num_ahead, self._most_positions(request))
         return self._tables.num_pages(num_positions) - self._tables.num_held(request)
 
     @property
     def _window(self) -> int:
         return self._num_draft_tokens + 1
 
+    @property
+    def _num_ahead(self) -> int:
+        """Positions behind a prompt that it takes to the end of its first iteration."""
+        return self._window + self._num_draft_positions + 1
+
     def _most_positions(self, request: Request) -> int:
         """Positions that it may ever come to. One that has ended runs along until the host knows."""
-        return request.max_len + 2 * self._num_draft_tokens + 1
+        return request.max_len + self._window + self._num_draft_positions
 
     def _plan_prefill(self) -> Batch | None:
         budget, planned, chunks = self._max_prefill_tokens, [], []
@@ -197,7 +204,7 @@ class Scheduler:
         start = request.num_computed
         end = min(request.num_tokens, start + budget)
         is_last = end == request.num_tokens
-        if not self._make_room(request, end + (2 * self._window if is_last else 0)):
+        if not self._make_room(request, end + (self._num_ahead if is_last else 0)):
             return None
         request.num_computed = end
         self._tables.publish(request, end)
@@ -213,7 +220,7 @@ class Scheduler:
             if request.slot < 0 or request.error is not None:  # it has just lost it to one before, or is to end
                 continue
             num_before = self._tables.num_held(request)
-            num_positions = request.num_tokens + (request.num_in_flight + 1) * self._window + self._num_draft_tokens
+            num_positions = request.num_tokens + (request.num_in_flight + 1) * self._window + self._num_draft_positions
             if self._make_room(request, num_positions):
                 planned.append(request)
                 has_grown.append(self._tables.num_held(request) > num_before)

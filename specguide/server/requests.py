@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from specguide.params import MAX_LOGPROBS, SamplingParams
+from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
@@ -53,6 +53,14 @@ class StructuredOutputs(Body):
     structural_tag: dict[str, Any] | str | None = None
 
 
+class SpeculationFields(Body):
+    """What the request takes of the server's drafts, see Speculation."""
+
+    num_draft_tokens: int | None = None
+    num_forced_tokens: int | None = None
+    guided_drafts: bool | None = None
+
+
 class SamplingFields(Body):
     """What all endpoints that generate have in common."""
 
@@ -82,6 +90,8 @@ class SamplingFields(Body):
     guided_regex: str | None = None
     guided_choice: Values[str] | None = None
     guided_grammar: str | None = None
+    # this server's own
+    speculation: SpeculationFields | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""
@@ -89,6 +99,7 @@ class SamplingFields(Body):
             "temperature", "top_p", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
             "min_p", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words",
             "allowed_token_ids", "include_stop_str_in_output")}
+        given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
         return SamplingParams.from_dict({name: value for name, value in (given | values).items() if value is not None})
 
 

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
-from specguide.kernels import masked_argmax, masked_sample
+from specguide.kernels import masked_argmax
 from specguide.sampling import (
     Failures,
     accept_chains,
-    adjust_logits,
     append_drafts,
     process_logits,
     score_tokens,
@@ -20,6 +19,7 @@ from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.results import Verified
 from specguide.spec.selection import Sampling, SamplingKind
 from specguide.spec.slots import Query, Slots, SlotState
+from specguide.spec.token_choice import TokenChoice
 
 
 class ChainSampler:
@@ -30,11 +30,12 @@ class ChainSampler:
 
     def __init__(self, buffers: GuideBuffers, state: SlotState, *, guided_drafts: bool = True,
                  forced: ForcedAcceptance | None = None) -> None:
-        self._buffers, self._state, self._forced, self.guided_drafts = buffers, state, forced, guided_drafts
+        self._buffers, self._state, self.forced, self.guided_drafts = buffers, state, forced, guided_drafts
+        self._choice = TokenChoice(buffers, state)
         self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
         nodes = torch.arange(buffers.guided.shape[0], device=state.ids.device)
         self._row_ids = nodes * len(state.ids) + state.ids[:, None]  # [max_batch_size, K + 1], into all rows
-        self._guided_at_draft = self._guided if guided_drafts else torch.zeros_like(self._guided)
+        self._guided_at_draft = buffers.guided if guided_drafts else torch.zeros_like(buffers.guided)
 
     def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
         """Choose a token after every node and take the longest matching path into the slots' state.
@@ -44,7 +45,7 @@ class ChainSampler:
         drafts = self._drafts(query).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
         origins = self._origins(query)
-        tokens = self._choose(processed, query, sampling)
+        tokens = self._choice.choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
@@ -65,52 +66,45 @@ class ChainSampler:
         proposals = self._buffers.proposals
         return None if proposals is None else proposals.origins[query.slots][:, 1:query.num_nodes].clone()
 
-    def _choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
-        """What the target says after every node, int32 [B, N]; -1 where nothing is allowed."""
-        rows = self._row_ids[query.slots, :query.num_nodes].flatten()
-        if sampling.kind >= SamplingKind.ADJUSTED:
-            logits = adjust_logits(logits, self._state.ids[query.slots], self._drafts(query), query.start,
-                                   self._state.adjustments, self._bitmask, self._guided, rows)
-        if sampling.used.temperature is None:
-            tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
-        else:
-            slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
-            chosen = self._state.sampling.select(slots, sampling.used)
-            nodes = torch.arange(query.num_nodes, device=logits.device)
-            positions = (query.start[:, None] + 1 + nodes).flatten()
-            tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
-        return tokens.view(-1, query.num_nodes)
-
     def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Drafts accepted, int32 [B]; -1: held."""
         buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
-        if self._forced is not None:
-            self._forced.target(target_tokens, slots, query.start)
+        if self.forced is not None:
+            self.forced.target(target_tokens, slots, query.start, query.depths)
         num_accepted = accept_chains(
             target_tokens, slots, query.start, tokens=buffers.tokens, late=buffers.held, active=state.active,
             lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
             slot_num_accepted=buffers.num_accepted)
-        if self._forced is not None:
-            self._forced.prepare_drafts(slots, state.lengths[query.slots])
+        if self.forced is not None:
+            self.forced.prepare_drafts(slots, state.lengths[query.slots])
         return num_accepted
 
     def draft(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor, target_ids: Tensor | None
               ) -> Tensor:
-        """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has.
+        """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the one it has, and one
+        whose request takes fewer drafts has none.
 
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as `verify` gives it
         target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
-        drafts = masked_argmax(logits, self._bitmask, self._guided_at_draft, self._row_ids[slots, node - 1], target_ids)
-        if self._forced is not None:
-            drafts = self._forced.draft(drafts, node)
-        store_drafts(drafts, node, num_accepted, self._state.ids[slots], self._buffers.tokens)
+        limits = self._state.drafts
+        drafts = masked_argmax(logits, self._buffers.bitmask[node - 1], self._guided_at_draft[node - 1],
+                               limits.guides[slots], target_ids)
+        if self.forced is not None:
+            drafts = self.forced.draft(drafts, node)
+        store_drafts(drafts, node, limits.num_model, num_accepted, self._state.ids[slots], self._buffers.tokens)
         return drafts
+
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        """No drafts for any slot; one that was held keeps those it has."""
+        drafts = self._buffers.tokens[slots, 1:]
+        self._buffers.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
 
     def append(self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None) -> None:
         """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
         proposals, ids = self._buffers.proposals, self._state.ids[slots]
         assert proposals is not None
-        drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, ids, target_ids)
+        guides = self._state.drafts.guides[slots]
+        drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, guides, target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

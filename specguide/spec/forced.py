@@ -28,9 +28,10 @@ class ForcedAcceptance:
         self._places = torch.arange(1, num_draft_tokens + 2, device=text.device)[None]
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
-    def target(self, tokens: Tensor, slots: Tensor, start: Tensor) -> None:
-        """Write the text over what the target says, `tokens` int32 [B, N] after positions `start` int64 [B] and on."""
-        tokens.copy_(self._text[slots[:, None], start[:, None] + self._places[:, :tokens.shape[1]]])
+    def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
+        """Write the text over what the target says, `tokens` int32 [B, N] after nodes that are `depths` int64 [N] or
+        [B, N] behind `start` int64 [B]."""
+        tokens.copy_(self._text[slots[:, None], start[:, None] + 1 + depths])
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
         """Another iteration: look up what its drafts will be, behind the golden tokens at `start` int64 [B]."""

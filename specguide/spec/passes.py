@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import TokenScores
-from specguide.cache import KVCache
+from specguide.cache import KVCache, move_keys
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.spec.drafters import Drafter
@@ -32,9 +32,10 @@ class ForwardPasses:
         """int32 [draft_vocab_size], the target id of each draft id; None where they are the same."""
         return self._drafting.target_ids
 
-    def target(self, query: Query) -> tuple[Tensor, Tensor]:
-        """Hidden states [T, hidden], and those that the drafter taps, [T, …]."""
-        return self._target.forward(query.input_ids, query.context, self._cache, self._tapped_layers)
+    def target(self, query: Query, *, is_tapped: bool = True) -> tuple[Tensor, Tensor]:
+        """Hidden states [T, hidden], and those that the drafter taps, [T, …]; not tapped: [T, 0]."""
+        layers = self._tapped_layers if is_tapped else ()
+        return self._target.forward(query.input_ids, query.context, self._cache, layers)
 
     def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
@@ -91,6 +92,25 @@ class ForwardPasses:
         last = query.first_node + num_tokens.clamp(1, span_len) - 1
         has_tokens = (num_tokens > 0)[:, None]
         return torch.where(has_tokens, normed_there[last], normed), torch.where(has_tokens, hidden_there[last], hidden)
+
+    def draft_nodes(self, tokens: Tensor, hidden: Tensor, start: Tensor, depths: Tensor, sees: Tensor, slots: Slots
+                    ) -> tuple[Tensor, Tensor]:
+        """One step of the drafter over some nodes of draft trees.
+
+        tokens: int32 [B, Q], -1 for none; their keys come behind those of M - Q other nodes
+        hidden: [B · Q, hidden], the features of their parents
+        start:  int64 [B], position of the golden token
+        depths: int64 [M], of all M nodes; 1 is behind the golden token
+        sees:   bool [B, Q, M]
+        Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
+        """
+        drafter = self._drafting
+        first = start + 1 + drafter.position_offset
+        return drafter.step(self._state.tree(tokens, first, depths - 1, sees, slots), hidden)
+
+    def move_keys(self, sources: Tensor, destinations: Tensor) -> None:
+        """Of the target; as `cache.move_keys`."""
+        move_keys(self._cache.memory, sources, destinations)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from specguide.config import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.passes import ForwardPasses
@@ -22,7 +23,7 @@ class ProposedChains:
         assert guide.buffers.proposals is not None
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         self._tokens, self._chain_len = guide.buffers.tokens, guide.buffers.proposals.chain_len
-        self._num_model, self._recorder = guide.window.num_model, guide.recorder
+        self._recorder = guide.recorder
         self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)
 
     def propose(self, num_slots: int) -> None:
@@ -30,26 +31,32 @@ class ProposedChains:
         self._guide.launch(1, num_slots)
         self._wait_proposals()
 
-    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int
-              ) -> None:
-        """Draft K tokens greedily over allowed ones, each behind what its predecessor forces."""
+    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int,
+              window: DraftWindow) -> None:
+        """Draft K tokens greedily over allowed ones, each behind what its predecessor forces; K and F of `window`.
+
+        Without forced tokens nothing waits for the last draft's row, and taking it is left to the next iteration.
+        """
         slots = query.slots
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
         before = torch.zeros_like(num_accepted)
-        span_len = len(self._nodes) - 1  # behind the golden token nothing but what is forced
-        for draft in range(1, self._num_model + 1):
+        span_len = window.num_forced  # behind the golden token nothing but what is forced
+        for draft in range(1, window.num_model + 1):
             self._wait_proposals()
             chain_len = self._chain_len[slots].clone()
-            normed, hidden = self._passes.draft_spans(
-                self._spans(slots, before, span_len), chain_len - before, normed, hidden,
-                self._state.lengths[slots] + before, slots)
+            if span_len:
+                normed, hidden = self._passes.draft_spans(
+                    self._spans(slots, before, span_len), chain_len - before, normed, hidden,
+                    self._state.lengths[slots] + before, slots)
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {draft}")
             self._sampler.append(logits, slots, num_accepted, self._passes.target_ids)
             self._recorder.forward(f"choose {draft}")
+            if draft == window.num_model and not window.num_forced:
+                return
             self._guide.launch(draft + 1, num_slots)
-            before, span_len = chain_len, len(self._nodes)
+            before, span_len = chain_len, window.num_forced + 1
         self._wait_proposals()
 
     def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:

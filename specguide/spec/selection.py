@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
+from specguide.config import DraftWindow
 from specguide.guided.matcher import FailedMatcher
 from specguide.kernels import on_device
 from specguide.request import Request
@@ -90,15 +91,17 @@ def graph_sizes(max_batch_size: int) -> list[int]:
     return [max_batch_size, *(1 << power for power in reversed(range((max_batch_size - 1).bit_length())))]
 
 
-def guide_snapshot(batch: Batch) -> GuideSnapshot:
-    """What the grammar does beside the batch. Walks start with the last chunk of what is computed before the first
-    token, or go on with it when it is computed again because their first rows were late.
+def guide_snapshot(batch: Batch, window: DraftWindow | None = None) -> GuideSnapshot:
+    """What the grammar does beside the batch, while `window` is drafted; None: all.
+
+    Walks start with the last chunk of what is computed before the first token, or go on with it when it is computed
+    again because their first rows were late.
     """
     if not batch.is_prefill:
-        return GuideSnapshot(started=(), continued=batch.slots)
+        return GuideSnapshot(started=(), continued=batch.slots, window=window)
     last = [(request, slot, chunk) for request, slot, chunk in zip(batch.requests, batch.slots, batch.chunks,
                                                                    strict=True) if chunk.next_id is None]
-    started = tuple(WalkStart(slot, _matcher(request), request.tokens(0, request.num_tokens))
+    started = tuple(WalkStart(slot, _matcher(request), request.tokens(0, request.num_tokens), request.window)
                     for request, slot, chunk in last if chunk.starts_walk)
     return GuideSnapshot(started=started,
                          continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk))

@@ -9,11 +9,12 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, ForwardContext
+from specguide.batch import Batch, ForwardContext, TreeKeys
 from specguide.cache import place_chains, slot_mapping
 from specguide.kernels import SamplingTensors, on_device
 from specguide.request import Request
-from specguide.sampling import SlotAdjustments
+from specguide.sampling import SlotAdjustments, SlotTrees
+from specguide.spec.draft_limits import DraftLimits
 from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens
 
 Slots = slice | Tensor
@@ -33,6 +34,7 @@ class Query:
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
     is_chain:   every token is a node
     scored:     those of the T tokens whose next one is scored
+    trees:      of the B requests, where the nodes are those of draft trees; None: they are chains
     """
 
     slots: Slots
@@ -44,6 +46,12 @@ class Query:
     known_next: Tensor | None = None
     is_chain: bool = False
     scored: ScoredTokens | None = None
+    trees: SlotTrees | None = None
+
+    @property
+    def depths(self) -> Tensor:
+        """How far each node is behind the first, int64 [N] or [B, N]."""
+        return torch.arange(self.num_nodes, device=self.start.device) if self.trees is None else self.trees.depths
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
@@ -85,6 +93,7 @@ class SlotState:
     end_ids:     int32 [num_slots, MAX_END_IDS], tokens that end it, -2 for none
     block_table: int32 [num_slots, max_pages], -1 where there is no page
     sampling:    the slots' sampling parameters
+    drafts:      what the slots' requests let be drafted
     """
 
     def __init__(self, num_slots: int, max_pages: int, page_size: int, vocab_size: int, device: torch.device
@@ -96,6 +105,7 @@ class SlotState:
         self.end_ids = torch.full((num_slots, MAX_END_IDS), -2, dtype=torch.int32, device=device)
         self.block_table = torch.full((num_slots, max_pages), -1, dtype=torch.int32, device=device)
         self.sampling = SamplingTensors.neutral(num_slots, device)
+        self.drafts = DraftLimits(num_slots, device)
         self._page_size, self._vocab_size = page_size, vocab_size
         self._adjusted: set[int] = set()
 
@@ -116,6 +126,7 @@ class SlotState:
         self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
         self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
+        self.drafts.enter(batch.requests)
         for request in batch.requests:
             self._adjust(request)
 
@@ -167,6 +178,33 @@ class SlotState:
                                  query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_nodes)
         return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
                      start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes, is_chain=True)
+
+    def tree(self, tokens: Tensor, start: Tensor, depths: Tensor, sees: Tensor, slots: Slots) -> Query:
+        """The last Q of M nodes of draft trees, whose keys are stored one behind the other from `start` on.
+
+        tokens: int32 [B, Q], -1 for none
+        start:  int64 [B]
+        depths: int64 [B, M] or [M], positions of the nodes behind `start`
+        sees:   bool [B, Q, M], as TreeKeys
+        """
+        (num_requests, num_own), num_keys = tokens.shape, sees.shape[2]
+        block_table, positions = self.block_table[slots], start[:, None] + depths
+        place_ids = start[:, None] + torch.arange(num_keys - num_own, num_keys, device=start.device)
+        first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
+        own_positions = positions[:, num_keys - num_own:]
+        context = ForwardContext(
+            position_ids=own_positions.flatten(), block_table=block_table, query_start_loc=query_start_loc,
+            slot_mapping=self.slot_mapping(place_ids, slots).flatten(),
+            seq_lens=(start + num_keys).int(), max_query_len=num_own, tree=TreeKeys(sees, positions))
+        return Query(slots=slots, input_ids=tokens.clamp(min=0).long().flatten(), context=context,
+                     first_node=first_node, start=own_positions[:, 0].clone(), num_nodes=num_own, is_chain=True)
+
+    def slot_mapping(self, positions: Tensor, slots: Slots) -> Tensor:
+        """Where the keys at `positions` int64 [B, n] are, int64 [B, n]; -1 where there is no page."""
+        num_requests, num_positions = positions.shape
+        sequence_ids = torch.arange(num_requests, device=positions.device).repeat_interleave(num_positions)
+        mapping = slot_mapping(self.block_table[slots], sequence_ids, positions.flatten(), self._page_size)
+        return mapping.view(num_requests, num_positions)
 
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
         num_pages = self.block_table.shape[1]

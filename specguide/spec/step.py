@@ -1,4 +1,4 @@
-"""Owns the one-model iteration for chains: verify K drafts, accept, draft the next K, with the grammar beside it.
+"""Owns the one-model iteration: verify K drafts, accept, draft the next K, with the grammar beside it.
 
 The forward stream's work is the code below, in order; `guide.launch` forks the grammar stream and `guide.wait_rows`
 joins it. One walk serves both models: row j of a slot is filled once, when node j becomes known, and read twice, by
@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
+from specguide.config import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.drafted_trees import DraftedTrees
 from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens, captured_size, captured_sizes, pack, packed_len
@@ -34,41 +36,52 @@ class OneModelStep:
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes, and so is a
     prefill of few tokens, filled up to the next size.
 
+    An iteration may draft less than the window, one of its levels; the next one then verifies as much. A prefill always
+    drafts all, of which no more is verified.
+
     enforce_eager: never capture any
+    adaptive:      iterations of all levels come up
     """
 
     def __init__(self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder, lag: int,
-                 *, enforce_eager: bool = False) -> None:
+                 *, enforce_eager: bool = False, adaptive: bool = False) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        num_slots, self._num_nodes = guide.buffers.tokens.shape
+        num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
+        self._window = self._drafted = guide.window  # _drafted: by the last decode iteration
+        self._levels = guide.window.levels if adaptive else (guide.window,)
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
         self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
+        self._trees = None if guide.window.tree is None else DraftedTrees(
+            passes, state, guide, guided_drafts=sampler.guided_drafts, forced=sampler.forced)
         self._plan = torch.zeros(packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
-        self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, stream)
+        self._results = ResultRing(lag + 1, self._max_batch_size, num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
-        """Start one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding.
+    def launch(self, batch: Batch, window: DraftWindow | None = None) -> PendingOutput:
+        """Start one iteration. B requests; N = 1 node each in a prefill, when decoding as many as were drafted and one.
 
+        window: what it drafts, when decoding; None: all
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
         """
         with self._recorder.host("submit"):
-            self._guide.submit(guide_snapshot(batch))
+            self._guide.submit(guide_snapshot(batch, window))
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
+            windows, self._drafted = (self._drafted, window or self._window), window or self._window
             if self._fixed is None or sampling.processed:
-                return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
+                return self._results.put(self._decode(slots, sampling, *windows), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
-            return self._results.put(self._fixed.run(self._decode_first, num_slots, sampling.kind), batch.slots)
+            return self._results.put(self._fixed.run(self._decode_first, num_slots, sampling.kind, *windows),
+                                     batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
@@ -86,7 +99,7 @@ class OneModelStep:
         warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if isinstance(self._fixed, CapturedIterations):
             warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first),
-                                 decode_kinds(self._max_batch_size))
+                                 decode_kinds(self._max_batch_size, self._levels, self._levels))
             prefill_sizes = captured_sizes(self._max_batch_size, max_prefill_tokens)
             warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
                                  product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
@@ -95,6 +108,8 @@ class OneModelStep:
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
         self._guide.buffers.clear_chains(slots)
+        if self._trees is not None:
+            self._trees.clear(slots)
         size = None
         if self._fixed is not None and sampling.kind <= SamplingKind.SAMPLED and not sampling.processed and not any(
                 chunk.scored_ids for chunk in batch.chunks):
@@ -125,39 +140,51 @@ class OneModelStep:
     def _prefill_plan(self, plan: PrefillPlan, max_query_len: int, sampling: Sampling, num_slots: int,
                       scored: ScoredTokens | None = None) -> Verified:
         self._guide.launch(0, num_slots)
-        verified = self._iterate(self._state.prefill(plan, max_query_len, scored), sampling, num_slots)
+        verified = self._iterate(self._state.prefill(plan, max_query_len, scored), sampling, num_slots, self._window)
         active = self._state.active
         active[plan.slots] = active[plan.slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
 
-    def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
+    def _decode_first(self, num_slots: int, kind: SamplingKind, drafted: DraftWindow, window: DraftWindow) -> Verified:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
-        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device))
+        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), drafted, window)
 
-    def _decode(self, slots: Slots, sampling: Sampling) -> Verified:
-        """Verify and draft for `slots`."""
+    def _decode(self, slots: Slots, sampling: Sampling, drafted: DraftWindow, window: DraftWindow) -> Verified:
+        """Verify what was drafted, of `drafted` at most, and draft `window`, for `slots`."""
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
-        self._guide.launch(0, num_slots)
-        query = self._state.chain(self._guide.buffers.tokens[slots], self._state.lengths[slots], slots)
-        return self._iterate(query, sampling, num_slots)
+        num_nodes = drafted.num_drafts + 1
+        self._guide.launch(0, num_slots, num_nodes)
+        if self._trees is not None:
+            return self._iterate(self._trees.query(slots), sampling, num_slots, window)
+        query = self._state.chain(self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots)
+        return self._iterate(query, sampling, num_slots, window)
 
-    def _iterate(self, query: Query, sampling: Sampling, num_slots: int) -> Verified:
+    def _iterate(self, query: Query, sampling: Sampling, num_slots: int, window: DraftWindow) -> Verified:
         self._recorder.forward("prepare")
-        hidden, taps = self._passes.target(query)
+        hidden, taps = self._passes.target(query, is_tapped=window.num_model > 0)
         self._guide.announce_wait()
         logits = self._passes.target_logits(query, hidden)
         self._recorder.forward("target forward")
         self._guide.wait_rows()
-        verified = self._sampler.verify(logits, query, sampling)
+        chain = query
+        if self._trees is None or query.trees is None:
+            verified = self._sampler.verify(logits, query, sampling)
+        else:
+            verified, chain, taps = self._trees.verify(logits, query, taps, sampling)
         self._recorder.forward("verify")
-        if self._passes.has_drafter:
+        if window != self._window and not window.num_drafts:
+            self._sampler.drop(query.slots, verified.num_accepted)
+        elif self._trees is not None:
+            self._trees.draft(chain, verified.tokens, taps, verified.num_accepted, num_slots)
+        elif self._passes.has_drafter:
             draft = self._draft if self._proposed is None else self._proposed.draft
-            draft(query, verified.tokens, taps, verified.num_accepted, num_slots)
+            draft(query, verified.tokens, taps, verified.num_accepted, num_slots, window)
         elif self._proposed is not None:
             self._proposed.propose(num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
-    def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
+    def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int,
+               window: DraftWindow) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones.
 
         Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at the end.
@@ -166,7 +193,7 @@ class OneModelStep:
         guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
         lengths = self._state.lengths[slots]
-        for node in range(1, self._num_nodes):
+        for node in range(1, window.num_model + 1):
             if sampler.guided_drafts:
                 guide.announce_wait()
             logits = self._passes.draft_logits(normed)
@@ -175,7 +202,7 @@ class OneModelStep:
                 guide.wait_rows()
             drafts = sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids)
             self._recorder.forward(f"choose {node}")
-            if node + 1 < self._num_nodes:
+            if node < window.num_model:
                 guide.launch(node + 1, num_slots)
                 normed, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
         if not sampler.guided_drafts:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
+from specguide.config import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.selection import Sampling, SamplingKind, all_used, graph_sizes
 
@@ -16,9 +18,10 @@ WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""
 
 
-def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
-    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them."""
-    return [(size, kind) for size in graph_sizes(max_batch_size) for kind in SamplingKind]
+def decode_kinds(max_batch_size: int, *windows: Iterable[DraftWindow]) -> list[tuple[Any, ...]]:
+    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them; of
+    each for all combinations of `windows`."""
+    return list(product(graph_sizes(max_batch_size), SamplingKind, *windows))
 
 
 def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import command, hardware
-
 COUNTS = ("valid_taken", "valid_reordered", "valid_refused", "invalid_refused", "invalid_taken", "invalid_reordered",
           "texts_valid", "texts_invalid", "texts_dead_end", "texts_cut", "texts_unjudged")
 _MOST_REFUSALS = 20
@@ -26,7 +24,7 @@ def _counts(records: list[dict[str, Any]]) -> dict[str, Any]:
     wrong = [record for record in compiled if any(
         record.get(name) for name in ("invalid_taken", "invalid_reordered", "texts_invalid", "texts_dead_end"))]
     return {
-        "commits": dict(Counter(record["commit"] for record in records)),
+        "made_by": dict(Counter(record["made_by"] for record in records)),
         "schemas": len(records), "compiled": len(compiled), "refused": len(records) - len(compiled),
         "compiled_by": dict(Counter(record["compiled_by"] for record in compiled)),
         "schemas_let_by": len(wrong),
@@ -74,11 +72,10 @@ def table(result: dict[str, dict[str, Any]]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def markdown(result: dict[str, dict[str, Any]], records: dict[str, list[dict[str, Any]]]) -> str:
-    """The report as a page."""
-    lines = ["# JSON Schema conformance", "",
-             f"`{command()}`, {hardware()['cpu']}, over a vocabulary of bytes.", "",
-             *(f"* {backend}: measured at {_commits(found)}" for backend, found in records.items()), "",
+def markdown(result: dict[str, dict[str, Any]], records: dict[str, list[dict[str, Any]]], how: str) -> str:
+    """The report as a page. how: what was called, on what"""
+    lines = ["# JSON Schema conformance", "", how, "",
+             *(f"* {backend}: made by {_makers(found)}" for backend, found in records.items()), "",
              "*Compiled*: the backend serves the schema. *Clean*: and takes all its valid instances, no invalid one, "
              "and all random texts drawn from its grammar that came to an end are instances (by `jsonschema`, formats "
              "included). *Reordered*: taken with its keys in another order than it was written in. *Failed*: a random "
@@ -91,9 +88,9 @@ def markdown(result: dict[str, dict[str, Any]], records: dict[str, list[dict[str
     return "\n".join(lines) + "\n"
 
 
-def _commits(records: list[dict[str, Any]]) -> str:
-    """The commits at which records were made, with the number of them where there are several."""
-    counts = Counter(record["commit"] for record in records).most_common()
+def _makers(records: list[dict[str, Any]]) -> str:
+    """Who made records, with the number of them where there are several."""
+    counts = Counter(record["made_by"] for record in records).most_common()
     return ", ".join(f"{name} ({count})" if len(counts) > 1 else name for name, count in counts)
 
 

@@ -1,0 +1,204 @@
+"""What choosing how much to draft costs where drafts are never right, and gains where they are, or are at times.
+
+    python -m benchmarks.adaptive [--batches 1,4] [--rounds 7] [--tokens 1200]
+
+On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3 head and K = 3. The
+target is made to say a text of random tokens, and the drafter to guess none of it ("hostile"), as much as gives the
+acceptance length ("friendly"), or one and the other by stretches of so many tokens ("switching"). Three ways to
+decode write the same texts: plain, all K drafts always ("fixed"), and adaptive. They take turns, and what is told is
+the median of their rounds' ratios; each output is compared with its text. On a CPU, which others may share, the time is
+that of the thread which runs the models. Prints a table, then one JSON line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.common import emit
+from benchmarks.llama_8b import LLAMA_8B, random_models
+from specguide.batch import Batch, Chunk
+from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.engine.adaptive import LevelChoice
+from specguide.engine.runner import SHIPPED_MODEL, Runner
+from specguide.models import Decoder, Eagle3Head
+from specguide.params import SamplingParams
+from specguide.request import Request
+from specguide.spec.forced import ForcedAcceptance
+
+K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
+SPECS = {"plain": None, "fixed": SpecConfig(num_draft_tokens=K),
+         "adaptive": SpecConfig(num_draft_tokens=K, adaptive=True)}
+TEXTS = ("hostile", "friendly", "switching")
+
+
+class StretchedAcceptance(ForcedAcceptance):
+    """Guesses in every other stretch of the text alone.
+
+    stretch: tokens
+    """
+
+    def __init__(self, text: Tensor, acceptance_length: float, num_draft_tokens: int, stretch: int) -> None:
+        super().__init__(text, acceptance_length, num_draft_tokens)
+        self._stretch = stretch
+
+    def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
+        super().prepare_drafts(slots, start)
+        stretches = torch.div(start[:, None] + self._places[:, :-1], self._stretch, rounding_mode="floor")
+        self._is_guessed = self._is_guessed & (stretches % 2 == 1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is written. kind: one of TEXTS; stretch and num_tokens: tokens, the latter of each request"""
+
+    kind: str
+    batch_size: int
+    num_tokens: int
+    acceptance_length: float
+    stretch: int
+
+    def forced(self, text: Tensor, num_drafts: int) -> ForcedAcceptance:
+        """Of the text int32 [slots, L]."""
+        if self.kind == "switching":
+            return StretchedAcceptance(text, self.acceptance_length, num_drafts, self.stretch)
+        return ForcedAcceptance(text, self.acceptance_length if self.kind == "friendly" else 1.0, num_drafts)
+
+
+class EveryLevel(LevelChoice):
+    """All pairs of levels in turn, so that graphs of all are captured."""
+
+    def _next(self, requests: Sequence[Request]) -> int:
+        self._num_planned += 1
+        return (0, 0, 1, 1)[self._num_planned % 4]
+
+
+class Writer:
+    """A runner that writes the text of its task again and again, each time as new requests."""
+
+    def __init__(self, task: Task, spec: SpecConfig | None, models: tuple[Decoder, Eagle3Head]) -> None:
+        target, head = models
+        self._task = task
+        self._vocab_size, num_drafts = target.config.vocab_size, K if spec else 0
+        self._pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
+        config = EngineConfig(spec=spec, max_batch_size=task.batch_size, max_model_len=MAX_LEN,
+                              cache=CacheConfig(page_size=PAGE_SIZE, num_pages=task.batch_size * self._pages_each))
+        numbers = torch.Generator().manual_seed(1)
+        text = torch.randint(3, self._vocab_size, (task.batch_size + 1, MAX_LEN), generator=numbers).int()
+        self._texts = text.tolist()
+        self._runner = Runner.of(config, target, head if spec else None, num_drafts,
+                                 task.forced(text.to(target.device), num_drafts))
+        self._choice: LevelChoice | None = None
+        if spec and spec.adaptive:
+            self._choice = EveryLevel(self._runner.window)
+            self.write()
+            self._choice = LevelChoice(self._runner.window)
+
+    def write(self) -> float:
+        """Seconds in which all requests write their texts."""
+        size = self._task.batch_size
+        params = SamplingParams(max_tokens=MAX_LEN)
+        requests = [Request(slot, self._texts[slot][:PROMPT_LEN], params, seed=slot, slot=slot, max_len=MAX_LEN)
+                    for slot in range(size)]
+        batch = Batch(tuple(requests), tuple(range(size)), tuple(
+            tuple(range(slot * self._pages_each, (slot + 1) * self._pages_each)) for slot in range(size)))
+        prefill = replace(batch, chunks=tuple(Chunk(request.prompt_ids, 0) for request in requests))
+        self._take(prefill, None, self._runner.step.launch(prefill))
+        clock = time.perf_counter if torch.cuda.is_available() else time.thread_time
+        begin_s = clock()
+        self._run(batch, self._task.num_tokens)
+        seconds = clock() - begin_s
+        for request in requests:
+            written = [*request.prompt_ids, *request.output_ids]
+            if written != self._texts[request.slot][:len(written)]:
+                sys.exit(f"the output of slot {request.slot} is not its text")
+            self._runner.guide.detach(request.slot)
+            self._runner.step.leave(request.slot)
+        while not all(map(self._runner.guide.is_idle, batch.slots)):
+            time.sleep(0.001)
+        return seconds
+
+    def _run(self, batch: Batch, num_tokens: int) -> None:
+        """Until each request has so many; the host lags as it does in the engine."""
+        under_way: list[Any] = []
+        while min(len(request.output_ids) for request in batch.requests) < num_tokens:
+            plan = self._choice.plan(batch) if self._choice else None
+            window = self._choice.levels[plan.drafted] if self._choice and plan else None
+            under_way.append((plan, self._runner.step.launch(batch, window)))
+            if len(under_way) > self._runner.lag:
+                self._take(batch, *under_way.pop(0))
+        while under_way:
+            self._take(batch, *under_way.pop(0))
+
+    def _take(self, batch: Batch, plan: Any, pending: Any) -> None:
+        output = pending.result()
+        for request, row, num in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+            request.output_ids += row[:num]
+        if self._choice and plan:
+            self._choice.take(batch, plan, output, time.perf_counter())
+
+
+def measure(task: Task, models: tuple[Decoder, Eagle3Head], num_rounds: int) -> dict[str, Any]:
+    """One row: tokens a second of each way, and the adaptive one's over the others', round by round."""
+    writers = {name: Writer(task, spec, models) for name, spec in SPECS.items()}
+    for writer in writers.values():
+        writer.write()
+    orders = [random.Random(number).sample(list(writers), len(writers)) for number in range(num_rounds)]
+    rounds = [{name: writers[name].write() for name in order} for order in orders]
+    row: dict[str, Any] = {"text": task.kind, "batch_size": task.batch_size}
+    for name in writers:
+        seconds = median(times[name] for times in rounds)
+        row[f"{name}_tokens_per_s"] = round(task.batch_size * task.num_tokens / seconds, 1)
+    for name in ("plain", "fixed"):
+        row[f"of_{name}"] = round(median(times[name] / times["adaptive"] for times in rounds), 3)
+    return row
+
+
+def load_models() -> tuple[Decoder, Eagle3Head]:
+    """As the module says, for the device that there is."""
+    if torch.cuda.is_available():
+        return random_models(LLAMA_8B, torch.device("cuda"), torch.bfloat16, MAX_LEN)
+    target = Decoder.load(SHIPPED_MODEL / "target", torch.device("cpu"), torch.float32, max_positions=MAX_LEN)
+    return target, Eagle3Head.load(SHIPPED_MODEL / "eagle3", target)
+
+
+def told(rows: Sequence[dict[str, Any]]) -> None:
+    """Prints the table."""
+    print(f"{'text':<10} {'batch':>5} {'plain':>9} {'fixed':>9} {'adaptive':>9}  ÷ plain  ÷ fixed")
+    for row in rows:
+        print(f"{row['text']:<10} {row['batch_size']:>5} {row['plain_tokens_per_s']:>9.0f} "
+              f"{row['fixed_tokens_per_s']:>9.0f} {row['adaptive_tokens_per_s']:>9.0f} {row['of_plain']:>8.3f} "
+              f"{row['of_fixed']:>8.3f}", flush=True)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batches", default="1,4")
+    parser.add_argument("--texts", default=",".join(TEXTS), help="comma-separated")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--tokens", type=int, default=1200, help="of each request")
+    parser.add_argument("--acceptance", type=float, default=2.86)
+    parser.add_argument("--stretch", type=int, default=200, help="tokens of a stretch of the switching text")
+    parser.add_argument("--no-save", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    models = load_models()
+    rows = [measure(Task(kind, batch_size, args.tokens, args.acceptance, args.stretch), models, args.rounds)
+            for batch_size in map(int, args.batches.split(",")) for kind in args.texts.split(",")]
+    told(rows)
+    emit("adaptive", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
+         save=not args.no_save)
+
+
+if __name__ == "__main__":
+    main()

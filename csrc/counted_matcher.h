@@ -1,0 +1,56 @@
+// Owns a request's matcher, and the counts of what is asked of it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "matcher.h"
+
+namespace specguide {
+
+// What the workers did for all walks of an executor; counted by thread, so that no cache line goes back and forth.
+class WalkCounters {
+ public:
+  struct Counts {
+    std::atomic<int64_t> accepts{0}, fills{0}, rollbacks{0}, busy_ns{0};
+    std::atomic<int64_t> max_accepts{0}, max_fills{0}, max_rollbacks{0};  // in one iteration of one request
+  };
+
+  Counts& mine();
+  int64_t sum(std::atomic<int64_t> Counts::*counter) const;
+  int64_t max(std::atomic<int64_t> Counts::*counter) const;
+
+ private:
+  struct alignas(64) Shard : Counts {};
+  std::array<Shard, 32> shards_;  // threads beyond that share
+};
+
+// A null matcher is that of a free request: it accepts anything, never ends, and fills nothing.
+class CountedMatcher {
+ public:
+  CountedMatcher(std::shared_ptr<Matcher> matcher, int vocab_size, std::shared_ptr<WalkCounters> counters);
+
+  // Says whose budget what follows counts towards.
+  void enter(int64_t iteration);
+
+  bool accept(int32_t token);
+  // False for a free request.
+  bool fill(int32_t* row);
+  void rollback(int num_tokens);
+  bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
+  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t limit);
+
+  void release() { matcher_.reset(); }
+
+ private:
+  const int vocab_size_;
+  const std::shared_ptr<WalkCounters> counters_;
+  std::shared_ptr<Matcher> matcher_;
+  int64_t iteration_ = -1;
+  int num_accepts_ = 0, num_fills_ = 0, num_rollbacks_ = 0;  // in iteration_
+};
+
+}  // namespace specguide

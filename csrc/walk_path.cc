@@ -1,0 +1,102 @@
+#include "walk_path.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace specguide {
+
+WalkPath::WalkPath(CountedMatcher& matcher, int num_nodes) : matcher_(matcher), nodes_(num_nodes) {
+  path_.reserve(nodes_.size());
+  way_.reserve(nodes_.size());
+  tokens_here_.reserve(nodes_.size());
+  take_root();
+}
+
+const std::vector<int32_t>& WalkPath::tokens_here() {
+  tokens_here_.clear();
+  for (int id : path_) tokens_here_.push_back((*this)[id].token);
+  return tokens_here_;
+}
+
+void WalkPath::take_root() {
+  path_.clear();
+  std::fill(nodes_.begin(), nodes_.end(), Node{});
+  nodes_[0].is_followed = true;
+}
+
+void WalkPath::forget_from(int first) {
+  if (here() < first) return;
+  rollback_to(static_cast<int>(std::lower_bound(path_.begin(), path_.end(), first) - path_.begin()));
+  std::fill(nodes_.begin() + first, nodes_.end(), Node{});
+}
+
+void WalkPath::add(int id, int parent, int32_t token) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  node = Node{};
+  node.token = token;
+  node.parent = parent;
+  node.depth = (*this)[parent].depth + 1;
+}
+
+// Depth first, and into the subtree in which the matcher stands before its siblings: each edge that it does not hold is
+// then gone along once, and none that it holds.
+void WalkPath::sort_depth_first(std::vector<int>& ids) const {
+  if (ids.size() > 1) std::sort(ids.begin(), ids.end(), [this](int a, int b) { return comes_before(a, b); });
+}
+
+bool WalkPath::comes_before(int a, int b) const {
+  while ((*this)[a].depth > (*this)[b].depth) a = (*this)[a].parent;
+  while ((*this)[b].depth > (*this)[a].depth) b = (*this)[b].parent;
+  while ((*this)[a].parent != (*this)[b].parent) {
+    a = (*this)[a].parent;
+    b = (*this)[b].parent;
+  }
+  return holds(a) != holds(b) ? holds(a) : a < b;
+}
+
+bool WalkPath::holds(int id) const {
+  const auto depth = static_cast<size_t>((*this)[id].depth);
+  return depth == 0 || (depth <= path_.size() && path_[depth - 1] == id);
+}
+
+bool WalkPath::follow(int id) {
+  Node& node = nodes_[static_cast<size_t>(id)];
+  move_to(node.parent);
+  if (!matcher_.accept(node.token)) return false;
+  path_.push_back(id);
+  node.is_followed = true;
+  node.is_ended = matcher_.is_terminated();
+  return true;
+}
+
+void WalkPath::move_to(int id) {
+  if (id == here()) return;
+  way_.clear();
+  for (; !holds(id); id = (*this)[id].parent) way_.push_back(id);
+  rollback_to((*this)[id].depth);
+  for (auto next = way_.rbegin(); next != way_.rend(); ++next) {
+    const int32_t token = (*this)[*next].token;
+    if (!matcher_.accept(token)) throw std::runtime_error("it refuses token " + std::to_string(token) + " again");
+    path_.push_back(*next);
+  }
+}
+
+void WalkPath::rollback_to(int depth) {
+  const int num_tokens = static_cast<int>(path_.size()) - depth;
+  path_.resize(static_cast<size_t>(depth));
+  matcher_.rollback(num_tokens);
+}
+
+int WalkPath::num_followed(const std::vector<int>& ids, int num) const {
+  int parent = 0, depth = 0;
+  for (; depth < std::min(num, static_cast<int>(ids.size())); ++depth) {
+    const int id = ids[static_cast<size_t>(depth)];
+    if (id < 1 || id >= static_cast<int>(nodes_.size())) break;
+    if (!(*this)[id].is_followed || (*this)[id].parent != parent) break;
+    parent = id;
+  }
+  return depth;
+}
+
+}  // namespace specguide

@@ -1,0 +1,151 @@
+"""Owns the conformance benchmark: which schemas a backend serves, and whether what it serves is right.
+
+A schema's valid and invalid instances are fed to its grammar, as they are, in several whitespace styles, then in any
+order of their keys; and random texts are drawn from the grammar, which must all be instances by `jsonschema`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tqdm import tqdm
+
+from specguide.bench.conformance_cases import Case
+from specguide.bench.instances import BYTES, draw, takes_any, takes_in_some_order
+from specguide.bench.validation import violation
+from specguide.config import GuideConfig
+from specguide.errors import InvalidParams, SpecguideError
+from specguide.guide import Guide
+from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
+from specguide.guided.compile import GrammarCompiler
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+class SchemaCompiler(Protocol):
+    """What turns schemas into grammars over one vocabulary."""
+
+    vocabulary: Vocabulary
+
+    def compile(self, schema: Any) -> CompiledGrammar:
+        """Raises SpecguideError where it refuses the schema, RuntimeError where a library fails."""
+        ...
+
+    def close(self) -> None:
+        """Lets its threads go."""
+        ...
+
+
+class BackendCompiler:
+    """A backend as requests meet it, or "auto"."""
+
+    def __init__(self, backend: str, vocabulary: Vocabulary = BYTES) -> None:
+        self.vocabulary = vocabulary
+        for name in BACKEND_NAMES:
+            if backend in ("auto", name):
+                create_backend(name, vocabulary)  # loads the library, which may take longer than a compile may
+        self._compiler = GrammarCompiler(vocabulary, GuideConfig(backend=backend))
+        self._compiler.compile(Guide(json_object=True))  # binds the backend to the vocabulary
+
+    def compile(self, schema: Any) -> CompiledGrammar:
+        return self._compiler.compile(Guide(json_schema=schema))
+
+    def close(self) -> None:
+        self._compiler.close()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is done with each schema of a backend, and where its records are kept.
+
+    make:    builds the compiler; called only where a record is missing
+    draws:   random texts a schema
+    made_by: who made a record, told in the report
+    path:    JSON Lines, one record a schema; a run that was broken off goes on there
+    """
+
+    make: Callable[[], SchemaCompiler]
+    draws: int
+    made_by: str
+    path: Path
+
+    def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
+        """Those of all cases: the ones that `path` holds, and the missing ones, which are added to it."""
+        known, keys = self._known(), [self._key(case) for case in cases]
+        missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
+        if missing:
+            compiler = self.make()
+            with self.path.open("a", encoding="utf-8") as file:
+                for key, case in tqdm(missing.items(), desc=self.path.stem, unit="schema", disable=None):
+                    known[key] = {"key": key, **measure(compiler, case, self.draws), "made_by": self.made_by}
+                    file.write(json.dumps(known[key], ensure_ascii=False) + "\n")
+                    file.flush()
+            compiler.close()
+        return [known[key] for key in keys]
+
+    def _key(self, case: Case) -> str:
+        """Another one for a schema or instance that was changed."""
+        content = json.dumps([case.name, case.data_set, case.schema, case.instances, self.draws])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def _known(self) -> dict[str, dict[str, Any]]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            text = self.path.read_text("utf-8") if self.path.exists() else ""
+            whole, _, broken = text.rpartition("\n")
+            if broken:  # the run ended while it wrote
+                self.path.write_text(whole + "\n" if whole else "", "utf-8")
+            return {record["key"]: record for record in map(json.loads, whole.split("\n") if whole else ())}
+        except (OSError, ValueError, KeyError) as error:
+            raise InvalidParams(f"{self.path} has no records to go on with: {error!r}; choose another --output",
+                                param="output") from error
+
+
+def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
+    """One record: who compiled the schema or why not, and counts over its instances and random texts."""
+    record: dict[str, Any] = {"name": case.name, "set": case.data_set}
+    start = time.perf_counter()
+    try:
+        grammar = compiler.compile(case.schema)
+    except (SpecguideError, RuntimeError) as error:
+        keyword = getattr(error, "keyword", None)
+        return {**record, "refused": keyword or type(error).__name__, "why": str(error)[:300]}
+    record.update(compiled_by=grammar.backend, seconds=time.perf_counter() - start, faults=[])
+    for instance, valid in case.instances if compiler.vocabulary is BYTES else ():
+        taken = "taken" if takes_any(grammar, instance, case.schema) else (
+            "reordered" if takes_in_some_order(grammar, instance, case.schema) else "refused")
+        _count(record, f"{'valid' if valid else 'invalid'}_{taken}")
+        if not valid and taken != "refused":
+            record["faults"].append(f"takes {json.dumps(instance)[:150]}")
+    rng = random.Random(case.name)
+    for _ in range(draws):
+        _check_draw(grammar, case, rng, record, compiler.vocabulary)
+    return record
+
+
+def _check_draw(grammar: CompiledGrammar, case: Case, rng: random.Random, record: dict[str, Any],
+                vocabulary: Vocabulary) -> None:
+    try:
+        text = draw(grammar.matcher(), rng, vocabulary=vocabulary)
+    except RuntimeError as error:
+        record["faults"].append(str(error).splitlines()[0][:150])
+        _count(record, "texts_dead_end")
+        return
+    try:
+        fault = None if text is None else violation(case.schema, text)
+    except Exception:  # whatever stops jsonschema: a pattern that Python cannot read, a reference to the network
+        _count(record, "texts_unjudged")
+        return
+    _count(record, "texts_cut" if text is None else "texts_valid" if fault is None else "texts_invalid")
+    if fault is not None:
+        record["faults"].append(f"{fault[:100]}: {text!r}"[:250])
+
+
+def _count(record: dict[str, Any], name: str) -> None:
+    record[name] = record.get(name, 0) + 1

@@ -1,0 +1,158 @@
+"""Owns how much an iteration drafts where that is chosen: by what was accepted, and by what it takes.
+
+A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second runs, and the others
+are tried now and then: one at a time, the less often the longer that does not pay, and never for more than a small
+share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from specguide.batch import Batch, StepOutput
+from specguide.config import DraftWindow
+from specguide.engine.level_times import LevelTimes
+from specguide.request import Request
+
+_WEIGHT = 0.15  # of the latest iteration in an estimate, and the most that one has after a long time without any
+_MOST_WEIGHT = 0.6
+_PRIOR_WEIGHT = 0.05
+_LEAST_GAIN = 1.04  # for which another level runs
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 64  # between trials, iterations
+_LONGEST_BELOW = 512  # of levels below the best
+_TRIAL_SHARE = 0.008  # of the time
+
+
+class LevelPlan(NamedTuple):
+    """Of one iteration: the level whose drafts it verifies, and that of which it drafts."""
+
+    verified: int
+    drafted: int
+
+
+class Acceptance:
+    """How many drafts one request's iterations accept at each level, an estimate in which the latest count most."""
+
+    def __init__(self, expected: Sequence[float]) -> None:
+        self.expected = list(expected)
+        self._num_iterations = 0
+        self._last = [0] * len(self.expected)
+
+    def take(self, level: int, num_accepted: int) -> None:
+        """One more iteration that verified drafts of the level."""
+        self._num_iterations += 1
+        pause = self._num_iterations - self._last[level]
+        self._last[level] = self._num_iterations
+        weight = min(1 - (1 - _WEIGHT) ** pause, _MOST_WEIGHT)
+        self.expected[level] += weight * (num_accepted - self.expected[level])
+
+
+@dataclass
+class _Trials:
+    """When a level that does not run is tried again."""
+
+    pause: int = _SHORTEST_PAUSE
+    not_before: int = _SHORTEST_PAUSE
+    cost_s: float = 0.0  # of the last one
+
+
+class LevelChoice:
+    """Chooses for all requests of a batch together; one thread calls it.
+
+    window: all that may be drafted
+    """
+
+    def __init__(self, window: DraftWindow) -> None:
+        self.levels = window.levels
+        self._prior = [level.num_drafts / 2 for level in self.levels]
+        self._times = LevelTimes()
+        self._best = self._drafted = len(self.levels) - 1
+        self._trials = [_Trials() for _ in self.levels]
+        self._num_planned, self._to_spend_s = 0, 0.0
+        self._last: tuple[tuple[Request, ...], float] | None = None
+        self._turn: tuple[LevelPlan, float] | None = None
+
+    def plan(self, batch: Batch) -> LevelPlan | None:
+        """For a batch that is launched now; None for a prefill."""
+        if batch.is_prefill:
+            return None
+        verified, self._drafted = self._drafted, self._next(batch.requests)
+        return LevelPlan(verified, self._drafted)
+
+    def take(self, batch: Batch, plan: LevelPlan | None, output: StepOutput, end_s: float) -> None:
+        """The results of a launched batch, in order; end_s: when the host had them."""
+        last, self._last = self._last, plan and (batch.requests, end_s)
+        if plan is None:
+            return
+        for request, num_tokens in zip(batch.requests, output.num_tokens.tolist(), strict=True):
+            if num_tokens:
+                self._acceptance(request).take(plan.verified, num_tokens - 1)
+                self._prior[plan.verified] += _PRIOR_WEIGHT * (num_tokens - 1 - self._prior[plan.verified])
+        if last is None or last[0] != batch.requests:
+            self._turn = None
+        else:
+            self._take_time(len(batch.requests), plan, end_s - last[1])
+
+    def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
+        """Of a level that runs; of one that is tried it takes two, one that drafts it and one that verifies it."""
+        self._to_spend_s += _TRIAL_SHARE * seconds
+        turn, self._turn = self._turn, None
+        if plan.verified == plan.drafted:
+            self._times.add(num_requests, plan.drafted, seconds)
+        elif turn is None or turn[0] != (plan.drafted, plan.verified):
+            self._turn = plan, seconds
+        else:
+            other = self._times.seconds(num_requests, plan.drafted)
+            if other is not None:
+                tried = max(turn[1] + seconds - other, 0.1 * seconds)
+                self._times.add(num_requests, plan.verified, tried, is_trial=True)
+
+    def _next(self, requests: Sequence[Request]) -> int:
+        self._num_planned += 1
+        rates = self._rates(requests)
+        self._choose(rates)
+        descending = reversed(range(len(self.levels)))
+        tried = next((level for level in descending if self._is_due(level, rates, requests)), None)
+        if tried is None or self._drafted != self._best:  # a trial's drafts are yet to be verified
+            return self._best
+        trials = self._trials[tried]
+        self._to_spend_s -= trials.cost_s
+        trials.not_before = self._num_planned + trials.pause
+        trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if tried > self._best else _LONGEST_BELOW)
+        return tried
+
+    def _rates(self, requests: Sequence[Request]) -> list[float | None]:
+        """Tokens that each level gains a second; None where nobody knows."""
+        expected = [self._acceptance(request).expected for request in requests]
+        seconds = [self._times.seconds(len(requests), level) for level in range(len(self.levels))]
+        return [None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
+                for level, s in enumerate(seconds)]
+
+    def _choose(self, rates: Sequence[float | None]) -> None:
+        known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]
+        if not known:
+            return
+        rate, level = max(known)
+        now = rates[self._best]
+        if level != self._best and (now is None or rate > _LEAST_GAIN * now):
+            self._to_spend_s += self._trials[level].cost_s  # it has paid
+            self._best = level
+            self._trials = [_Trials(not_before=self._num_planned + _SHORTEST_PAUSE) for _ in self.levels]
+
+    def _is_due(self, level: int, rates: Sequence[float | None], requests: Sequence[Request]) -> bool:
+        trials, best_rate, rate = self._trials[level], rates[self._best], rates[level]
+        if level == self._best or self._num_planned < trials.not_before or best_rate is None:
+            return False
+        trials.cost_s = 0.0
+        if rate is not None:
+            seconds = self._times.seconds(len(requests), level) or 0.0
+            trials.cost_s = max(0.0, seconds * (1 - rate / best_rate))
+        return trials.cost_s <= self._to_spend_s
+
+    def _acceptance(self, request: Request) -> Acceptance:
+        if request.acceptance is None:
+            request.acceptance = Acceptance(self._prior)
+        acceptance: Acceptance = request.acceptance
+        return acceptance

@@ -1,0 +1,96 @@
+"""Owns the Triton kernels of the bookkeeping around a pass over draft trees, each in one launch instead of dozens.
+
+Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def _accept_kernel(
+    target_tokens, slots, start, node_tokens, node_parents, node_places, tokens, accepted_path, late, active, lengths,
+    max_lens, end_ids, slot_num_accepted, num_accepted, path, start_stride, NUM_NODES: tl.constexpr,
+    NUM_PLACES: tl.constexpr, DEPTH: tl.constexpr, NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
+):
+    """One tree; a warp holds its nodes and end tokens."""
+    tree = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots + tree)
+    node = tl.arange(0, BLOCK_NODES)
+    is_node = node < NUM_NODES
+    said_after = tl.load(target_tokens + tree * NUM_NODES + node, mask=is_node, other=-1)
+    draft = tl.load(node_tokens + slot * NUM_NODES + node, mask=is_node & (node > 0), other=-1)
+    parent = tl.load(node_parents + slot * NUM_NODES + node, mask=is_node, other=-1)
+    ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
+    is_active = tl.load(active + slot) != 0
+    is_held = (tl.load(late + slot) != 0) | (is_active == 0)
+    tl.store(path + tree * (DEPTH + 1), tl.where(is_held, -1, 0).to(tl.int64))
+    said = tl.sum(tl.where(node == 0, said_after, 0), 0)
+    last, num_matches, has_ended = said * 0, said * 0, tl.max((ends == said).to(tl.int32), 0)
+    goes_on = is_held == 0
+    for step in tl.static_range(DEPTH):
+        is_next = (parent == last) & (draft == said) & (draft >= 0)
+        child = tl.min(tl.where(is_next, node, BLOCK_NODES), 0)
+        goes_on = goes_on & (child < BLOCK_NODES)
+        tl.store(path + tree * (DEPTH + 1) + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
+        place = tl.load(node_places + slot * NUM_NODES + child, mask=goes_on, other=-1)
+        tl.store(accepted_path + slot * DEPTH + step, place.to(tl.int32), mask=is_held == 0)
+        last = tl.where(goes_on, child, last)
+        num_matches += goes_on.to(tl.int32)
+        said = tl.sum(tl.where(node == last, said_after, 0), 0)
+        has_ended = has_ended | (tl.max((ends == said).to(tl.int32), 0))
+    tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
+    tl.store(num_accepted + tree, tl.where(is_held, -1, num_matches))
+    tl.store(tokens + slot * NUM_PLACES, said, mask=is_held == 0)
+    length = tl.load(start + tree * start_stride) + num_matches + 1
+    tl.store(lengths + slot, length, mask=is_held == 0)
+    is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens + slot))
+    tl.store(active + slot, is_active & (is_over == 0), mask=is_held == 0)
+
+
+def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: Any, *, tokens: Tensor,
+                 accepted_path: Tensor, late: Tensor, active: Tensor, lengths: Tensor, max_lens: Tensor,
+                 end_ids: Tensor, slot_num_accepted: Tensor) -> tuple[Tensor, Tensor]:
+    """See sampling.accept.accept_trees."""
+    (num_trees, num_nodes), depth = target_tokens.shape, accepted_path.shape[1]
+    num_accepted = torch.empty(num_trees, dtype=torch.int32, device=target_tokens.device)
+    path = torch.empty(num_trees, depth + 1, dtype=torch.int64, device=target_tokens.device)
+    _accept_kernel[(num_trees,)](
+        target_tokens, slots, start, trees.tokens, trees.parents, trees.places, tokens, accepted_path, late,
+        active.view(torch.uint8), lengths, max_lens, end_ids, slot_num_accepted, num_accepted, path, start.stride(0),
+        NUM_NODES=num_nodes, NUM_PLACES=tokens.shape[1], DEPTH=depth, NUM_END_IDS=end_ids.shape[1],
+        BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=1)
+    return num_accepted, path
+
+
+@triton.jit
+def _move_kernel(memory, sources, destinations, layer_stride, DEPTH: tl.constexpr, SIZE: tl.constexpr,
+                 BLOCK: tl.constexpr):
+    """One row's keys, or values, of one layer. A thread has the same columns of all slots: none overtakes."""
+    row, layer = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    column = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
+    cells = memory + layer * layer_stride + column
+    for index in range(DEPTH):
+        source = tl.load(sources + row * DEPTH + index)
+        destination = tl.load(destinations + row * DEPTH + index)
+        is_moved = (column < SIZE) & (source >= 0) & (destination >= 0) & (source != destination)
+        values = tl.load(cells + source * SIZE, mask=is_moved, other=0)
+        tl.store(cells + destination * SIZE, values, mask=is_moved)
+
+
+def move_keys(memory: Tensor, sources: Tensor, destinations: Tensor) -> None:
+    """See cache.tensors.move_keys."""
+    layers = memory.view(-1, *memory.shape[2:])
+    size = memory.shape[4] * memory.shape[5]
+    block = min(triton.next_power_of_2(size), 1024)
+    _move_kernel[(len(sources), len(layers), triton.cdiv(size, block))](
+        layers, sources.contiguous(), destinations.contiguous(), layers.stride(0), DEPTH=sources.shape[1], SIZE=size,
+        BLOCK=block)

@@ -1,0 +1,133 @@
+"""Owns draft trees: how they grow depth by depth with the grammar beside, are verified, and followed.
+
+The drafter expands some nodes at each depth, all in one pass; the walk follows them meanwhile, so that their children
+are chosen among what the grammar allows. Which candidates are verified is known at the end; those that were not
+expanded the walk follows beside the target's next forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specguide.guided.decoder import GuidedDecoder
+from specguide.kernels import masked_top_k
+from specguide.sampling import SlotTrees, accept_trees, score_tokens
+from specguide.spec.forced import ForcedAcceptance
+from specguide.spec.passes import ForwardPasses
+from specguide.spec.results import Verified
+from specguide.spec.selection import Sampling, SamplingKind
+from specguide.spec.slots import Query, Slots, SlotState
+from specguide.spec.token_choice import TokenChoice
+from specguide.spec.tree_growth import TreeGrowth
+
+
+class DraftedTrees:
+    """The trees of all slots. D is their depth, N their number of nodes.
+
+    guided_drafts: children are chosen among what the rows allow; False: among all, and only verification is guided
+    """
+
+    def __init__(self, passes: ForwardPasses, state: SlotState, guide: GuidedDecoder, *, guided_drafts: bool = True,
+                 forced: ForcedAcceptance | None = None) -> None:
+        assert guide.window.tree is not None and guide.buffers.trees is not None
+        self._passes, self._state, self._guide, self._forced = passes, state, guide, forced
+        self._expansion, self._buffers, self._recorder = guide.window.tree, guide.buffers, guide.recorder
+        self._tree_buffers, self._choice = guide.buffers.trees, TokenChoice(guide.buffers, state)
+        self._trees = SlotTrees.empty(len(state.ids), self._expansion.num_nodes, state.ids.device)
+        self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
+        self._guided_at_draft = guided if guided_drafts else torch.zeros_like(guided)
+        self._steps = torch.arange(self._expansion.depth + 1, device=state.ids.device)
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget the drafts of `slots` int64 [B]."""
+        self._trees.clear(slots)
+
+    def query(self, slots: Slots) -> Query:
+        """The nodes to verify."""
+        trees, start = self._trees.select(slots), self._state.lengths[slots]
+        tokens = torch.cat([self._buffers.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
+        return replace(self._state.tree(tokens, start, trees.depths, trees.sees, slots), trees=trees)
+
+    def verify(self, logits: Tensor, query: Query, taps: Tensor, sampling: Sampling) -> tuple[Verified, Query, Tensor]:
+        """Choose a token after every node, take the longest path that matches into the slots' state, and leave its keys
+        as if it had been a chain.
+
+        logits: [B · N, vocab_size]
+        taps:   [B · N, …]
+        Returns what was verified along that path, which also is the chain that the drafter goes on from, and its taps.
+        """
+        assert query.trees is not None
+        said, slots = self._choice.choose(logits, query, sampling), self._state.ids[query.slots]
+        if self._forced is not None:
+            self._forced.target(said, slots, query.start, query.depths)
+        num_accepted, path = self._accept(said, query, slots)
+        nodes = path.clamp(min=0)
+        said_on_path = said.gather(1, nodes)
+        index = (query.first_node[:, None] + nodes).flatten()
+        drafts = query.trees.tokens.gather(1, nodes[:, 1:]).masked_fill(path[:, 1:] < 0, -1)
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            self._state.adjustments.take(slots, said_on_path, num_accepted)
+        scores = score_tokens(logits[index], said_on_path) if sampling.kind >= SamplingKind.SCORED else None
+        self._move_keys(path, query)
+        tokens = query.input_ids[index].view(nodes.shape).int()
+        verified = Verified(said_on_path, num_accepted, drafts, scores, {})
+        return verified, self._state.chain(tokens, query.start, query.slots), taps[index]
+
+    def _accept(self, said: Tensor, query: Query, slots: Tensor) -> tuple[Tensor, Tensor]:
+        buffers, state = self._buffers, self._state
+        return accept_trees(
+            said, slots, query.start, self._trees, tokens=buffers.tokens,
+            accepted_path=self._tree_buffers.accepted_path, late=buffers.held, active=state.active,
+            lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
+            slot_num_accepted=buffers.num_accepted)
+
+    def _move_keys(self, path: Tensor, query: Query) -> None:
+        """To where a chain has them."""
+        sources, destinations = (self._state.slot_mapping(query.start[:, None] + places, query.slots)
+                                 for places in (path[:, 1:].clamp(min=0), self._steps[1:].expand(len(path), -1)))
+        self._passes.move_keys(sources.masked_fill(path[:, 1:] < 0, -1), destinations)
+
+    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
+        """Refresh the drafter from the target's hidden states along the path, then grow the next tree."""
+        slots, expansion = query.slots, self._expansion
+        self._guide.launch(1, num_slots)
+        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
+        start, held = self._state.lengths[slots], num_accepted < 0
+        growth = TreeGrowth(expansion, len(num_accepted), start.device)
+        for depth in range(1, expansion.depth + 1):
+            self._guide.announce_wait()
+            logits = self._passes.draft_logits(normed)
+            self._recorder.forward(f"draft {depth}")
+            self._guide.wait_rows()
+            growth.add_children(*self._top_k(logits, slots, depth - 1), depth > self._state.drafts.num_model[slots])
+            if depth == expansion.depth:
+                break
+            tokens, parents = growth.expand()
+            self._store(depth, tokens, growth.parent_places(parents), held, slots)
+            self._recorder.forward(f"choose {depth}")
+            self._guide.launch(depth + 1, num_slots)
+            features = hidden.view(len(held), -1, hidden.shape[-1])
+            features = features.gather(1, parents[:, :, None].expand(-1, -1, hidden.shape[-1])).flatten(0, 1)
+            normed, hidden = self._passes.draft_nodes(tokens, features, start, growth.depths, growth.sees, slots)
+        trees, leaves = growth.finish()
+        self._trees.store(trees, slots, held)
+        self._store(expansion.depth, *leaves, held, slots)
+        self._recorder.forward(f"choose {expansion.depth}")
+
+    def _top_k(self, logits: Tensor, slots: Slots, stage: int) -> tuple[Tensor, Tensor]:
+        """The likeliest children of the nodes of a stage, tokens int32 and log-probabilities [B, width, k]."""
+        places = torch.arange(*self._expansion.stage_begins[stage:stage + 2], device=logits.device)
+        rows = (places * len(self._state.ids) + self._state.drafts.guides[slots][:, None]).flatten()
+        found = masked_top_k(logits, self._bitmask, self._guided_at_draft, rows, self._passes.target_ids,
+                             self._expansion.num_children)
+        tokens, logprobs = (tensor.view(-1, len(places), self._expansion.num_children) for tensor in found)
+        return tokens, logprobs
+
+    def _store(self, stage: int, tokens: Tensor, parents: Tensor, held: Tensor, slots: Slots) -> None:
+        """Tell the callbacks of a stage's nodes, both int [B, width]; a held slot keeps those that it has."""
+        places = slice(*self._expansion.stage_begins[stage:stage + 2])
+        for buffer, values in ((self._buffers.tokens, tokens), (self._tree_buffers.parents, parents)):
+            buffer[slots, places] = torch.where(held[:, None], buffer[slots, places], values.int())

@@ -1,0 +1,113 @@
+"""How much an iteration drafts, where that is chosen: no token depends on it, and what gains most is what runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+from mtp_heads import save_mimo
+from test_engine import cases
+from test_proposals import METHODS, generate, plain_outputs, told
+from test_speculation_choice import check_choice, fitting
+
+from specguide import LLM, GuideConfig, SpecConfig
+from specguide.config import DraftWindow, EngineConfig
+from specguide.draft_tree import DynamicTree
+from specguide.engine.adaptive import LevelChoice
+from specguide.engine.draft_models import chosen_method
+from specguide.errors import InvalidParams
+
+
+def make(folders, method: str, **options) -> LLM:
+    target, head = folders
+    model = {"eagle3": head, "eagle3 and grammar": head, "draft model and grammar": target}.get(method)
+    spec = METHODS.get(method, dict(num_draft_tokens=3))
+    return LLM(target, spec=SpecConfig(model=model, adaptive=True, **spec), **options)
+
+
+@pytest.fixture
+def any_level(monkeypatch):
+    """Levels come up in any order."""
+    rng, seen = random.Random(1), set()
+
+    def choose(self, requests):
+        level = rng.randrange(len(self.levels))
+        seen.add(level)
+        return level
+
+    monkeypatch.setattr(LevelChoice, "_next", choose)
+    yield
+    assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", ["eagle3", *METHODS])
+def test_levels_in_any_order_change_no_token(folders, any_level, method, temperature):
+    for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
+        prompts, all_params, expected = plain_outputs(folders, backend, temperature)
+        llm = make(folders, method, max_batch_size=8, lag=lag, guide=GuideConfig(backend=backend))
+        outs = generate(llm, prompts, all_params)
+        assert told(outs) == expected
+        assert any(out.metrics.acceptance_length > 1.1 for out in outs)
+
+
+@pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar"])
+def test_requests_choose_beside(folders, any_level, method):
+    window = SpecConfig(**METHODS.get(method, dict(num_draft_tokens=3))).window
+    prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
+    chosen = list(zip(all_params, cycle(fitting(window))))
+    outs = generate(make(folders, method, max_batch_size=8, lag=1), prompts, [
+        replace(params, speculation=choice, return_drafts=True) for params, choice in chosen])
+    assert told(outs) == expected
+    for out, (_, choice) in zip(outs, chosen, strict=True):
+        check_choice(out, choice, window)
+
+
+def test_levels_of_a_window():
+    nothing = DraftWindow()
+    assert nothing.levels == (nothing,)
+    assert DraftWindow(num_model=3).levels == (nothing, DraftWindow(num_model=3))
+    assert DraftWindow(num_forced=8).levels == (nothing, DraftWindow(num_forced=8))
+    assert DraftWindow(3, 0, 8).levels == (nothing, DraftWindow(3), DraftWindow(3, 0, 8))
+    assert DraftWindow(0, 4, 8).levels == (nothing, DraftWindow(0, 4), DraftWindow(0, 4, 8))
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+def test_the_choice_itself_changes_no_token(folders, lag):
+    for method in ("eagle3", "eagle3 and grammar", "suffix and grammar"):
+        prompts, all_params = cases(5, 40)
+        plain = LLM(folders[0], spec=None, max_batch_size=6)
+        expected = told(generate(plain, prompts, all_params))
+        llm = make(folders, method, max_batch_size=6, lag=lag)
+        assert told(generate(llm, prompts, all_params)) == expected
+
+
+def test_where_nothing_is_chosen():
+    with pytest.raises(InvalidParams, match="leave adaptive out"):
+        SpecConfig(adaptive=True, arrangement="two_model")
+    for options in (dict(adaptive=True), dict(method="auto")):
+        with pytest.raises(InvalidParams, match="always drafted whole"):
+            SpecConfig(tree=DynamicTree(2, 2, 4), **options)
+    with pytest.raises(InvalidParams, match="always take all drafts"):
+        EngineConfig(spec=SpecConfig(adaptive=True), guide=GuideConfig(callbacks="python"))
+
+
+def test_auto_takes_the_head_that_belongs_to_the_target(folders, tmp_path):
+    auto = SpecConfig("auto")
+    assert auto.adaptive and auto.num_forced_tokens == 8
+    assert SpecConfig("auto", num_forced_tokens=4).num_forced_tokens == 4
+    assert chosen_method(auto, None).method == "eagle3"
+    assert chosen_method(auto, folders[0]) == SpecConfig("suffix", num_forced_tokens=8, adaptive=True)
+    assert chosen_method(auto, save_mimo(tmp_path)).method == "mtp"
+    with pytest.raises(InvalidParams, match="leave model out"):
+        SpecConfig("auto", model="head")
+
+
+@pytest.mark.parametrize("model", [None, "target"])
+def test_auto_changes_no_token(folders, model):
+    model = model and folders[0]
+    prompts, all_params = cases(2, 8)
+    outs = generate(LLM(model, spec="auto", max_batch_size=4), prompts, all_params)
+    assert told(outs) == told(generate(LLM(model, spec=None, max_batch_size=4), prompts, all_params))

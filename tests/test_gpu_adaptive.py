@@ -1,0 +1,36 @@
+"""Levels of drafts on a GPU: captured iterations that verify and draft less give what plain decoding gives."""
+
+from __future__ import annotations
+
+import pytest
+from test_adaptive import any_level, make  # noqa: F401
+from test_engine import cases
+from test_proposals import generate, told
+from test_proposals import make as make_fixed
+
+pytestmark = pytest.mark.gpu
+
+FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
+METHODS = ["eagle3", "eagle3 and grammar", "draft model and grammar", "suffix and grammar", "grammar"]
+
+
+@pytest.mark.parametrize("params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_levels_in_any_order_change_no_token(folders, any_level, method, params):  # noqa: F811
+    prompts, all_params = cases(1, 40, **params)
+    expected = told(generate(make_fixed(folders, None, **FP32), prompts, all_params))
+    for options in (dict(), dict(enforce_eager=True), dict(lag=0), dict(lag=2)):
+        outs = generate(make(folders, method, **FP32, **options), prompts, all_params)
+        assert told(outs) == expected
+        assert any(out.metrics.acceptance_length > 1.1 for out in outs)
+
+
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_a_warm_up_captures_all_levels(folders, any_level, method):  # noqa: F811
+    llm = make(folders, method, **FP32 | dict(max_batch_size=6))
+    llm.warm_up()
+    captured = set(map(id, llm._engine._runner.step._fixed._captured.values()))
+    for num in (1, 3, 6):
+        llm.generate(*cases(num, num))
+    assert set(map(id, llm._engine._runner.step._fixed._captured.values())) == captured
+    llm.close()
