@@ -14,6 +14,7 @@ from test_engine import cases, make
 from test_two_model import ARRANGEMENTS
 from test_two_model import make as make_arranged
 from tiny import VOCAB_SIZE
+from traffic import Sleepy
 from transformers import LlamaForCausalLM
 
 from specguide import Guide, GuideConfig, SamplingParams
@@ -38,6 +39,13 @@ def engines(folders):
     for llm in llms:
         llm._engine.check_integrity()
         llm.close()
+
+
+class Late(Sleepy):
+    """Leaves a choice, whatever is adjusted."""
+
+    def allowed(self) -> list[int]:
+        return [] if self.is_terminated else [*range(64, 90)]
 
 
 def told(out):
@@ -71,11 +79,12 @@ def test_speculation_changes_no_token(engines, name, params):
 @pytest.mark.parametrize("lag", [0, 1])
 def test_held_requests_lose_and_count_nothing(folders, engines, lag):
     prompts, all_params = mixed(6, 16, ADJUSTMENTS["all"], **SAMPLED)
+    all_params[1] = replace(all_params[1], guide=Guide(matcher=Late))
     expected = [told(out) for out in engines[0].generate(prompts, all_params)]
-    llm = make(folders, max_batch_size=6, lag=lag, guide=GuideConfig(deadline_us=1))
+    llm = make(folders, max_batch_size=6, lag=lag, guide=GuideConfig(deadline_us=100))
     outputs = llm.generate(prompts, all_params)
     assert [told(out) for out in outputs] == expected
-    assert any(out.metrics.num_held for out in outputs)
+    assert outputs[1].metrics.num_held
     llm.close()
 
 
