@@ -20,12 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS_DIR, command, commit, data_path, emit, hardware, read_jsonl
+from benchmarks.common import RESULTS_DIR, data_path, emit, read_jsonl
 from benchmarks.real_text import load_vocabulary
 from specguide.bench.conformance import BackendCompiler, SchemaCompiler, Trial
 from specguide.bench.conformance_cases import Case, with_draft
 from specguide.bench.conformance_report import markdown, num_let_by, summary, table
 from specguide.bench.instances import BYTES
+from specguide.bench.provenance import command, commit, hardware
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar, create_backend
@@ -88,7 +89,7 @@ def main() -> None:
     random.Random(0).shuffle(cases)
     cases = cases[:args.limit]
     over_bytes = args.vocabulary == "bytes"
-    vocabulary, made_by = BYTES if over_bytes else load_vocabulary()[0], commit()
+    vocabulary, made_by = BYTES if over_bytes else load_vocabulary()[0], commit() or "unknown"
     folder = args.records / made_by / args.vocabulary
     found = {backend: Trial(partial(compiler, backend, vocabulary), args.draws, made_by,
                             folder / f"{backend}.jsonl").records(cases) for backend in args.backends}

@@ -29,8 +29,9 @@ from benchmarks.gpu_clock import GpuClock
 from benchmarks.llama_8b import LLAMA_8B, TINY, num_bytes_read, random_models
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
-from specguide.config import CacheConfig, DraftWindow, EngineConfig, GuideConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
+from specguide.draft_window import DraftWindow
 from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler

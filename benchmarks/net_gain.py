@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS_DIR
-from specguide.bench.settings import DRAFTERS
 
 PLAIN = "plain guided"
 SERIES = {"eagle3": "window", "eagle3_tree": "tree", "ngram": "ngram", "suffix": "suffix", "grammar": "grammar"}
@@ -61,22 +60,13 @@ def iteration_times(record: Mapping[str, Any]) -> dict[int, IterationTimes]:
             for mode in ms:
                 series, _, window = points.get(mode, mode).rpartition(" ")
                 if series in SERIES.values() and window.isdecimal():
-                    by_window.setdefault(series, {})[int(window)] = ms[mode]
+                    num_golden = 1 if series == "tree" else 0  # named by its nodes
+                    by_window.setdefault(series, {})[int(window) - num_golden] = ms[mode]
             found[batch] = IterationTimes({name: dict(sorted(some.items())) for name, some in by_window.items()},
                                           ms[PLAIN])
     if not found:
         sys.exit(f'the iteration times have no batch with the mode "{PLAIN}": run benchmarks.iteration with it')
     return found
-
-
-def window(record: Mapping[str, Any]) -> int:
-    """W: drafts that are verified in an iteration of an acceptance record; of a tree, nodes."""
-    tree = DRAFTERS[record["drafter"]].get("tree")
-    if tree is not None:
-        return int(tree.num_nodes)
-    if "window" in record:
-        return int(record["window"])
-    return (0 if record["drafter"] == "grammar" else int(record["num_draft_tokens"])) + int(record["num_forced"])
 
 
 def rows(acceptance: Sequence[Mapping[str, Any]], times: Mapping[int, IterationTimes]) -> Iterator[list[str]]:
@@ -87,7 +77,7 @@ def rows(acceptance: Sequence[Mapping[str, Any]], times: Mapping[int, IterationT
         if one["drafter"] not in SERIES or not one["guided_drafts"] or key in seen:
             continue
         seen.add(key)
-        size, length = window(one), one["acceptance_length"]
+        size, length = one["window"], one["acceptance_length"]
         cells = [one["set_name"], one["drafter"], str(size), str(one["num_forced"]), f"{length:.2f}"]
         for batch, of_batch in times.items():
             found = of_batch.at(SERIES[one["drafter"]], size)
@@ -110,9 +100,9 @@ def markdown(acceptance: Mapping[str, Any], iteration: Mapping[str, Any]) -> str
     lines = [header, ["---"] * len(header), *rows(acceptance["result"], times)]
     hardware = iteration["hardware"].get("gpu", iteration["hardware"]["cpu"])
     words = (
-        f"Acceptance length by `{acceptance.get('command', 'specguide bench acceptance')}`, iteration times by",
+        f"Acceptance length by `{acceptance['command']}`, iteration times by",
         f"`{iteration['command']}` on {hardware}, which may be of another model. Plain decoding takes {plain}.",
-        "÷ plain: acceptance × plain iteration ÷ iteration. W: drafts an iteration, nodes of a tree; F: those of them",
+        "÷ plain: acceptance × plain iteration ÷ iteration. W: drafts that are verified an iteration; F: those of them",
         "that are forced.",
         "~: interpolated between the measured windows next to it; –: outside of them.")
     return "\n".join(("# Net gain by drafter and window", "", *words, "",

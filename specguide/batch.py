@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.errors import RequestError
 from specguide.request import Request
 

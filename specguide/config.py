@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTree, DynamicTree, TreeExpansion
+from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTree, DynamicTree
+from specguide.draft_window import DraftWindow
 from specguide.errors import InvalidParams
-from specguide.params import Speculation
 
 LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
@@ -17,65 +17,6 @@ MOST_DRAFTS = 32
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling", "python")
-
-
-@dataclass(frozen=True)
-class DraftWindow:
-    """What drafts there may be behind a golden token: a chain of at most W, or a tree of depth W.
-
-    num_model:  K, of a draft head or model
-    num_lookup: that are looked up
-    num_forced: F, that the grammar forces; as many may follow one another
-    tree:       in which the model's are drafted, of depth K; None: a chain
-    """
-
-    num_model: int = 0
-    num_lookup: int = 0
-    num_forced: int = 0
-    tree: TreeExpansion | None = None
-
-    @property
-    def num_drafts(self) -> int:
-        """W, most that are accepted."""
-        return self.num_model + self.num_lookup + self.num_forced
-
-    @property
-    def num_positions(self) -> int:
-        """Positions behind the golden token at which keys are stored."""
-        return self.tree.num_positions if self.tree else self.num_drafts
-
-    @property
-    def num_places(self) -> int:
-        """Tokens of a slot that the grammar walks over, the golden one included."""
-        return self.tree.num_places if self.tree else self.num_drafts + 1
-
-    @property
-    def has_proposals(self) -> bool:
-        """Some drafts come from the host."""
-        return self.num_lookup + self.num_forced > 0
-
-    @property
-    def levels(self) -> tuple[DraftWindow, ...]:
-        """How much of it an iteration may draft, ascending: nothing, without forced tokens, all."""
-        return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
-
-    @property
-    def limits(self) -> tuple[int, int, int]:
-        """As the executor takes them: of the model, forced, looked up."""
-        return self.num_model, self.num_forced, self.num_lookup
-
-    def within(self, wanted: Speculation) -> DraftWindow:
-        """What there may be of it for a request. Raises InvalidParams where the request wants more than there is."""
-        num_own = self._checked("num_draft_tokens", wanted.num_draft_tokens, self.num_model + self.num_lookup)
-        num_forced = self._checked("num_forced_tokens", wanted.num_forced_tokens, self.num_forced)
-        return DraftWindow(min(self.num_model, num_own), min(self.num_lookup, num_own), num_forced)
-
-    @staticmethod
-    def _checked(name: str, number: int | None, most: int) -> int:
-        if number is not None and number > most:
-            raise InvalidParams(f"speculation.{name} may be at most {most} with this engine's drafts, found {number}: "
-                                "ask for fewer or build the engine with more", param=f"speculation.{name}")
-        return most if number is None else number
 
 
 @dataclass(frozen=True)

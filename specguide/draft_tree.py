@@ -64,11 +64,6 @@ class DraftTree:
             depths.append(depths[parent] + 1)
         return tuple(depths)
 
-    @cached_property
-    def is_chain(self) -> bool:
-        """True when every node follows the one before it."""
-        return self.parents == tuple(range(-1, self.num_nodes - 1))
-
     def path(self, node: int) -> tuple[int, ...]:
         """The nodes from the golden token to `node`, both included."""
         nodes: list[int] = []
@@ -76,11 +71,6 @@ class DraftTree:
             nodes.append(node)
             node = self.parents[node]
         return tuple(reversed(nodes))
-
-    def attention_mask(self) -> list[list[bool]]:
-        """[num_nodes, num_nodes]: entry [i][j] is True when node j is an ancestor of node i, or i itself."""
-        return [[j in ancestors for j in range(self.num_nodes)]
-                for ancestors in (set(self.path(i)) for i in range(self.num_nodes))]
 
     @cached_property
     def expansion(self) -> TreeExpansion:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 

@@ -1,4 +1,4 @@
-"""Owns what the GPU kernel tests share: the device, moving a case there, and running a call from a captured graph."""
+"""Owns what the GPU tests share: the device, moving a case there, calls from captured graphs, and what is captured."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
+from test_engine import cases
+
+from specguide import LLM
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -32,3 +35,14 @@ def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
     with torch.cuda.graph(graph):
         result = call()
     return graph, result
+
+
+def check_warm_up(llm: LLM) -> None:
+    """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
+    llm.warm_up()
+    graphs = llm._engine._runner.step._fixed._captured
+    captured = set(map(id, graphs.values()))
+    for num in (1, 3, 6):
+        llm.generate(*cases(num, num))
+    assert set(map(id, graphs.values())) == captured
+    llm.close()

@@ -16,7 +16,8 @@ PAGE_SIZE = 4
 def tree_keys(tree: DraftTree, seq_lens: list[int], num_own: int | None = None) -> TreeKeys:
     """A draft tree as the last keys of sequences; the pass has the last `num_own` of its nodes, or all."""
     positions = torch.tensor(seq_lens)[:, None] - tree.num_nodes + torch.tensor(tree.depths)
-    sees = torch.tensor(tree.attention_mask())[-(num_own or tree.num_nodes):]
+    nodes = range(tree.num_nodes)
+    sees = torch.tensor([[other in tree.path(node) for other in nodes] for node in nodes])[-(num_own or len(nodes)):]
     return TreeKeys(sees.expand(len(seq_lens), -1, -1).contiguous(), positions)
 
 

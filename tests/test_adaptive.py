@@ -13,8 +13,9 @@ from test_proposals import METHODS, generate, plain_outputs, told
 from test_speculation_choice import check_choice, fitting
 
 from specguide import LLM, GuideConfig, SpecConfig
-from specguide.config import DraftWindow, EngineConfig
+from specguide.config import EngineConfig
 from specguide.draft_tree import DynamicTree
+from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.draft_models import chosen_method
 from specguide.errors import InvalidParams

@@ -1,4 +1,4 @@
-"""DraftTree: shapes, depths, paths and masks, against definitions written out."""
+"""DraftTree: shapes, depths and paths, against definitions written out."""
 
 from __future__ import annotations
 
@@ -21,16 +21,14 @@ def trees(draw: st.DrawFn, max_nodes: int = 12) -> DraftTree:
 def test_chain() -> None:
     tree = DraftTree.chain(3)
     assert tree.parents == (-1, 0, 1, 2)
-    assert tree.num_nodes == 4 and tree.is_chain and tree.depths == (0, 1, 2, 3)
-    assert tree.attention_mask() == [[j <= i for j in range(4)] for i in range(4)]
-    assert DraftTree.chain(0).parents == (-1,) and DraftTree.chain(0).is_chain
+    assert tree.num_nodes == 4 and tree.depths == (0, 1, 2, 3)
+    assert DraftTree.chain(0).parents == (-1,)
 
 
 def test_choices_in_any_order() -> None:
     tree = DraftTree.from_choices([[0, 0], [1], [0], [0, 1], [1, 0], [0, 0, 0]])
     assert tree.parents == (-1, 0, 0, 1, 1, 2, 3)
     assert tree.depths == (0, 1, 1, 2, 2, 2, 3)
-    assert not tree.is_chain
     assert DraftTree.from_choices([[0], [0, 0]]) == DraftTree.chain(2)
 
 
@@ -47,17 +45,9 @@ def test_parents_that_are_no_tree_are_refused(parents: tuple[int, ...]) -> None:
 
 
 @given(trees())
-def test_paths_depths_and_mask_agree(tree: DraftTree) -> None:
-    mask = tree.attention_mask()
+def test_paths_and_depths_agree(tree: DraftTree) -> None:
     for node in range(tree.num_nodes):
         path = tree.path(node)
         assert path[0] == 0 and path[-1] == node
         assert all(tree.parents[child] == parent for parent, child in pairwise(path))
         assert len(path) == tree.depths[node] + 1
-        assert [j for j in range(tree.num_nodes) if mask[node][j]] == list(path)
-
-
-@given(trees())
-def test_only_chains_are_chains(tree: DraftTree) -> None:
-    assert tree.is_chain == (tree == DraftTree.chain(tree.num_nodes - 1))
-    assert tree.is_chain == (max(tree.depths) == tree.num_nodes - 1)

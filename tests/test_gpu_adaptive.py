@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gpu_case import check_warm_up
 from test_adaptive import any_level, make  # noqa: F401
 from test_engine import cases
 from test_proposals import generate, told
@@ -27,10 +28,4 @@ def test_captured_levels_in_any_order_change_no_token(folders, any_level, method
 
 @pytest.mark.parametrize("method", METHODS[:2])
 def test_a_warm_up_captures_all_levels(folders, any_level, method):  # noqa: F811
-    llm = make(folders, method, **FP32 | dict(max_batch_size=6))
-    llm.warm_up()
-    captured = set(map(id, llm._engine._runner.step._fixed._captured.values()))
-    for num in (1, 3, 6):
-        llm.generate(*cases(num, num))
-    assert set(map(id, llm._engine._runner.step._fixed._captured.values())) == captured
-    llm.close()
+    check_warm_up(make(folders, method, **FP32 | dict(max_batch_size=6)))

@@ -8,13 +8,12 @@ from random import Random
 import jsonschema
 import pytest
 import torch
-from test_engine import K, Scripted, cases, make, with_misfit
+from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, make, with_misfit
 from test_return_drafts import iterations_of
 from test_two_model import make as make_arranged
 from test_warm_up import device_tensors
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
-from specguide.errors import MatcherError
 from specguide.spec.prefill_plan import captured_sizes
 from specguide.spec.selection import SamplingKind, graph_sizes
 
@@ -50,15 +49,9 @@ def test_a_batch_gives_what_each_request_gives_alone(folders):
 
 @pytest.mark.parametrize("options", [
     dict(), dict(guide=GuideConfig(callbacks="python")), dict(arrangement="two_model")], ids=str)
-@pytest.mark.parametrize(("action", "words"), [("raise", "the matcher broke"), ("dead end", "allows no")])
+@pytest.mark.parametrize(("action", "words"), FAILURES[:2])
 def test_a_failing_matcher_ends_its_own_request(folders, action, words, options):
-    prompts, params = cases(4, 6)
-    llm = make_arranged(folders, **FP32, **options)
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert isinstance(misfit.error, MatcherError) and words in str(misfit.error)
-    llm.close()
+    check_a_failing_matcher(make_arranged(folders, **FP32, **options), action, words)
 
 
 def test_a_sleeping_matcher_is_held(folders):

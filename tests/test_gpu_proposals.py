@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gpu_case import to_device
+from gpu_case import check_warm_up, to_device
 from test_engine import cases
 from test_proposals import METHODS, make, told
 
@@ -33,13 +33,7 @@ def test_captured_proposals_change_no_token(folders, method, params):
 
 @pytest.mark.parametrize("method", ["grammar", "eagle3 and grammar", "suffix"])
 def test_a_warm_up_captures_what_requests_need(folders, method):
-    llm = make(folders, method, max_batch_size=6, **FP32)
-    llm.warm_up()
-    captured = set(map(id, llm._engine._runner.step._fixed._captured.values()))
-    for num in (1, 3, 6):
-        llm.generate(*cases(num, num))
-    assert set(map(id, llm._engine._runner.step._fixed._captured.values())) == captured
-    llm.close()
+    check_warm_up(make(folders, method, max_batch_size=6, **FP32))
 
 
 def test_drafts_are_appended_as_on_a_cpu() -> None:

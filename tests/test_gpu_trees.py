@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gpu_case import check_warm_up
 from test_engine import cases
 from test_trees import TREES, make, models  # noqa: F401 - a fixture
 
@@ -35,13 +36,7 @@ def test_captured_trees_change_no_token(folders, models, tree, method, params): 
 
 
 def test_a_warm_up_captures_what_requests_need(folders, models):  # noqa: F811
-    llm = make(folders, models, "dynamic", max_batch_size=6, **FP32)
-    llm.warm_up()
-    captured = set(map(id, llm._engine._runner.step._fixed._captured.values()))
-    for num in (1, 3, 6):
-        llm.generate(*cases(num, num))
-    assert set(map(id, llm._engine._runner.step._fixed._captured.values())) == captured
-    llm.close()
+    check_warm_up(make(folders, models, "dynamic", max_batch_size=6, **FP32))
 
 
 def test_trees_accept_on_a_gpu_what_they_accept_on_a_cpu(folders, models):  # noqa: F811

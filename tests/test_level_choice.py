@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specguide.batch import Batch
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.level_times import LevelTimes
 from specguide.params import SamplingParams

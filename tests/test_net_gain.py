@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.net_gain import iteration_times, markdown, rows, window
+from benchmarks.net_gain import iteration_times, markdown, rows
 
 
 def iterations(**modes: float) -> dict[str, Any]:
@@ -18,7 +18,8 @@ def iterations(**modes: float) -> dict[str, Any]:
 
 def accepted(drafter: str, num_draft_tokens: int, num_forced: int, length: float, **more: Any) -> dict[str, Any]:
     return {"set_name": "bfcl", "backend": "auto", "drafter": drafter, "num_draft_tokens": num_draft_tokens,
-            "num_forced": num_forced, "guided_drafts": True, "acceptance_length": length, **more}
+            "num_forced": num_forced, "guided_drafts": True, "acceptance_length": length,
+            "window": num_draft_tokens + num_forced, **more}
 
 
 TIMES = iterations(plain_guided=4.0, guided=5.0, window_4=6.0, window_8=8.0, ngram_4=5.0, tree_60=10.0)
@@ -35,19 +36,15 @@ def test_times_by_window() -> None:
 def test_gain_is_acceptance_times_iteration_rate() -> None:
     records = [accepted("eagle3", 3, 0, 2.5), accepted("eagle3", 3, 5, 3.2), accepted("eagle3", 3, 5, 3.2),
                accepted("eagle3", 3, 0, 1.0, guided_drafts=False), accepted("plain", 0, 0, 1.0),
-               accepted("ngram", 8, 0, 2.0), accepted("grammar", 3, 8, 1.5),
-               accepted("eagle3_tree", 6, 0, 4.0, window=6)]
+               accepted("ngram", 8, 0, 2.0), accepted("grammar", 0, 8, 1.5),
+               accepted("eagle3_tree", 6, 0, 4.0, window=59)]
     assert list(rows(records, iteration_times(TIMES))) == [
         ["bfcl", "eagle3", "3", "0", "2.50", "5.00", "500", "2.00", "10.00", "16,000", "2.00"],
         ["bfcl", "eagle3", "8", "5", "3.20", "8.00", "400", "1.60", "16.00", "12,800", "1.60"],
         ["bfcl", "ngram", "8", "0", "2.00", *"–" * 6], ["bfcl", "grammar", "8", "8", "1.50", *"–" * 6],
-        ["bfcl", "eagle3_tree", "60", "0", "4.00", "10.00", "400", "1.60", "20.00", "12,800", "1.60"]]
-    page = markdown({"result": records}, TIMES)
+        ["bfcl", "eagle3_tree", "59", "0", "4.00", "10.00", "400", "1.60", "20.00", "12,800", "1.60"]]
+    page = markdown({"command": "specguide bench acceptance", "result": records}, TIMES)
     assert "H200" in page and "4.00 ms at batch 1, 8.00 ms at batch 64" in page and page.count("\n| bfcl") == 5
-
-
-def test_windows_of_older_records() -> None:
-    assert window(accepted("eagle3", 3, 8, 1.0)) == 11 and window(accepted("grammar", 3, 8, 1.0)) == 8
 
 
 def test_times_without_plain_decoding() -> None:

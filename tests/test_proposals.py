@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import pytest
 import torch
-from test_engine import Scripted, ScriptedMatcher, cases, with_misfit
+from test_engine import FAILURES, Scripted, ScriptedMatcher, cases, check_a_failing_matcher, with_misfit
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import EngineConfig
-from specguide.errors import InvalidParams, MatcherError
+from specguide.errors import InvalidParams
 from specguide.params import Reasoning
 from specguide.sampling import append_drafts
 
@@ -98,17 +98,9 @@ def test_reasoning_comes_before_forced_text(folders, method):
 
 
 @pytest.mark.parametrize("method", ["grammar", "eagle3 and grammar", "ngram and grammar"])
-@pytest.mark.parametrize(("action", "words"), [
-    ("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")])
+@pytest.mark.parametrize(("action", "words"), FAILURES)
 def test_a_failing_matcher_ends_its_own_request(folders, method, action, words):
-    prompts, params = cases(4, 6)
-    llm = make(folders, method)
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert isinstance(misfit.error, MatcherError) and words in str(misfit.error)
-    llm._engine.check_integrity()
-    llm.close()
+    check_a_failing_matcher(make(folders, method), action, words)
 
 
 @pytest.mark.parametrize("at", [0, 3])

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 import torch
-from test_engine import Scripted, cases, make, with_misfit
+from test_engine import FAILURES, Scripted, cases, check_a_failing_matcher, make, with_misfit
 from test_native_executor import END, VOCAB, WORDS, ChainMatcher
 
 from specguide import GuideConfig, SamplingParams, native
-from specguide.errors import EngineError, MatcherError
+from specguide.errors import EngineError
 from specguide.guided.buffers import GuideBuffers
 from specguide.guided.python_executor import PythonGrammarExecutor
 
@@ -37,22 +37,12 @@ def test_outputs_and_economy_are_those_of_native_callbacks(folders, params, spec
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(("action", "words"), [
-    ("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")])
+@pytest.mark.parametrize(("action", "words"), FAILURES)
 @pytest.mark.parametrize(("spec", "lag"), [(True, 0), (True, 1), (False, 0)], ids=["speculative", "lagging", "plain"])
 def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec, lag):
-    prompts, params = cases(4, 6)
-    errors = []
-    for options in ({}, PYTHON):
-        llm = make(folders, spec=spec, lag=lag, **options)
-        alone = llm.generate(prompts, params)
-        outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-        assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-        assert misfit.finish_reason == "error" and isinstance(misfit.error, MatcherError)
-        errors.append(str(misfit.error))
-        llm._engine.check_integrity()
-        llm.close()
-    assert errors[0] == errors[1] and words in errors[0]
+    native, python = (check_a_failing_matcher(make(folders, spec=spec, lag=lag, **options), action, words)
+                      for options in ({}, PYTHON))
+    assert native == python
 
 
 def test_a_sleeping_matcher_delays_everyone(folders):

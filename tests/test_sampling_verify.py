@@ -147,7 +147,7 @@ def speculate(lm: Markov, draft_model: Tensor, params: SamplingTensors, tree: Dr
         positions = PROMPT_LEN + lengths[:, None] + torch.tensor(tree.depths)
         said = lm.say(nodes.clamp(min=0).flatten(), positions.flatten(), node_params).view(-1, num_nodes)
         held = (torch.rand(NUM_REQUESTS, generator=generator) < 0.1) | (lengths >= LENGTH)
-        if tree.is_chain:
+        if tree == DraftTree.chain(num_nodes - 1):
             num_accepted, new_golden = verify_chain(said, nodes[:, 1:].int(), held)
             path = torch.arange(num_nodes).expand(NUM_REQUESTS, -1)
         else:

@@ -10,7 +10,7 @@ from test_engine import cases
 from test_proposals import METHODS, generate, make, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig, Speculation
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.errors import InvalidParams
 
 CHOICES = [None, Speculation(), Speculation(0, 0), Speculation(0), Speculation(1), Speculation(2, 0),

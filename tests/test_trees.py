@@ -12,13 +12,13 @@ import torch
 from mtp_heads import CONFIG, random_mtp, save_head
 from test_adjusted_engine import ADJUSTMENTS, SAMPLED, mixed
 from test_adjusted_engine import told as told_adjusted
-from test_engine import Scripted, cases, with_misfit
+from test_engine import FAILURES, Scripted, cases, check_a_failing_matcher, with_misfit
 from test_proposals import generate, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
 from specguide.draft_tree import DraftTree, DynamicTree
-from specguide.errors import InvalidParams, MatcherError
+from specguide.errors import InvalidParams
 from specguide.params import Speculation
 from specguide.spec.tree_growth import TreeGrowth
 
@@ -138,17 +138,9 @@ def test_adjusted_requests(folders, models, params):
                 {token: score.logprob for token, score in expected.items()}, abs=1e-4)
 
 
-@pytest.mark.parametrize(("action", "words"), [
-    ("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")])
+@pytest.mark.parametrize(("action", "words"), FAILURES)
 def test_a_failing_matcher_ends_its_own_request(folders, models, action, words):
-    prompts, params = cases(4, 6)
-    llm = make(folders, models, "dynamic")
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert isinstance(misfit.error, MatcherError) and words in str(misfit.error)
-    llm._engine.check_integrity()
-    llm.close()
+    check_a_failing_matcher(make(folders, models, "dynamic"), action, words)
 
 
 def test_a_sleeping_matcher_is_held(folders, models):

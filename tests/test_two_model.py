@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from test_engine import K, Scripted, cases, random_schema, with_misfit
+from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, random_schema, with_misfit
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.errors import MatcherError
 from specguide.spec import OneModelStep, TwoModelStep
 
 ARRANGEMENTS = {
@@ -64,17 +63,10 @@ def test_the_arrangement_chooses_the_step(folders):
         llm.close()
 
 
-@pytest.mark.parametrize(("action", "words"), [
-    ("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")])
+@pytest.mark.parametrize(("action", "words"), FAILURES)
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_a_failing_matcher_ends_its_own_request(folders, action, words, name):
-    prompts, params = cases(4, 6)
-    llm = make(folders, **ARRANGEMENTS[name])
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert isinstance(misfit.error, MatcherError) and words in str(misfit.error)
-    llm.close()
+    check_a_failing_matcher(make(folders, **ARRANGEMENTS[name]), action, words)
 
 
 @pytest.mark.parametrize("at", [0, 3])

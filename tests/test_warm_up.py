@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import fields
 from functools import partial
+from itertools import product
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from test_two_model import make as make_arranged
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
+from specguide.draft_window import Levels
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.spec import OneModelStep
@@ -106,9 +108,9 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
     step, guide = llm._engine._runner.step, llm._engine._runner.guide
-    windows = (guide.window, guide.window) if isinstance(step, OneModelStep) else ()
+    levels = (Levels(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
     for num_slots in (4, 1):
-        run_idle(guide, partial(step._decode_first, num_slots, kind, *windows))
+        run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
     for chunks, kind in prefill_kinds(4, 16, 8):
         run_idle(guide, partial(step._prefill_exactly, chunks, range(len(chunks)), all_used(kind, torch.device("cpu"))))
     if isinstance(step, OneModelStep):
@@ -143,8 +145,9 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     step = llm._engine._runner.step
     step._fixed = counting = Counting()
     llm.warm_up()
-    levels = step._guide.window.levels if adaptive else (step._guide.window,)
-    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3, levels, levels)} | {
+    windows = step._guide.window.levels if adaptive else (step._guide.window,)
+    levels = [Levels(*pair) for pair in product(windows, repeat=2)]
+    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3, levels)} | {
         ("_prefill_first", *size, kind) for size in captured_sizes(3, 40)
         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"

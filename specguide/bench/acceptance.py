@@ -68,7 +68,7 @@ def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: 
     tokens = {task.name: output.token_ids for task, output in zip(asked, outputs, strict=True) if output.error is None}
     found, spec = acceptance(outputs), setting.spec(conditions.heads)
     figures = {
-        **asdict(setting), "window": spec.window.num_drafts if spec else 0,
+        **asdict(setting), "window": spec.window.num_verified if spec else 0,
         "requests": len(tasks), **found, "tokens_per_s": round(found["output_tokens"] / seconds, 1),
         **latencies(outputs), **timeline,
         "grammar_us_per_token": round(1e6 * (after.grammar_s - before.grammar_s) / max(1, found["output_tokens"]), 2),

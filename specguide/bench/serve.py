@@ -12,6 +12,7 @@ from tqdm import tqdm
 from specguide.bench.checks import Fault, faults_of
 from specguide.bench.drive import Load, drive
 from specguide.bench.figures import summary
+from specguide.bench.provenance import provenance
 from specguide.bench.workload import Workload
 from specguide.errors import InvalidParams
 
@@ -54,7 +55,7 @@ def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, A
     result, faults = asyncio.run(run())
     config = {**asdict(load), "shares": dict(workload.shares), "max_tokens": workload.max_tokens,
               "temperature": workload.temperature, "model": target.model}
-    return {"benchmark": "serve", "config": config, "result": result}, faults
+    return {"benchmark": "serve", **provenance(target.api_key), "config": config, "result": result}, faults
 
 
 def _headers(api_key: str) -> dict[str, str]:

@@ -12,7 +12,8 @@ from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
 from specguide.draft_tree import DynamicTree
 
 PLAIN = "plain"
-DRAFTERS: dict[str, dict[str, Any]] = {method: {"method": method} for method in SPEC_METHODS} | {
+DRAFTERS: dict[str, dict[str, Any]] = {
+    method: {"method": method} for method in SPEC_METHODS if method != "auto"} | {
     f"{method}_tree": {"method": method, "tree": DynamicTree()} for method in ("eagle3", "mtp", "draft_model")}
 """What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
 
@@ -68,9 +69,8 @@ class Axes:
     def settings(self, num_tasks: Mapping[str, int]) -> Iterator[Setting]:
         """All that make sense, each data set's plain decoding first: the others' outputs are compared with it.
 
-        Unguided drafts are those of a model, and then none are forced; a tree has none of these and a depth of its
-        own; "grammar" has nothing but forced ones; more
-        requests at once than the set has tasks are as many as it has.
+        Unguided drafts are those of a model, and then none are forced; a tree has none of these and a depth of its own;
+        "grammar" has nothing but forced ones; more requests at once than the set has tasks are as many as it has.
 
         num_tasks: of each data set, by its name
         """

@@ -35,6 +35,7 @@ def conformance(
         from specguide.bench.conformance import BackendCompiler, Trial
         from specguide.bench.conformance_cases import load_cases
         from specguide.bench.conformance_report import markdown, num_let_by, summary, table
+        from specguide.bench.provenance import provenance
     except ModuleNotFoundError as error:
         raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
     from importlib.metadata import version
@@ -49,7 +50,7 @@ def conformance(
     typer.echo(table(result))
     places = [str(path) for path in paths]
     write_text(output / "conformance.json", json.dumps(
-        {"benchmark": "conformance", "config": {"paths": places, "draws": draws}, "result": result},
+        {"benchmark": "conformance", **provenance(), "config": {"paths": places, "draws": draws}, "result": result},
         ensure_ascii=False, indent=1))
     how = f"{len(cases)} schemas of {', '.join(places)}, over a vocabulary of bytes."
     write_text(output / "conformance.md", markdown(result, found, how).rstrip())

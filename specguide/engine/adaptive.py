@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from specguide.batch import Batch, StepOutput
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow, Levels
 from specguide.engine.level_times import LevelTimes
 from specguide.request import Request
 
@@ -80,6 +80,10 @@ class LevelChoice:
             return None
         verified, self._drafted = self._drafted, self._next(batch.requests)
         return LevelPlan(verified, self._drafted)
+
+    def windows(self, plan: LevelPlan) -> Levels:
+        """What its levels are."""
+        return Levels(self.levels[plan.verified], self.levels[plan.drafted])
 
     def take(self, batch: Batch, plan: LevelPlan | None, output: StepOutput, end_s: float) -> None:
         """The results of a launched batch, in order; end_s: when the host had them."""

@@ -34,7 +34,7 @@ class Launched:
         before = _grammar_times(runner) if is_asked else None
         begin_s = time.perf_counter()
         levels = None if choice is None else choice.plan(batch)
-        pending = runner.step.launch(batch, choice.levels[levels.drafted] if choice and levels else None)
+        pending = runner.step.launch(batch, choice.windows(levels) if choice and levels else None)
         after = _grammar_times(runner) if before else None
         if before is None or after is None:
             return cls(batch, levels, pending, begin_s, None, None)

@@ -10,7 +10,8 @@ from tqdm import tqdm
 
 from specguide import env
 from specguide.cache import KVCache, PageAllocator, page_num_bytes
-from specguide.config import CacheConfig, DraftWindow, EngineConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.draft_window import DraftWindow
 from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder

@@ -11,7 +11,8 @@ import torch
 
 from specguide import env, native
 from specguide.batch import GuideSnapshot
-from specguide.config import DraftWindow, GuideConfig
+from specguide.config import GuideConfig
+from specguide.draft_window import DraftWindow
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GuideBuffers, ProposalBuffers, TreeBuffers
 from specguide.guided.matcher import Matcher

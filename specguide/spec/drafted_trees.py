@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import masked_top_k
 from specguide.sampling import SlotTrees, accept_trees, score_tokens
@@ -90,13 +91,13 @@ class DraftedTrees:
                                  for places in (path[:, 1:].clamp(min=0), self._steps[1:].expand(len(path), -1)))
         self._passes.move_keys(sources.masked_fill(path[:, 1:] < 0, -1), destinations)
 
-    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int) -> None:
+    def draft(self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the next tree."""
         slots, expansion = query.slots, self._expansion
         self._guide.launch(1, num_slots)
-        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
-        start, held = self._state.lengths[slots], num_accepted < 0
-        growth = TreeGrowth(expansion, len(num_accepted), start.device)
+        normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
+        start, held = self._state.lengths[slots], verified.num_accepted < 0
+        growth = TreeGrowth(expansion, len(held), start.device)
         for depth in range(1, expansion.depth + 1):
             self._guide.announce_wait()
             logits = self._passes.draft_logits(normed)

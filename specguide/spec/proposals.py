@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.passes import ForwardPasses
+from specguide.spec.results import Verified
 from specguide.spec.slots import Query, Slots, SlotState
 
 
@@ -26,20 +27,17 @@ class ProposedChains:
         self._recorder = guide.recorder
         self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)
 
-    def propose(self, num_slots: int) -> None:
-        """Have the callbacks make the chains by themselves."""
-        self._guide.launch(1, num_slots)
-        self._wait_proposals()
-
-    def draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int,
-              window: DraftWindow) -> None:
+    def draft(self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow) -> None:
         """Draft K tokens greedily over allowed ones, each behind what its predecessor forces; K and F of `window`.
+        Where K is 0 the callbacks make the chains by themselves.
 
         Without forced tokens nothing waits for the last draft's row, and taking it is left to the next iteration.
         """
-        slots = query.slots
         self._guide.launch(1, num_slots)
-        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
+        if window.num_model == 0:
+            return self._wait_proposals()
+        slots, num_accepted = query.slots, verified.num_accepted
+        normed, hidden = self._passes.refresh(query, taps, verified.tokens, num_accepted)
         before = torch.zeros_like(num_accepted)
         span_len = window.num_forced  # behind the golden token nothing but what is forced
         for draft in range(1, window.num_model + 1):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow
 from specguide.guided.matcher import FailedMatcher
 from specguide.kernels import on_device
 from specguide.request import Request

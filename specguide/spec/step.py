@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
-from specguide.config import DraftWindow
+from specguide.draft_window import DraftWindow, Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import on_device
 from specguide.spec.chain_sampler import ChainSampler
+from specguide.spec.drafted_chains import DraftedChains
 from specguide.spec.drafted_trees import DraftedTrees
 from specguide.spec.graphs import CapturedIterations, EagerIterations
 from specguide.spec.passes import ForwardPasses
@@ -47,41 +48,42 @@ class OneModelStep:
                  *, enforce_eager: bool = False, adaptive: bool = False) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
-        self._window = self._drafted = guide.window  # _drafted: by the last decode iteration
-        self._levels = guide.window.levels if adaptive else (guide.window,)
+        self._window = guide.window
+        self._levels = [Levels(*pair) for pair in product(  # those of which all is drafted come last
+            guide.window.levels if adaptive else (guide.window,), repeat=2)]
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
-        self._proposed = ProposedChains(passes, sampler, state, guide) if guide.window.has_proposals else None
         self._trees = None if guide.window.tree is None else DraftedTrees(
             passes, state, guide, guided_drafts=sampler.guided_drafts, forced=sampler.forced)
+        chains = ProposedChains if guide.window.has_proposals else DraftedChains
+        self._drafting = self._trees or chains(passes, sampler, state, guide)
         self._plan = torch.zeros(packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device)
         self._results = ResultRing(lag + 1, self._max_batch_size, num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch, window: DraftWindow | None = None) -> PendingOutput:
+    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
         """Start one iteration. B requests; N = 1 node each in a prefill, when decoding as many as were drafted and one.
 
-        window: what it drafts, when decoding; None: all
+        levels: of a decode iteration; None: all
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
         """
         with self._recorder.host("submit"):
-            self._guide.submit(guide_snapshot(batch, window))
+            self._guide.submit(guide_snapshot(batch, levels and levels.drafted))
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            windows, self._drafted = (self._drafted, window or self._window), window or self._window
+            levels = levels or self._levels[-1]
             if self._fixed is None or sampling.processed:
-                return self._results.put(self._decode(slots, sampling, *windows), range(len(batch.slots)))
+                return self._results.put(self._decode(slots, sampling, levels), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
-            return self._results.put(self._fixed.run(self._decode_first, num_slots, sampling.kind, *windows),
-                                     batch.slots)
+            return self._results.put(self._fixed.run(self._decode_first, num_slots, sampling.kind, levels), batch.slots)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
@@ -99,7 +101,7 @@ class OneModelStep:
         warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if isinstance(self._fixed, CapturedIterations):
             warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first),
-                                 decode_kinds(self._max_batch_size, self._levels, self._levels))
+                                 decode_kinds(self._max_batch_size, self._levels))
             prefill_sizes = captured_sizes(self._max_batch_size, max_prefill_tokens)
             warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
                                  product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
@@ -145,19 +147,18 @@ class OneModelStep:
         active[plan.slots] = active[plan.slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
 
-    def _decode_first(self, num_slots: int, kind: SamplingKind, drafted: DraftWindow, window: DraftWindow) -> Verified:
+    def _decode_first(self, num_slots: int, kind: SamplingKind, levels: Levels) -> Verified:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
-        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), drafted, window)
+        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), levels)
 
-    def _decode(self, slots: Slots, sampling: Sampling, drafted: DraftWindow, window: DraftWindow) -> Verified:
-        """Verify what was drafted, of `drafted` at most, and draft `window`, for `slots`."""
+    def _decode(self, slots: Slots, sampling: Sampling, levels: Levels) -> Verified:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
-        num_nodes = drafted.num_drafts + 1
+        num_nodes = levels.verified.num_drafts + 1
         self._guide.launch(0, num_slots, num_nodes)
         if self._trees is not None:
-            return self._iterate(self._trees.query(slots), sampling, num_slots, window)
+            return self._iterate(self._trees.query(slots), sampling, num_slots, levels.drafted)
         query = self._state.chain(self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots)
-        return self._iterate(query, sampling, num_slots, window)
+        return self._iterate(query, sampling, num_slots, levels.drafted)
 
     def _iterate(self, query: Query, sampling: Sampling, num_slots: int, window: DraftWindow) -> Verified:
         self._recorder.forward("prepare")
@@ -172,39 +173,8 @@ class OneModelStep:
         else:
             verified, chain, taps = self._trees.verify(logits, query, taps, sampling)
         self._recorder.forward("verify")
-        if window != self._window and not window.num_drafts:
+        if window.num_drafts:
+            self._drafting.draft(chain, verified, taps, num_slots, window)
+        elif self._window.num_drafts:
             self._sampler.drop(query.slots, verified.num_accepted)
-        elif self._trees is not None:
-            self._trees.draft(chain, verified.tokens, taps, verified.num_accepted, num_slots)
-        elif self._passes.has_drafter:
-            draft = self._draft if self._proposed is None else self._proposed.draft
-            draft(query, verified.tokens, taps, verified.num_accepted, num_slots, window)
-        elif self._proposed is not None:
-            self._proposed.propose(num_slots)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
-
-    def _draft(self, query: Query, target_tokens: Tensor, taps: Tensor, num_accepted: Tensor, num_slots: int,
-               window: DraftWindow) -> None:
-        """Refresh the drafter from the target's hidden states, then draft K tokens greedily over allowed ones.
-
-        Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at the end.
-        """
-        guide, sampler, slots = self._guide, self._sampler, query.slots
-        guide.launch(1, num_slots)
-        normed, hidden = self._passes.refresh(query, taps, target_tokens, num_accepted)
-        lengths = self._state.lengths[slots]
-        for node in range(1, window.num_model + 1):
-            if sampler.guided_drafts:
-                guide.announce_wait()
-            logits = self._passes.draft_logits(normed)
-            self._recorder.forward(f"draft {node}")
-            if sampler.guided_drafts:
-                guide.wait_rows()
-            drafts = sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids)
-            self._recorder.forward(f"choose {node}")
-            if node < window.num_model:
-                guide.launch(node + 1, num_slots)
-                normed, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
-        if not sampler.guided_drafts:
-            guide.announce_wait()
-            guide.wait_rows()

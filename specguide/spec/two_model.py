@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
-from specguide.config import DraftWindow
+from specguide.draft_window import Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.chain_sampler import ChainSampler
 from specguide.spec.pass_graphs import PassGraphs
@@ -54,12 +54,12 @@ class TwoModelStep:
         self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch, window: DraftWindow | None = None) -> PendingOutput:
+    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
         """Run one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding.
 
-        window: None, that is all; it always drafts as much
+        levels: None, that is all; it always drafts as much
         """
-        assert window is None
+        assert levels is None
         with self._recorder.host("submit"):
             self._guide.submit(guide_snapshot(batch))
         with self._guide.on_forward_stream(), self._recorder.host("launch"):

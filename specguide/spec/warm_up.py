@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
-from specguide.config import DraftWindow
+from specguide.draft_window import Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.selection import Sampling, SamplingKind, all_used, graph_sizes
 
@@ -18,10 +18,10 @@ WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""
 
 
-def decode_kinds(max_batch_size: int, *windows: Iterable[DraftWindow]) -> list[tuple[Any, ...]]:
+def decode_kinds(max_batch_size: int, *levels: Iterable[Levels]) -> list[tuple[Any, ...]]:
     """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them; of
-    each for all combinations of `windows`."""
-    return list(product(graph_sizes(max_batch_size), SamplingKind, *windows))
+    each for all `levels`, where these come into it."""
+    return list(product(graph_sizes(max_batch_size), SamplingKind, *levels))
 
 
 def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int
