@@ -37,6 +37,13 @@ def subject(name: str) -> Tokenizer:
     return Tokenizer(backend, [backend.token_to_id("<|end|>")])
 
 
+@cache
+def any_token(name: str) -> st.SearchStrategy[int]:
+    vocabulary = subject(name)._backend.get_vocab()
+    single = sorted(token for entry, token in vocabulary.items() if len(entry) == 1 or entry.startswith("<"))
+    return st.one_of(st.sampled_from(single), st.integers(0, max(vocabulary.values()) + 3))
+
+
 def deltas(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
     detokenizer = tokenizer.detokenizer()
     return [*(detokenizer.add(token) for token in token_ids), detokenizer.flush()]
@@ -51,11 +58,7 @@ def same(tokenizer: Tokenizer, token_ids: list[int]) -> None:
 @given(data=st.data())
 def test_any_tokens(name: str, data: st.DataObject) -> None:
     """Ids without a token, special ones and added ones among them; often single bytes, so that characters break."""
-    tokenizer = subject(name)
-    vocabulary = tokenizer._backend.get_vocab()
-    single = sorted(token for entry, token in vocabulary.items() if len(entry) == 1 or entry.startswith("<"))
-    tokens = st.one_of(st.sampled_from(single), st.integers(0, max(vocabulary.values()) + 3))
-    same(tokenizer, data.draw(st.lists(tokens, max_size=24)))
+    same(subject(name), data.draw(st.lists(any_token(name), max_size=24)))
 
 
 @pytest.mark.parametrize("name", WRITE_ANY_TEXT)

@@ -53,7 +53,7 @@ def run_alone(llm: LLM, prompt: list[int], params: SamplingParams):
 @pytest.mark.parametrize("spec", [True, False], ids=["speculative", "plain"])
 @given(seed=st.integers(0, 10**6), lag=st.sampled_from([0, 1, 2]), num_pages=st.sampled_from([36, 48, 200]),
        max_prefill_tokens=st.sampled_from([7, 40, 2048]), max_batch_size=st.sampled_from([3, 8]))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_outputs_are_those_of_each_request_alone(folders, alone, spec, seed, lag, num_pages, max_prefill_tokens,
                                                  max_batch_size):
     prompts, params = shared_prompts(seed, 10)

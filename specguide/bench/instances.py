@@ -26,12 +26,11 @@ _SHORT = np.frombuffer(b"01tfn", np.uint8)
 _SPACES = np.frombuffer(b" \n\r\t", np.uint8)
 
 
-def texts(instance: Any, schema: Any) -> Iterator[str]:
+def texts(instance: Any, schema: Any) -> list[str]:
     """An instance as JSON texts: with its keys as they are and in the schema's order, in several whitespace styles."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
-    for ordered in (instance, _ordered(instance, ranks)):
-        for style in _STYLES:
-            yield json.dumps(ordered, ensure_ascii=False, **style)
+    return list(dict.fromkeys(json.dumps(ordered, ensure_ascii=False, **style)
+                              for ordered in (instance, _ordered(instance, ranks)) for style in _STYLES))
 
 
 def _names(schema: Any) -> Iterator[str]:
