@@ -39,13 +39,16 @@ sanitize:
 COMPUTE_SANITIZER ?= compute-sanitizer
 SANITIZED := $(foreach dtype,0 1 2,attention.py::test_shapes[heads1-80-dtype$(dtype)] \
     attention.py::test_rope_and_store[heads1-80-dtype$(dtype)] masks.py::test_apply_bitmask[23-33-dtype$(dtype)] \
-    masks.py::test_argmax_over_the_whole_vocabulary[5000-dtype$(dtype)] pointwise.py::test_norms[3-96-dtype$(dtype)] \
+    masks.py::test_argmax_over_the_whole_vocabulary[5000-dtype$(dtype)] masks.py::test_top_k[7000-dtype$(dtype)-True] \
+    pointwise.py::test_norms[3-96-dtype$(dtype)] \
     pointwise.py::test_norm_of_heads[80-dtype$(dtype)] \
     pointwise.py::test_norms_of_rows_into_a_part_of_what_there_is[dtype$(dtype)] pointwise.py::test_silu_mul[1-3-dtype$(dtype)] \
     linear.py::test_products[shape1-dtype$(dtype)-True] linear.py::test_products[shape3-dtype$(dtype)-False]) \
   attention.py::test_tree[2] attention.py::test_number_of_splits_does_not_matter[5] attention.py::test_any_batch[1] \
   attention.py::test_store_into_another_dtype_and_of_nothing chain.py::test_chains_are_placed_as_on_a_cpu[3] \
   chain.py::test_chains_are_accepted_as_on_a_cpu[4] chain.py::test_drafts_are_stored_as_on_a_cpu \
+  tree.py::test_trees_are_accepted_as_on_a_cpu $(foreach heads,0 1,tree.py::test_keys_are_moved_as_on_a_cpu[heads$(heads)]) \
+  masks.py::test_rows_that_count_are_copied_and_no_others[33] masks.py::test_top_k[7-dtype0-False] \
   masks.py::test_argmax_over_the_whole_vocabulary[33-dtype0] masks.py::test_apply_bitmask[260-33-dtype1] \
   $(foreach rows,3 301 641,masks.py::test_argmax_over_a_draft_vocabulary[1500-dtype0-$(rows)]) \
   masks.py::test_only_allowed_token_is_drafted_though_the_draft_vocabulary_lacks_it[1055-640] \
