@@ -68,9 +68,11 @@ class PythonMatcher final : public Matcher {
   }
 
   // Asks for all of them where the row does not tell: what else the grammar knows is Python's.
-  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t) override {
-    const std::vector<int32_t> only = only_token(row, num_words);
-    return only.empty() ? forced_tokens() : only;
+  std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t, const Spelling&) override {
+    std::vector<SpeltToken> drafts = only_token(row, num_words);
+    if (!drafts.empty()) return drafts;
+    for (const int32_t token : forced_tokens()) drafts.push_back({token, -1});
+    return drafts;
   }
 
   py::object matcher() const { return py::reinterpret_borrow<py::object>(matcher_.get()); }
@@ -97,7 +99,12 @@ std::vector<int32_t> forced_drafts(Matcher& matcher, const py::buffer& row, size
   const bool fits = info.ndim == 1 && info.itemsize == sizeof(int32_t) && info.strides[0] == sizeof(int32_t);
   if (!fits) throw std::invalid_argument("a row must be a contiguous one-dimensional int32 buffer");
   WithoutGil released;
-  return matcher.forced_drafts(static_cast<const int32_t*>(info.ptr), static_cast<size_t>(info.shape[0]), limit);
+  std::vector<int32_t> tokens;
+  for (const SpeltToken& draft : matcher.forced_drafts(static_cast<const int32_t*>(info.ptr),
+                                                       static_cast<size_t>(info.shape[0]), limit, Spelling(0))) {
+    tokens.push_back(draft.token);
+  }
+  return tokens;
 }
 
 bool is_terminated(const Matcher& matcher) {

@@ -68,8 +68,9 @@ void CountedMatcher::rollback(int num_tokens) {
   matcher_->rollback(num_tokens);
 }
 
-std::vector<int32_t> CountedMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit) {
-  return matcher_ ? matcher_->forced_drafts(row, num_words, limit) : std::vector<int32_t>{};
+std::vector<SpeltToken> CountedMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                                      const Spelling& spelling) {
+  return matcher_ ? matcher_->forced_drafts(row, num_words, limit, spelling) : std::vector<SpeltToken>{};
 }
 
 }  // namespace specguide

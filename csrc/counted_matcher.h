@@ -41,7 +41,7 @@ class CountedMatcher {
   bool fill(int32_t* row);
   void rollback(int num_tokens);
   bool is_terminated() const { return matcher_ && matcher_->is_terminated(); }
-  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t limit);
+  std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit, const Spelling& spelling);
 
   void release() { matcher_.reset(); }
 

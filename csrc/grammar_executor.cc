@@ -52,6 +52,7 @@ GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Waits wa
     : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, waits, lookup != nullptr))),
       waits_(waits),
       lookup_(std::move(lookup)),
+      spelling_(std::make_shared<Spelling>(buffers_->num_forced_tokens > 0 ? buffers_->vocab_size : 0)),
       slots_(buffers_->max_batch_size),
       current_(std::make_shared<Snapshot>()),
       progress_(buffers_->max_batch_size),
@@ -73,7 +74,7 @@ void GrammarExecutor::submit(std::vector<Start> started, const std::vector<int>&
     slot.leaving = nullptr;
     slot.walk = std::make_shared<Walk>(start.slot, std::move(start.matcher),
                                        lookup_ ? lookup_->start(std::move(start.text)) : nullptr,
-                                       lookup_ ? lookup_->least_probability() : 0, buffers_, walk_counters_);
+                                       lookup_ ? lookup_->least_probability() : 0, spelling_, buffers_, walk_counters_);
     slot.limits = start.limits.value_or(buffers_->limits());
     snapshot->push_back({slot.walk, slot.limits.and_also(limits), true});
   }

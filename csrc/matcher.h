@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "spelling.h"
+
 namespace specguide {
 
 class Matcher {
@@ -31,17 +33,18 @@ class Matcher {
   // Tokens that must follow whatever is chosen, possibly none; the state stays as it is.
   virtual std::vector<int32_t> forced_tokens() = 0;
 
-  // At most `limit` tokens as a tokenizer would spell what is forced, by the `row` of num_words words that was filled here
+  // At most `limit` tokens as the target would spell what is forced, by the `row` of num_words words that was filled here
   // last; to be accepted one by one, since they are a guess. The only token that a row allows is forced too, the end token
   // included. The state stays as it is.
-  virtual std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t limit) {
-    (void)limit;
+  virtual std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                                const Spelling& spelling) {
+    (void)limit, (void)spelling;
     return only_token(row, num_words);
   }
 
  protected:
   // The token that a row allows where it allows no other.
-  static std::vector<int32_t> only_token(const int32_t* row, size_t num_words) {
+  static std::vector<SpeltToken> only_token(const int32_t* row, size_t num_words) {
     int32_t token = -1;
     for (size_t word = 0; word < num_words; ++word) {
       const auto bits = static_cast<uint32_t>(row[word]);
@@ -49,7 +52,7 @@ class Matcher {
       if (token >= 0 || (bits & (bits - 1)) != 0) return {};
       token = static_cast<int32_t>(word) * 32 + __builtin_ctz(bits);
     }
-    return token < 0 ? std::vector<int32_t>{} : std::vector<int32_t>{token};
+    return token < 0 ? std::vector<SpeltToken>{} : std::vector<SpeltToken>{{token, -1}};
   }
 };
 

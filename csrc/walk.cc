@@ -5,7 +5,8 @@
 namespace specguide {
 
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
-           std::shared_ptr<const GuideBuffers> buffers, std::shared_ptr<WalkCounters> counters)
+           std::shared_ptr<Spelling> spelling, std::shared_ptr<const GuideBuffers> buffers,
+           std::shared_ptr<WalkCounters> counters)
     : slot_(slot),
       is_free_(matcher == nullptr),
       has_operations_(matcher || lookup),
@@ -14,7 +15,9 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
       counters_(std::move(counters)),
       matcher_(std::move(matcher), buffers_->vocab_size, counters_),
       path_(matcher_, buffers_->num_nodes()),
-      lookup_(std::move(lookup)) {
+      lookup_(std::move(lookup)),
+      spelling_(std::move(spelling)),
+      canonical_(static_cast<size_t>(buffers_->num_nodes()), -1) {
   const int num_nodes = buffers_->num_nodes();
   given_.reserve(num_nodes);
   for (int node = 0; node < num_nodes; ++node) given_.push_back({node - 1, -1});
@@ -57,6 +60,7 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
     limits_ = limits;
     const int num_followed = path_.num_followed(accepted_, num_accepted);
     take_verified(num_followed, token);
+    learn_spelling(num_followed, token);
     const int last = num_followed == 0 ? 0 : accepted_[static_cast<size_t>(num_followed) - 1];
     if (path_[last].is_ended) return finish();  // what was verified beyond the end token does not count
     if (num_accepted > num_followed) {
@@ -79,6 +83,7 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
 void Walk::drafts(int64_t iteration, int begin, int end) {
   guarded(iteration, [&] {
     path_.forget_from(begin);
+    std::fill(canonical_.begin() + begin, canonical_.end(), -1);
     stage_.clear();
     for (int node = begin; node < end; ++node) {
       const Given& draft = given_[static_cast<size_t>(node)];
@@ -119,6 +124,7 @@ void Walk::propose() {
     if (draft.token < 0 && num_looked_up < limits_.num_lookup_tokens) draft = looked_up_draft();
     if (draft.token < 0) break;
     path_.add(here + 1, here, draft.token);
+    canonical_[static_cast<size_t>(here) + 1] = draft.canonical;
     if (!take_draft(here + 1)) break;
     ++(draft.origin == DraftOrigin::kForced ? num_forced : num_looked_up);
     proposed_.push_back(draft);
@@ -130,13 +136,13 @@ Walk::Draft Walk::forced_draft(int limit) {
   if (limit == 0) return {-1, DraftOrigin::kForced};
   if (forced_.empty()) {
     const int32_t* row = buffers_->row(slot_, path_.here());
-    forced_ = matcher_.forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit));
+    forced_ = matcher_.forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit), *spelling_);
     std::reverse(forced_.begin(), forced_.end());
   }
   if (forced_.empty()) return {-1, DraftOrigin::kForced};
-  const int32_t token = forced_.back();
+  const SpeltToken next = forced_.back();
   forced_.pop_back();
-  return {token, DraftOrigin::kForced};
+  return {next.token, DraftOrigin::kForced, next.canonical};
 }
 
 Walk::Draft Walk::looked_up_draft() {
@@ -156,6 +162,17 @@ void Walk::take_verified(int num_accepted, int32_t token) {
   if (!lookup_) return;
   for (int i = 0; i < num_accepted; ++i) lookup_->append(path_[accepted_[static_cast<size_t>(i)]].token);
   if (token >= 0) lookup_->append(token);
+}
+
+// From a chain's forced drafts, up to where the golden token is another.
+void Walk::learn_spelling(int num_accepted, int32_t token) {
+  for (int node = 1; node <= num_accepted && node < buffers_->num_nodes(); ++node) {
+    spelling_->learn(canonical_[static_cast<size_t>(node)], path_[node].token);
+  }
+  if (num_accepted + 1 < buffers_->num_nodes()) {
+    spelling_->learn(canonical_[static_cast<size_t>(num_accepted) + 1], token);
+  }
+  std::fill(canonical_.begin(), canonical_.end(), -1);
 }
 
 void Walk::catch_up(int64_t iteration) {

@@ -26,7 +26,8 @@ class Walk {
  public:
   // A null matcher is a free request: its rows are free, and without a lookup it has no operations.
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
-       std::shared_ptr<const GuideBuffers> buffers, std::shared_ptr<WalkCounters> counters);
+       std::shared_ptr<Spelling> spelling, std::shared_ptr<const GuideBuffers> buffers,
+       std::shared_ptr<WalkCounters> counters);
 
   // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what is
   // accepted is given when all operations before it are done. A chain's parents and accepted drafts are known.
@@ -53,6 +54,7 @@ class Walk {
   struct Draft {
     int32_t token;
     DraftOrigin origin;
+    int32_t canonical = -1;  // as in SpeltToken
   };
 
   // For any thread.
@@ -77,6 +79,7 @@ class Walk {
   template <typename Function>
   void guarded(int64_t iteration, Function function);
   void take_verified(int num_accepted, int32_t token);
+  void learn_spelling(int num_accepted, int32_t token);
   bool take_draft(int node);
   void propose();
   Draft forced_draft(int limit);
@@ -111,7 +114,9 @@ class Walk {
   DraftLimits limits_;
   std::vector<int> stage_;  // nodes
   std::vector<Draft> proposed_;
-  std::vector<int32_t> forced_;  // tokens to come, the next one last
+  const std::shared_ptr<Spelling> spelling_;
+  std::vector<SpeltToken> forced_;   // to come, the next one last
+  std::vector<int32_t> canonical_;  // by node: as in SpeltToken
   double probability_ = 1;       // of the chain's looked-up tokens, as estimated
   int64_t num_tokens_ = 0;       // verified tokens that the matcher holds
 

@@ -1,6 +1,7 @@
 // Owns the search for forced tokens; see forced_tokens.h.
 #include "backends/forced_tokens.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -90,15 +91,15 @@ std::vector<int32_t> walk_and_back(Matcher& matcher, Walk walk) {
 }
 
 // Whether in place of the last of `tokens` the matcher also takes one that goes on behind it.
-bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<int32_t>& tokens, int32_t* row) {
+bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::vector<SpeltToken>& tokens, int32_t* row) {
   if (tokens.empty()) return false;
   walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
-    while (taken.size() + 1 < tokens.size() && matcher.accept(tokens[taken.size()])) {
-      taken.push_back(tokens[taken.size()]);
+    while (taken.size() + 1 < tokens.size() && matcher.accept(tokens[taken.size()].token)) {
+      taken.push_back(tokens[taken.size()].token);
     }
     matcher.fill(row);
   });
-  const std::string& last = vocabulary.token_bytes[static_cast<size_t>(tokens.back())];
+  const std::string& last = vocabulary.token_bytes[static_cast<size_t>(tokens.back().token)];
   bool may_be = false;
   each_allowed(row, vocabulary.num_words(), [&](int32_t token) {
     const std::string& bytes = vocabulary.token_bytes[static_cast<size_t>(token)];
@@ -106,6 +107,27 @@ bool may_be_longer(Matcher& matcher, const Vocabulary& vocabulary, const std::ve
     return !may_be;
   });
   return may_be;
+}
+
+// As the tokenizer spells it, but where the target has a habit of its own; then as the tokenizer spells the rest.
+std::vector<SpeltToken> spell(std::string_view text, const Vocabulary& vocabulary, const Spelling& spelling) {
+  std::vector<SpeltToken> spelt;
+  std::vector<int32_t> canonical;  // of `text`, the next one last
+  while (!text.empty()) {
+    if (canonical.empty()) {
+      canonical = canonical_tokens(text, vocabulary);
+      if (canonical.empty()) return {};
+      std::reverse(canonical.begin(), canonical.end());
+    }
+    const int32_t expected = canonical.back(), habitual = spelling.of(expected);
+    const std::string& bytes = vocabulary.token_bytes[static_cast<size_t>(habitual)];
+    const bool is_habit = habitual != expected && !bytes.empty() && text.compare(0, bytes.size(), bytes) == 0;
+    spelt.push_back({is_habit ? habitual : expected, expected});
+    text.remove_prefix(vocabulary.token_bytes[static_cast<size_t>(spelt.back().token)].size());
+    canonical.pop_back();
+    if (is_habit) canonical.clear();
+  }
+  return spelt;
 }
 
 }  // namespace
@@ -116,8 +138,8 @@ std::vector<int32_t> find_forced_tokens(Matcher& matcher, const Vocabulary& voca
   });
 }
 
-std::vector<int32_t> find_forced_drafts(Matcher& matcher, const Vocabulary& vocabulary, int32_t first, size_t limit,
-                                        int32_t* row) {
+std::vector<SpeltToken> find_forced_drafts(Matcher& matcher, const Vocabulary& vocabulary, int32_t first, size_t limit,
+                                           const Spelling& spelling, int32_t* row) {
   std::vector<int32_t> tokens = walk_and_back(matcher, [&](std::vector<int32_t>& taken) {
     if (!matcher.accept(first)) return;
     taken.push_back(first);
@@ -125,8 +147,10 @@ std::vector<int32_t> find_forced_drafts(Matcher& matcher, const Vocabulary& voca
   });
   std::string text;
   for (const int32_t token : tokens) text += vocabulary.token_bytes[static_cast<size_t>(token)];
-  std::vector<int32_t> drafts = canonical_tokens(text, vocabulary);
-  if (drafts.empty()) drafts = std::move(tokens);
+  std::vector<SpeltToken> drafts = spell(text, vocabulary, spelling);
+  if (drafts.empty()) {
+    for (const int32_t token : tokens) drafts.push_back({token, -1});
+  }
   if (drafts.size() > limit) {
     drafts.resize(limit);
   } else if (may_be_longer(matcher, vocabulary, drafts, row)) {

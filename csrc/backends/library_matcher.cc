@@ -37,11 +37,12 @@ void LibraryMatcher::rollback(int n) {
   num_taken_ -= num_text;
 }
 
-std::vector<int32_t> LibraryMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit) {
+std::vector<SpeltToken> LibraryMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                                      const Spelling& spelling) {
   const int32_t first = forced_token(row, *vocabulary_);
   if (first < 0) return only_token(row, num_words);
   scratch_row_.resize(num_words);
-  return find_forced_drafts(*this, *vocabulary_, first, limit, scratch_row_.data());
+  return find_forced_drafts(*this, *vocabulary_, first, limit, spelling, scratch_row_.data());
 }
 
 std::vector<int32_t> LibraryMatcher::forced_tokens() {

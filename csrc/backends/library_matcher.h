@@ -20,7 +20,8 @@ class LibraryMatcher : public Matcher {
   void rollback(int n) final;
   bool is_terminated() const final { return terminated_; }
   std::vector<int32_t> forced_tokens() final;
-  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t limit) final;
+  std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                        const Spelling& spelling) final;
 
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 

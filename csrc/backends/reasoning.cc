@@ -139,12 +139,13 @@ std::vector<int32_t> ReasoningMatcher::forced_tokens() {
   return place_.part == Part::kAnswer ? answer_->forced_tokens() : std::vector<int32_t>{};
 }
 
-std::vector<int32_t> ReasoningMatcher::forced_drafts(const int32_t* row_here, size_t num_words, size_t limit) {
-  if (place_.part == Part::kAnswer) return answer_->forced_drafts(row_here, num_words, limit);
+std::vector<SpeltToken> ReasoningMatcher::forced_drafts(const int32_t* row_here, size_t num_words, size_t limit,
+                                                        const Spelling& spelling) {
+  if (place_.part == Part::kAnswer) return answer_->forced_drafts(row_here, num_words, limit, spelling);
   const int32_t first = forced_token(row_here, mark().vocabulary());
   if (first < 0) return only_token(row_here, num_words);
   std::vector<int32_t> scratch(num_words);
-  return find_forced_drafts(*this, mark().vocabulary(), first, limit, scratch.data());
+  return find_forced_drafts(*this, mark().vocabulary(), first, limit, spelling, scratch.data());
 }
 
 }  // namespace specguide

@@ -60,7 +60,8 @@ class ReasoningMatcher final : public Matcher {
   void rollback(int n) override;
   bool is_terminated() const override { return answer_->is_terminated(); }
   std::vector<int32_t> forced_tokens() override;
-  std::vector<int32_t> forced_drafts(const int32_t* row, size_t num_words, size_t limit) override;
+  std::vector<SpeltToken> forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                        const Spelling& spelling) override;
 
  private:
   enum class Part { kBegin, kFree, kAnswer };
