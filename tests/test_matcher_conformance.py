@@ -200,8 +200,10 @@ def test_a_dead_end_is_a_row_of_zeros_and_can_be_rolled_back(kind: str) -> None:
     assert matcher.accept(1) and matcher.accept(2) and matcher.is_terminated
 
 
-# A walk: the n-th allowed token is taken, or some tokens are rolled back, or a token is tried that may be refused.
+# A walk: the n-th allowed token is taken, or some tokens are rolled back, or a token is tried that may be refused, or at
+# most so many forced drafts are looked for.
 STEPS = st.lists(st.one_of(st.tuples(st.just("take"), st.integers(0, 50)),
+                           st.tuples(st.just("look"), st.integers(1, 6)),
                            st.tuples(st.just("back"), st.integers(0, 6)),
                            st.tuples(st.just("try"), st.integers(-1, 50))), max_size=40)
 
@@ -221,9 +223,14 @@ def test_a_walk_with_rollbacks_equals_a_fresh_matcher_on_the_surviving_path(
         elif step == "try":
             path += [number] if matcher.accept(number) else []
         elif not matcher.is_terminated:
-            allowed = allowed_in(row_of(matcher))
-            path.append(allowed[number % len(allowed)])
-            assert matcher.accept(path[-1])
+            row, plain = row_of(matcher), CountingMatcher()
+            assert all(map(plain.accept, path)) and np.array_equal(row, row_of(plain))
+            if step == "take":
+                allowed = allowed_in(row)
+                path.append(allowed[number % len(allowed)])
+                assert matcher.accept(path[-1])
+            elif isinstance(matcher, native.Matcher):
+                assert len(matcher.forced_drafts(row, number)) <= number or kind == "plain-native"
     fresh, plain = make(), CountingMatcher()
     for id_ in path:
         assert fresh.accept(id_) and plain.accept(id_)

@@ -17,10 +17,19 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return length;
 }
 
-// Calls visit(token) for each set bit until it returns false.
+// Calls visit(token) for each set bit until it returns false. Where text is forced rows are all but empty.
 template <typename Visit>
 void each_allowed(const int32_t* row, int num_words, Visit visit) {
+  constexpr int kBlock = 16;
   for (int word = 0; word < num_words; ++word) {
+    if (word % kBlock == 0 && word + kBlock <= num_words) {
+      int32_t any = 0;
+      for (int i = 0; i < kBlock; ++i) any |= row[word + i];
+      if (any == 0) {
+        word += kBlock - 1;
+        continue;
+      }
+    }
     for (uint32_t bits = static_cast<uint32_t>(row[word]); bits != 0; bits &= bits - 1) {
       if (!visit(word * 32 + __builtin_ctz(bits))) return;
     }

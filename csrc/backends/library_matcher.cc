@@ -15,13 +15,17 @@ bool LibraryMatcher::accept(int32_t token) {
     return terminated_;
   }
   if (!may_take(token) || !take(token)) return false;
+  rows_ahead_.take(vocabulary_->token_bytes[static_cast<size_t>(token)]);
   ++num_taken_;
   return true;
 }
 
 void LibraryMatcher::fill(int32_t* row) {
   if (terminated_) throw std::runtime_error("a terminated matcher fills nothing");
+  const auto num_words = static_cast<size_t>(vocabulary_->num_words());
+  if (rows_ahead_.find(row, num_words)) return;
   write_row(row);
+  rows_ahead_.learn(row, num_words);
 }
 
 void LibraryMatcher::rollback(int n) {
@@ -32,7 +36,10 @@ void LibraryMatcher::rollback(int n) {
   }
   if (n == 0) return;
   const int num_text = n - (terminated_ ? 1 : 0);
-  if (num_text > 0) undo(num_text);
+  if (num_text > 0) {
+    undo(num_text);
+    rows_ahead_.rollback(num_text);
+  }
   terminated_ = false;
   num_taken_ -= num_text;
 }
@@ -42,7 +49,10 @@ std::vector<SpeltToken> LibraryMatcher::forced_drafts(const int32_t* row, size_t
   const int32_t first = forced_token(row, *vocabulary_);
   if (first < 0) return only_token(row, num_words);
   scratch_row_.resize(num_words);
-  return find_forced_drafts(*this, *vocabulary_, first, limit, spelling, scratch_row_.data());
+  rows_ahead_.start();
+  std::vector<SpeltToken> drafts = find_forced_drafts(*this, *vocabulary_, first, limit, spelling, scratch_row_.data());
+  rows_ahead_.stop();
+  return drafts;
 }
 
 std::vector<int32_t> LibraryMatcher::forced_tokens() {

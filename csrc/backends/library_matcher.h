@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "backends/rows_ahead.h"
 #include "backends/vocabulary.h"
 #include "matcher.h"
 
@@ -42,6 +43,7 @@ class LibraryMatcher : public Matcher {
   int num_taken_ = 0;
   bool terminated_ = false;
   std::vector<int32_t> scratch_row_;
+  RowsAhead rows_ahead_;
 };
 
 // A compiled grammar: shared and immutable, the source of matchers. Any thread may call it.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +22,11 @@ struct Vocabulary {
       if (token < 0 || token >= size()) throw std::invalid_argument("an end token is not among the token ids");
       token_bytes[static_cast<size_t>(token)].clear();
     }
+    index_.reserve(token_bytes.size());
+    for (int32_t token = 0; token < size(); ++token) index_[token_bytes[static_cast<size_t>(token)]] = token;
   }
+  Vocabulary(const Vocabulary&) = delete;
+  Vocabulary& operator=(const Vocabulary&) = delete;
 
   int32_t size() const { return static_cast<int32_t>(token_bytes.size()); }
   int num_words() const { return (size() + 31) / 32; }
@@ -38,12 +41,8 @@ struct Vocabulary {
   }
 
   // The token of these bytes, -1 for none. Of equals the last, since byte tokens come before all others where there are
-  // such. The index is made when it is first asked for.
+  // such.
   int32_t find(std::string_view bytes) const {
-    std::call_once(is_indexed_, [this] {
-      index_.reserve(token_bytes.size());
-      for (int32_t token = 0; token < size(); ++token) index_[token_bytes[static_cast<size_t>(token)]] = token;
-    });
     const auto found = index_.find(bytes);
     return found == index_.end() || bytes.empty() ? -1 : found->second;
   }
@@ -52,8 +51,7 @@ struct Vocabulary {
   std::vector<int32_t> eos_token_ids;
 
  private:
-  mutable std::once_flag is_indexed_;
-  mutable std::unordered_map<std::string_view, int32_t> index_;
+  std::unordered_map<std::string_view, int32_t> index_;
 };
 
 }  // namespace specguide
