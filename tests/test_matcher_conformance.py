@@ -200,8 +200,8 @@ def test_a_dead_end_is_a_row_of_zeros_and_can_be_rolled_back(kind: str) -> None:
     assert matcher.accept(1) and matcher.accept(2) and matcher.is_terminated
 
 
-# A walk: the n-th allowed token is taken, or some tokens are rolled back, or a token is tried that may be refused, or at
-# most so many forced drafts are looked for.
+# A walk: the n-th allowed token is taken, or some tokens are rolled back, or a token is tried that may be refused, or
+# forced drafts are looked for.
 STEPS = st.lists(st.one_of(st.tuples(st.just("take"), st.integers(0, 50)),
                            st.tuples(st.just("look"), st.integers(1, 6)),
                            st.tuples(st.just("back"), st.integers(0, 6)),
