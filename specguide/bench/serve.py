@@ -55,7 +55,7 @@ def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, A
     result, faults = asyncio.run(run())
     config = {**asdict(load), "shares": dict(workload.shares), "max_tokens": workload.max_tokens,
               "temperature": workload.temperature, "model": target.model}
-    return {"benchmark": "serve", **provenance(target.api_key), "config": config, "result": result}, faults
+    return {"benchmark": "serve", "client": provenance(target.api_key), "config": config, "result": result}, faults
 
 
 def _headers(api_key: str) -> dict[str, str]:
