@@ -11,12 +11,12 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
       is_free_(matcher == nullptr),
       has_operations_(matcher || lookup),
       least_probability_(least_probability),
+      spelling_(std::move(spelling)),
       buffers_(std::move(buffers)),
       counters_(std::move(counters)),
       matcher_(std::move(matcher), buffers_->vocab_size, counters_),
       path_(matcher_, buffers_->num_nodes()),
       lookup_(std::move(lookup)),
-      spelling_(std::move(spelling)),
       canonical_(static_cast<size_t>(buffers_->num_nodes()), -1) {
   const int num_nodes = buffers_->num_nodes();
   given_.reserve(num_nodes);

@@ -96,6 +96,7 @@ class Walk {
   const int slot_;
   const bool is_free_, has_operations_;
   const double least_probability_;
+  const std::shared_ptr<Spelling> spelling_;
   const std::shared_ptr<const GuideBuffers> buffers_;
   const std::shared_ptr<WalkCounters> counters_;
 
@@ -114,11 +115,10 @@ class Walk {
   DraftLimits limits_;
   std::vector<int> stage_;  // nodes
   std::vector<Draft> proposed_;
-  const std::shared_ptr<Spelling> spelling_;
-  std::vector<SpeltToken> forced_;   // to come, the next one last
+  std::vector<SpeltToken> forced_;  // to come, the next one last
   std::vector<int32_t> canonical_;  // by node: as in SpeltToken
-  double probability_ = 1;       // of the chain's looked-up tokens, as estimated
-  int64_t num_tokens_ = 0;       // verified tokens that the matcher holds
+  double probability_ = 1;          // of the chain's looked-up tokens, as estimated
+  int64_t num_tokens_ = 0;          // verified tokens that the matcher holds
 
   std::atomic<int64_t> num_done_{0};
   std::atomic<bool> failed_{false}, finished_{false}, detached_{false}, released_{false};
