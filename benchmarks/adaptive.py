@@ -132,8 +132,8 @@ class Writer:
         under_way: list[Any] = []
         while min(len(request.output_ids) for request in batch.requests) < num_tokens:
             plan = self._choice.plan(batch) if self._choice else None
-            window = self._choice.levels[plan.drafted] if self._choice and plan else None
-            under_way.append((plan, self._runner.step.launch(batch, window)))
+            levels = self._choice.windows(plan) if self._choice and plan else None
+            under_way.append((plan, self._runner.step.launch(batch, levels)))
             if len(under_way) > self._runner.lag:
                 self._take(batch, *under_way.pop(0))
         while under_way:
