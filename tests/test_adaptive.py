@@ -12,6 +12,7 @@ from test_engine import cases
 from test_proposals import METHODS, generate, plain_outputs, told
 from test_speculation_choice import check_choice, fitting
 
+from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SpecConfig
 from specguide.config import EngineConfig
 from specguide.draft_tree import DynamicTree
@@ -112,3 +113,8 @@ def test_auto_changes_no_token(folders, model):
     prompts, all_params = cases(2, 8)
     outs = generate(LLM(model, spec="auto", max_batch_size=4), prompts, all_params)
     assert told(outs) == told(generate(LLM(model, spec=None, max_batch_size=4), prompts, all_params))
+
+
+def test_the_benchmark_writes_its_texts():
+    row = measure(Task("switching", 2, 30, 2.86, 10), load_models(), 1)  # ends the process where an output is another
+    assert row["of_plain"] > 0.3 and row["adaptive_tokens_per_s"] > 0
