@@ -25,7 +25,7 @@ from torch import Tensor
 from benchmarks import common
 from specguide import kernels
 from specguide.batch import ForwardContext
-from specguide.kernels import SamplingTensors, pointwise, reference
+from specguide.kernels import SamplingTensors, paged, pointwise, reference
 from specguide.params import SamplingParams
 
 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HIDDEN, INTERMEDIATE = 32, 8, 128, 4096, 14336
@@ -251,7 +251,7 @@ def check() -> None:
     on_cpu = ForwardContext(**{name: value.cpu() if isinstance(value, Tensor) else value
                                for name, value in vars(context).items()})
     found = kernels.paged_attention(*tensors, context, scale=HEAD_DIM ** -0.5)
-    wanted = reference.paged_attention(*(t.float().cpu() for t in tensors), on_cpu, scale=HEAD_DIM ** -0.5)
+    wanted = paged.paged_attention(*(t.float().cpu() for t in tensors), on_cpu, scale=HEAD_DIM ** -0.5)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
     for allowed in (0.0005, 0.9):
         rows, ids = random_rows(40, VOCAB_SIZE, torch.float32, allowed), draft_ids()

@@ -15,7 +15,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import paged_attention, pointwise, reference, rope_and_store, store_kv
+from specguide.kernels import paged, paged_attention, pointwise, rope_and_store, store_kv
 
 pytestmark = pytest.mark.gpu
 
@@ -41,7 +41,7 @@ class Case:
         """The twin's answer in float32."""
         wide = replace(self, query=self.query.float(), key_cache=self.key_cache.float(),
                        value_cache=self.value_cache.float())
-        return wide.run(reference.paged_attention)
+        return wide.run(paged.paged_attention)
 
 
 def make_case(earlier_lens: Sequence[int], query_lens: Sequence[int], *, heads: tuple[int, int] = (8, 2),
@@ -57,7 +57,7 @@ def make_case(earlier_lens: Sequence[int], query_lens: Sequence[int], *, heads: 
         table[seq, : len(pages)] = pages
         slots = slot_mapping(table, torch.full((lens[seq],), seq), torch.arange(lens[seq]), page_size)
         keys, values = (torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2))
-        reference.store_kv(keys * 3, values, *caches, slots)
+        paged.store_kv(keys * 3, values, *caches, slots)
     depths = [tree.depths if tree else range(query) for query in query_lens]
     positions = [length - len(own) + depth for length, query, own in zip(lens, query_lens, depths, strict=True)
                  for depth in own[-query:]]
@@ -191,7 +191,7 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
         tolerance = 2e-2 if dtype != torch.float32 else 1e-6
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
     store_kv(live[0][:, :heads[1]], live[0][:, num_rotated:], *live[2:])
-    reference.store_kv(fused[:, :heads[1]], fused[:, num_rotated:], *caches, slots)
+    paged.store_kv(fused[:, :heads[1]], fused[:, num_rotated:], *caches, slots)
     assert torch.equal(live[3].cpu(), caches[1])
 
 
@@ -201,5 +201,5 @@ def test_store_into_another_dtype_and_of_nothing() -> None:
         caches = [torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(2)]
         live = [to_device(cache) for cache in caches]
         store_kv(to_device(key), to_device(value), *live, to_device(slots))
-        reference.store_kv(key, value, *caches, slots)
+        paged.store_kv(key, value, *caches, slots)
         assert all(torch.equal(found.cpu(), wanted) for found, wanted in zip(live, caches, strict=True))

@@ -12,7 +12,7 @@ from functools import cache, wraps
 from importlib import import_module
 from typing import ParamSpec, TypeVar
 
-from specguide.kernels import pointwise, reference
+from specguide.kernels import paged, pointwise, reference
 from specguide.kernels.host_values import on_device
 from specguide.kernels.sampling_tensors import SamplingTensors
 
@@ -43,11 +43,11 @@ masked_argmax = with_triton("argmax", reference.masked_argmax)
 masked_sample = with_triton("sample", reference.masked_sample)
 masked_top_k = with_triton("top_k", reference.masked_top_k)
 norm_into = with_triton("norm", pointwise.norm_into)
-paged_attention = with_triton("attention", reference.paged_attention)
+paged_attention = with_triton("attention", paged.paged_attention)
 rms_norm = with_triton("norm", pointwise.rms_norm)
 rope_and_store = with_triton("rope", pointwise.rope_and_store)
 silu_mul = with_triton("activation", pointwise.silu_mul)
-store_kv = with_triton("rope", reference.store_kv)
+store_kv = with_triton("rope", paged.store_kv)
 
 __all__ = [
     "SamplingTensors", "add_rms_norm", "apply_bitmask", "copy_guided_rows", "gated_linear", "linear", "linear_parts",

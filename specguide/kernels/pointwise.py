@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.kernels.reference import store_kv
+from specguide.kernels.paged import store_kv
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

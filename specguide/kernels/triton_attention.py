@@ -198,7 +198,7 @@ def _combine_kernel(
 
 def paged_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, context: ForwardContext, *, scale: float,
                     sliding_window: int | None = None) -> Tensor:
-    """See reference.paged_attention."""
+    """See paged.paged_attention."""
     num_tokens, num_heads, head_dim = query.shape
     page_size, num_kv_heads = key_cache.shape[1:3]
     group, num_seqs = num_heads // num_kv_heads, context.seq_lens.shape[0]

@@ -84,7 +84,7 @@ def _store_kernel(
 
 
 def store_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor) -> None:
-    """See reference.store_kv."""
+    """See paged.store_kv."""
     num_tokens, num_kv_heads, head_dim = key.shape
     _store_kernel[(num_tokens,)](
         key, value, key_cache, value_cache, slot_mapping, key.stride(0), key.stride(1), value.stride(0),
