@@ -114,12 +114,12 @@ def check(case: Case, sees: Sees, window: int | None = None) -> None:
 @pytest.mark.parametrize("window", [None, 1, 3, 6])
 @pytest.mark.parametrize("query_len", [1, 4])
 def test_decode(query_len: int, window: int | None) -> None:
-    check(make_case([5, 0, 12, 3], [query_len] * 4), sees_chain(window), window)
+    check(make_case([5, 0, 12, 3, 40, 1, 7, 2, 9], [query_len] * 9), sees_chain(window), window)
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 4])
 def test_tree(window: int | None) -> None:
-    check(make_case([5, 0, 13], [TREE.num_nodes] * 3, tree=TREE), sees_tree(TREE, window), window)
+    check(make_case([5, 0, 13, 2, 30, 1], [TREE.num_nodes] * 6, tree=TREE), sees_tree(TREE, window), window)
 
 
 @pytest.mark.parametrize("window", [None, 1, 3])
@@ -156,7 +156,7 @@ def test_query_heads_share_key_heads(group: int) -> None:
 
 @settings(max_examples=40)
 @given(
-    sequences=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), min_size=1, max_size=4),
+    sequences=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), min_size=1, max_size=9),
     page_size=st.sampled_from([1, 3, 16]), window=st.sampled_from([None, 1, 2, 7]), seed=st.integers(0, 99),
 )
 def test_any_batch(sequences: list[tuple[int, int]], page_size: int, window: int | None, seed: int) -> None:
@@ -167,7 +167,7 @@ def test_any_batch(sequences: list[tuple[int, int]], page_size: int, window: int
 @settings(max_examples=40)
 @given(
     parents=st.integers(1, 8).flatmap(lambda n: st.tuples(*(st.integers(0, max(0, j - 1)) for j in range(n)))),
-    earlier_lens=st.lists(st.integers(0, 9), min_size=1, max_size=3), window=st.sampled_from([None, 1, 2, 4]),
+    earlier_lens=st.lists(st.integers(0, 9), min_size=1, max_size=6), window=st.sampled_from([None, 1, 2, 4]),
 )
 def test_any_tree(parents: tuple[int, ...], earlier_lens: list[int], window: int | None) -> None:
     tree = DraftTree((-1, *parents[1:]))
