@@ -16,8 +16,7 @@ Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> l
       counters_(std::move(counters)),
       matcher_(std::move(matcher), buffers_->vocab_size, counters_),
       path_(matcher_, buffers_->num_nodes()),
-      lookup_(std::move(lookup)),
-      canonical_(static_cast<size_t>(buffers_->num_nodes()), -1) {
+      lookup_(std::move(lookup)) {
   const int num_nodes = buffers_->num_nodes();
   given_.reserve(num_nodes);
   for (int node = 0; node < num_nodes; ++node) given_.push_back({node - 1, -1});
@@ -83,7 +82,6 @@ void Walk::golden(int64_t iteration, int num_accepted, int32_t token, DraftLimit
 void Walk::drafts(int64_t iteration, int begin, int end) {
   guarded(iteration, [&] {
     path_.forget_from(begin);
-    std::fill(canonical_.begin() + begin, canonical_.end(), -1);
     stage_.clear();
     for (int node = begin; node < end; ++node) {
       const Given& draft = given_[static_cast<size_t>(node)];
@@ -93,7 +91,7 @@ void Walk::drafts(int64_t iteration, int begin, int end) {
                     ", which no earlier stage has, " + after_tokens());
       }
       if (!path_[draft.parent].can_go_on()) continue;
-      path_.add(node, draft.parent, draft.token);
+      path_.add(node, draft.parent, {draft.token, -1});
       stage_.push_back(node);
     }
     path_.sort_depth_first(stage_);

@@ -54,7 +54,6 @@ class Walk {
   struct Draft {
     int32_t token;
     DraftOrigin origin;
-    int32_t canonical = -1;  // as in SpeltToken
   };
 
   // For any thread.
@@ -82,8 +81,8 @@ class Walk {
   void learn_spelling(int num_accepted, int32_t token);
   bool take_draft(int node);
   void propose();
-  Draft forced_draft(int limit);
-  Draft looked_up_draft();
+  SpeltToken forced_draft(int limit);
+  SpeltToken looked_up_draft();
   void give_draft_row();
   void fill(int node);
   void fail(const std::string& message);
@@ -116,7 +115,6 @@ class Walk {
   std::vector<int> stage_;  // nodes
   std::vector<Draft> proposed_;
   std::vector<SpeltToken> forced_;  // to come, the next one last
-  std::vector<int32_t> canonical_;  // by node: as in SpeltToken
   double probability_ = 1;          // of the chain's looked-up tokens, as estimated
   int64_t num_tokens_ = 0;          // verified tokens that the matcher holds
 

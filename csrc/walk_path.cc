@@ -31,10 +31,11 @@ void WalkPath::forget_from(int first) {
   std::fill(nodes_.begin() + first, nodes_.end(), Node{});
 }
 
-void WalkPath::add(int id, int parent, int32_t token) {
+void WalkPath::add(int id, int parent, SpeltToken draft) {
   Node& node = nodes_[static_cast<size_t>(id)];
   node = Node{};
-  node.token = token;
+  node.token = draft.token;
+  node.canonical = draft.canonical;
   node.parent = parent;
   node.depth = (*this)[parent].depth + 1;
 }

@@ -12,7 +12,8 @@ class WalkPath {
  public:
   struct Node {
     int32_t token = -1;
-    int parent = 0;  // of a smaller id
+    int32_t canonical = -1;  // where it was forced, as in SpeltToken
+    int parent = 0;          // of a smaller id
     int depth = 0;
     bool is_followed = false;  // the grammar takes it behind its parent …
     bool is_ended = false;     // … and ends there
@@ -33,7 +34,7 @@ class WalkPath {
   // Goes back to before `first`, and forgets the drafts from there on. Only of a chain it holds any.
   void forget_from(int first);
   // Knows a draft from now on; whether the grammar takes it is not asked yet.
-  void add(int id, int parent, int32_t token);
+  void add(int id, int parent, SpeltToken draft);
   // In the order that takes the fewest accepts from here. None of them is behind another.
   void sort_depth_first(std::vector<int>& ids) const;
   // Moves behind the draft. False where the grammar refuses it, and the matcher stands at its parent, which can go on.

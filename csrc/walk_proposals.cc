@@ -12,35 +12,35 @@ void Walk::propose() {
   probability_ = 1;
   int num_forced = 0, num_looked_up = 0;
   for (int here = path_.here(); here < limits_.max_chain_len() && !path_[here].is_ended; here = path_.here()) {
-    Draft draft = forced_draft(limits_.num_forced_tokens - num_forced);
-    if (draft.token < 0 && num_looked_up < limits_.num_lookup_tokens) draft = looked_up_draft();
+    SpeltToken draft = forced_draft(limits_.num_forced_tokens - num_forced);
+    const bool is_forced = draft.token >= 0;
+    if (!is_forced && num_looked_up < limits_.num_lookup_tokens) draft = looked_up_draft();
     if (draft.token < 0) break;
-    path_.add(here + 1, here, draft.token);
-    canonical_[static_cast<size_t>(here) + 1] = draft.canonical;
+    path_.add(here + 1, here, draft);
     if (!take_draft(here + 1)) break;
-    ++(draft.origin == DraftOrigin::kForced ? num_forced : num_looked_up);
-    proposed_.push_back(draft);
+    ++(is_forced ? num_forced : num_looked_up);
+    proposed_.push_back({draft.token, is_forced ? DraftOrigin::kForced : DraftOrigin::kLookup});
   }
   give_draft_row();
 }
 
-Walk::Draft Walk::forced_draft(int limit) {
-  if (limit == 0) return {-1, DraftOrigin::kForced};
+SpeltToken Walk::forced_draft(int limit) {
+  if (limit == 0) return {-1, -1};
   if (forced_.empty()) {
     const int32_t* row = buffers_->row(slot_, path_.here());
     forced_ = matcher_.forced_drafts(row, buffers_->num_words(), static_cast<size_t>(limit), *spelling_);
     std::reverse(forced_.begin(), forced_.end());
   }
-  if (forced_.empty()) return {-1, DraftOrigin::kForced};
+  if (forced_.empty()) return {-1, -1};
   const SpeltToken next = forced_.back();
   forced_.pop_back();
-  return {next.token, DraftOrigin::kForced, next.canonical};
+  return next;
 }
 
-Walk::Draft Walk::looked_up_draft() {
+SpeltToken Walk::looked_up_draft() {
   const LookedUp found = lookup_->next(path_.tokens_here());
   probability_ *= found.probability;
-  return {probability_ >= least_probability_ ? found.token : -1, DraftOrigin::kLookup};
+  return {probability_ >= least_probability_ ? found.token : -1, -1};
 }
 
 // To where the model's next draft is chosen.
@@ -58,13 +58,9 @@ void Walk::take_verified(int num_accepted, int32_t token) {
 
 // From a chain's forced drafts, up to where the golden token is another.
 void Walk::learn_spelling(int num_accepted, int32_t token) {
-  for (int node = 1; node <= num_accepted && node < buffers_->num_nodes(); ++node) {
-    spelling_->learn(canonical_[static_cast<size_t>(node)], path_[node].token);
+  for (int node = 1; node <= num_accepted + 1 && node < buffers_->num_nodes(); ++node) {
+    spelling_->learn(path_[node].canonical, node <= num_accepted ? path_[node].token : token);
   }
-  if (num_accepted + 1 < buffers_->num_nodes()) {
-    spelling_->learn(canonical_[static_cast<size_t>(num_accepted) + 1], token);
-  }
-  std::fill(canonical_.begin(), canonical_.end(), -1);
 }
 
 }  // namespace specguide

@@ -26,9 +26,9 @@ def called(monkeypatch: pytest.MonkeyPatch):
 def test_the_command_is_as_one_would_type_it(called) -> None:
     called("/opt/venv/bin/specguide", "bench", "acceptance", "--forced", "0,8")
     assert command() == "specguide bench acceptance --forced 0,8"
-    called("/work/specguide/__main__.py", "doctor", module="specguide.__main__")
+    called("/opt/specguide/__main__.py", "doctor", module="specguide.__main__")
     assert command() == "python -m specguide doctor"
-    called("/work/benchmarks/iteration.py", "--modes", "tree 16", module="benchmarks.iteration")
+    called("/opt/benchmarks/iteration.py", "--modes", "tree 16", module="benchmarks.iteration")
     assert command() == "python -m benchmarks.iteration --modes 'tree 16'"
     called("tools/measure.py", "-v")
     assert command() == "python tools/measure.py -v"

@@ -50,9 +50,14 @@ std::vector<SpeltToken> LibraryMatcher::forced_drafts(const int32_t* row, size_t
   if (first < 0) return only_token(row, num_words);
   scratch_row_.resize(num_words);
   rows_ahead_.start();
-  std::vector<SpeltToken> drafts = find_forced_drafts(*this, *vocabulary_, first, limit, spelling, scratch_row_.data());
-  rows_ahead_.stop();
-  return drafts;
+  try {
+    auto drafts = find_forced_drafts(*this, *vocabulary_, first, limit, spelling, scratch_row_.data());
+    rows_ahead_.stop();
+    return drafts;
+  } catch (...) {
+    rows_ahead_.forget();
+    throw;
+  }
 }
 
 std::vector<int32_t> LibraryMatcher::forced_tokens() {
