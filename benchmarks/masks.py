@@ -1,9 +1,10 @@
 """What a mask costs: compile, fill and accept over real-world schemas and the vocabulary of 128,256 tokens.
 
-    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300] [--tokens 300]
+    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300] [--tokens 300] …
 
 Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it allows the next
-token, accept it. Schemas that a backend refuses, or whose instance it does not take, are counted, not timed. Prints a
+token, accept it. Schemas that a backend refuses, or whose instance it does not take, are counted, not timed. With
+--forced it looks for so many forced drafts at each place too, takes them, fills their rows, and goes back. Prints a
 table, then one JSON line.
 """
 
@@ -22,6 +23,7 @@ from benchmarks.common import data_path, emit, read_jsonl
 from benchmarks.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
+from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 
@@ -35,6 +37,7 @@ class Tally:
     first_fill_us: list[float] = field(default_factory=list)
     fill_us: list[float] = field(default_factory=list)
     accept_us: list[float] = field(default_factory=list)
+    forced_us: list[float] = field(default_factory=list)
 
 
 def walk(matcher: Matcher, token_ids: list[int], num_words: int) -> tuple[list[float], list[float]] | None:
@@ -54,8 +57,29 @@ def walk(matcher: Matcher, token_ids: list[int], num_words: int) -> tuple[list[f
     return fills, accepts
 
 
-def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_words: int, tally: Tally) -> None:
-    """One schema: compiled once, walked once."""
+def look_ahead(grammar: CompiledGrammar, token_ids: list[int], num_words: int, limit: int) -> list[float]:
+    """Times of finding, taking and filling forced drafts where there are any, microseconds."""
+    matcher, row, times = grammar.matcher(), np.zeros(num_words, np.int32), list[float]()
+    for token in token_ids:
+        matcher.fill(row)
+        begin, num_taken = time.perf_counter(), 0
+        for draft in matcher.forced_drafts(row, limit):
+            if not matcher.accept(draft):
+                break
+            num_taken += 1
+            if matcher.is_terminated:
+                break
+            matcher.fill(row)
+        if num_taken:
+            times.append(1e6 * (time.perf_counter() - begin))
+            matcher.rollback(num_taken)
+        matcher.accept(token)
+    return times
+
+
+def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_forced: int, num_words: int, tally: Tally
+            ) -> None:
+    """One schema: compiled once, walked once, and once more where forced drafts are looked for."""
     start = time.perf_counter()
     try:
         grammar = compiler.compile(case.guide)
@@ -72,6 +96,8 @@ def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_words: i
     tally.first_fill_us.append(times[0][0])
     tally.fill_us += times[0][1:]
     tally.accept_us += times[1]
+    if num_forced:
+        tally.forced_us += look_ahead(grammar, case.token_ids[:num_tokens], num_words, num_forced)
 
 
 def summary(tally: Tally) -> dict[str, Any]:
@@ -79,7 +105,10 @@ def summary(tally: Tally) -> dict[str, Any]:
     result: dict[str, Any] = {**tally.counts, "rows": len(tally.fill_us)}
     for name, times, quantiles in (("compile", tally.compile_us, (50, 90, 99)),
                                    ("first_fill", tally.first_fill_us, (50, 99)),
-                                   ("fill", tally.fill_us, (50, 99, 99.9)), ("accept", tally.accept_us, (50, 99))):
+                                   ("fill", tally.fill_us, (50, 99, 99.9)), ("accept", tally.accept_us, (50, 99)),
+                                   ("forced", tally.forced_us, (50, 90, 99))):
+        if not times:
+            continue
         result[f"{name}_mean_us"] = round(float(np.mean(times)), 1)
         result |= {f"{name}_p{q}_us": round(float(np.percentile(times, q)), 1) for q in quantiles}
     return result
@@ -91,6 +120,8 @@ def main() -> None:
     parser.add_argument("--backends", default="llguidance,xgrammar")
     parser.add_argument("--limit", type=int, default=300, help="schemas")
     parser.add_argument("--tokens", type=int, default=300, help="of each instance, at most")
+    parser.add_argument("--forced", type=int, default=0, help="most forced drafts that are looked for at a place")
+    parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     names = [record["id"] for record in read_jsonl(data_path("jsonschemabench.jsonl"))
              if any(test["valid"] for test in record["tests"])]
@@ -100,11 +131,11 @@ def main() -> None:
     for backend in args.backends.split(","):
         compiler, tally = GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)), Tally()
         for case in cases:
-            measure(compiler, case, args.tokens, vocabulary.num_words, tally)
+            measure(compiler, case, args.tokens, args.forced, vocabulary.num_words, tally)
         compiler.close()
         result[backend] = summary(tally)
         print(backend, *(f"{name:>20} {value}" for name, value in result[backend].items()), sep="\n", flush=True)
-    emit("masks", vars(args), result)
+    emit("masks", vars(args), result, save=not args.no_save)
 
 
 if __name__ == "__main__":
