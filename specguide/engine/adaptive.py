@@ -117,15 +117,16 @@ class LevelChoice:
         self._num_planned += 1
         rates = self._rates(requests)
         self._choose(rates)
-        descending = reversed(range(len(self.levels)))
-        tried = next((level for level in descending if self._is_due(level, rates, requests)), None)
-        if tried is None or self._drafted != self._best:  # a trial's drafts are yet to be verified
+        if self._drafted != self._best or rates[self._best] is None:  # a trial's drafts are yet to be verified
             return self._best
-        trials = self._trials[tried]
-        self._to_spend_s -= trials.cost_s
-        trials.not_before = self._num_planned + trials.pause
-        trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if tried > self._best else _LONGEST_BELOW)
-        return tried
+        for level in reversed(range(len(self.levels))):
+            trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(requests))
+            if level != self._best and self._num_planned >= trials.not_before and cost_s <= self._to_spend_s:
+                self._to_spend_s -= cost_s
+                trials.cost_s, trials.not_before = cost_s, self._num_planned + trials.pause
+                trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if level > self._best else _LONGEST_BELOW)
+                return level
+        return self._best
 
     def _rates(self, requests: Sequence[Request]) -> list[float | None]:
         """Tokens that each level gains a second; None where nobody knows."""
@@ -145,15 +146,12 @@ class LevelChoice:
             self._best = level
             self._trials = [_Trials(not_before=self._num_planned + _SHORTEST_PAUSE) for _ in self.levels]
 
-    def _is_due(self, level: int, rates: Sequence[float | None], requests: Sequence[Request]) -> bool:
-        trials, best_rate, rate = self._trials[level], rates[self._best], rates[level]
-        if level == self._best or self._num_planned < trials.not_before or best_rate is None:
-            return False
-        trials.cost_s = 0.0
-        if rate is not None:
-            seconds = self._times.seconds(len(requests), level) or 0.0
-            trials.cost_s = max(0.0, seconds * (1 - rate / best_rate))
-        return trials.cost_s <= self._to_spend_s
+    def _trial_cost_s(self, level: int, rates: Sequence[float | None], num_requests: int) -> float:
+        """Seconds that a trial of the level is thought to lose; 0 where nobody knows."""
+        rate, best_rate, seconds = rates[level], rates[self._best], self._times.seconds(num_requests, level)
+        if rate is None or best_rate is None or seconds is None:
+            return 0.0
+        return max(0.0, seconds * (1 - rate / best_rate))
 
     def _acceptance(self, request: Request) -> Acceptance:
         if request.acceptance is None:

@@ -32,9 +32,6 @@ class ChainSampler:
                  forced: ForcedAcceptance | None = None) -> None:
         self._buffers, self._state, self.forced, self.guided_drafts = buffers, state, forced, guided_drafts
         self._choice = TokenChoice(buffers, state)
-        self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
-        nodes = torch.arange(buffers.guided.shape[0], device=state.ids.device)
-        self._row_ids = nodes * len(state.ids) + state.ids[:, None]  # [max_batch_size, K + 1], into all rows
         self._guided_at_draft = buffers.guided if guided_drafts else torch.zeros_like(buffers.guided)
 
     def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
