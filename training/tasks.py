@@ -220,9 +220,4 @@ def _spaced_task(r: Random, split: str) -> Task:
     return free_text_task(r) if roll < 0.93 else odd_schema_task(r)
 
 
-def answer_value(task: Task) -> object:
-    """The task's answer as a value; raises ValueError for free text."""
-    return json.loads(task.answer)
-
-
 Sampler = Callable[[Random], Task]
