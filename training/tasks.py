@@ -7,7 +7,6 @@ some of them compact.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from random import Random
 
