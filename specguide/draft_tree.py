@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from specguide.errors import InvalidParams
 
@@ -134,6 +134,11 @@ class FixedChoice:
     expanded: tuple[tuple[int, ...], ...]
     chosen: tuple[int, ...]
 
+    def is_chosen(self, num_candidates: int) -> tuple[int, ...]:
+        """Of each candidate, 1 or 0."""
+        chosen = set(self.chosen)
+        return tuple(int(candidate in chosen) for candidate in range(num_candidates))
+
 
 @dataclass(frozen=True)
 class TreeExpansion:
@@ -163,6 +168,22 @@ class TreeExpansion:
     def stage_begins(self) -> tuple[int, ...]:
         """The first place of each stage, and their number: 0; the expanded nodes of each depth; the others."""
         return *accumulate((0, 1, *self.widths)), self.num_places
+
+    def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
+        """The first place of the depth before, and those of the nodes expanded at `depth`: none at the last."""
+        begins = self.stage_begins
+        return begins[depth - 1], tuple(range(begins[depth], begins[depth + 1])) if depth < self.depth else ()
+
+    @cached_property
+    def num_before(self) -> tuple[int, ...]:
+        """Of each expanded node, drafts on the path to it, in the order of their places."""
+        return tuple(num for num, width in enumerate(self.widths) for _ in range(width))
+
+    @cached_property
+    def candidate_depths(self) -> tuple[int, ...]:
+        """Of each candidate."""
+        return tuple(depth for depth, span in enumerate(pairwise(self.candidate_begins), start=1)
+                     for _ in range(*span))
 
     @property
     def num_places(self) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from gpu_case import to_device
+from test_trees import SHAPES, grown
 from torch import Tensor
 
-from specguide.cache import move_keys, tensors
-from specguide.sampling import SlotTrees, accept, accept_trees
+from specguide import sampling
+from specguide.cache import move_keys, place_trees, tensors
+from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.sampling import SlotTrees, TreeLevel, accept, accept_trees
 from specguide.spec.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
@@ -61,16 +64,49 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
     assert depths == {-1, 0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_trees_grow_as_on_a_cpu(shape: DraftTree | DynamicTree) -> None:
+    for seed in range(5):
+        expected, found = grown(shape.expansion, seed), grown(shape.expansion, seed, "cuda", sampling)
+        assert_equal(found[0], expected[0])
+        for name, tensor in expected[1].items():
+            assert torch.equal(found[1][name].cpu(), tensor), name
+        for one, other in zip(found[2], expected[2], strict=True):
+            assert_equal(one, other)
+
+
+def assert_equal(found: SlotTrees | TreeLevel, expected: SlotTrees | TreeLevel) -> None:
+    for field in fields(expected):
+        one, other = getattr(found, field.name), getattr(expected, field.name)
+        assert one.dtype == other.dtype and torch.equal(one.cpu(), other), field.name
+
+
+@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), (3, 250)])
+def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def random(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    tokens, start, block_table = random(-1, 9, 5, num_own).int(), random(0, 200, 5), random(-1, 30, 5, 12).int()
+    for depths in (random(0, 7, num_nodes), random(0, 7, 5, num_nodes)):
+        case = tokens, start, depths, block_table
+        found, expected = place_trees(*map(to_device, case), 64, 1), tensors.place_trees(*case, 64, 1)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+
+
 @pytest.mark.parametrize("heads", [(8, 128), (3, 40)])
 def test_keys_are_moved_as_on_a_cpu(heads: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(1)
     memory = torch.randn(2, 3, 10, 16, *heads, generator=generator)
     live = to_device(memory)
-    places = torch.randperm(160, generator=generator)[:7 * 16].view(7, 16)
-    nodes = torch.rand(7, 15, generator=generator).argsort(1)[:, :DEPTH].sort(1).values + 1
-    nodes[2, 1:], nodes[4] = -1, -1
-    sources = places.gather(1, nodes.clamp(min=0)).masked_fill(nodes < 0, -1)
-    destinations = places[:, 1:DEPTH + 1]
-    move_keys(live, to_device(sources), to_device(destinations))
-    tensors.move_keys(memory, sources, destinations)
-    assert torch.equal(live.cpu(), memory)
+    block_table = torch.randperm(10, generator=generator)[:9].view(3, 3).int()
+    nodes = torch.rand(3, 15, generator=generator).argsort(1)[:, :DEPTH].sort(1).values + 1
+    nodes[1, 1:], nodes[2] = -1, -1
+    block_table[1, 2] = -1
+    case = nodes, torch.tensor([20, 31, 3]), block_table
+    move_keys(live, *map(to_device, case))
+    before = memory.clone()
+    tensors.move_keys(memory, *case)
+    assert torch.equal(live.cpu(), memory) and not torch.equal(memory, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ from test_proposals import generate, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
-from specguide.spec.tree_growth import TreeGrowth
+from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
 
 TREES = {
     "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),
@@ -220,38 +221,54 @@ def test_expansion_of_a_static_tree_finds_its_nodes():
     assert expansion.fixed.expanded == ((0, 2), (6,)) and expansion.fixed.chosen == (0, 1, 2, 3, 6, 7, 9)
 
 
-def test_growth_keeps_ancestors():
+def grown(expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: ModuleType = growth
+          ) -> tuple[SlotTrees, dict[str, torch.Tensor], list[TreeLevel]]:
+    """Trees of some slots, from random scores, what the walk is told of them, and their levels; one slot is held."""
+    generator, num_slots, levels = torch.Generator().manual_seed(seed), 8, []
+    slots = torch.randperm(num_slots, generator=generator)[:6].to(device)
+    trees = SlotTrees.empty(num_slots, expansion.num_nodes, torch.device(device))
+    walk = {name: torch.full((num_slots, expansion.num_places), -7, dtype=torch.int32, device=device)
+            for name in ("walk_tokens", "walk_parents")}
+    num_model = torch.randint(0, 2 * expansion.depth, (num_slots,), generator=generator).int().to(device)
+    guides = torch.arange(num_slots, device=device)
+    guides[3] = num_slots - 1
+    growing = GrowingTrees.empty(expansion, slots, torch.tensor([0, 2, -1, 1, 0, 3], dtype=torch.int32, device=device))
+    level = TreeLevel.root(torch.zeros(6, 1, dtype=torch.int32, device=device), guides[slots])
+    for depth in range(1, expansion.depth + 1):
+        logprobs = torch.randn(6, level.tokens.shape[1], expansion.num_children, generator=generator).log_softmax(-1)
+        logprobs[0] = 0.0  # equals everywhere
+        logprobs[1, :, 1:] = float("-inf")
+        tokens = torch.randint(0, 9, logprobs.shape, generator=generator).int().masked_fill(logprobs.isinf(), -1)
+        level = module.grow_trees(tokens.to(device), logprobs.to(device), level, growing, expansion, depth,
+                                  num_model=num_model, guides=guides, **walk)
+        levels.append(level)
+    module.finish_trees(growing.tokens, growing, expansion, trees, **walk)
+    return trees, {**walk, "slots": slots}, levels
+
+
+SHAPES = (DynamicTree(3, 4, 14), DynamicTree(4, 3, 36), DynamicTree(2, 2, 7), DynamicTree(1, 5, 4), DynamicTree(),
+          DynamicTree(16, 16, 128), TREES["static"], DraftTree.chain(3),
+          DraftTree.from_choices([[0], [1], [2], [0, 0], [2, 0], [2, 1], [2, 0, 0]]))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_growth_keeps_ancestors(shape):
     """Random scores: every node's parent is there, before it, and the walk's places say the same."""
-    generator = torch.Generator().manual_seed(0)
-    for shape in (DynamicTree(3, 4, 14), DynamicTree(4, 3, 36), DynamicTree(2, 2, 7)):
-        expansion = shape.expansion
-        growth = TreeGrowth(expansion, 5, torch.device("cpu"))
-        width = 1
-        token_at, parent_at = torch.full((5, expansion.num_places), -1), torch.full((5, expansion.num_places), -1)
-        for depth in range(1, expansion.depth + 1):
-            logprobs = torch.randn(5, width, shape.top_k, generator=generator).log_softmax(-1)
-            logprobs[0] = 0.0  # equals everywhere
-            logprobs[1, :, 1:] = float("-inf")
-            tokens = torch.randint(0, 9, logprobs.shape, generator=generator).int().masked_fill(logprobs.isinf(), -1)
-            growth.add_children(tokens, logprobs, torch.zeros(5, dtype=torch.bool))
-            if depth < expansion.depth:
-                chosen, parents = growth.expand()
-                span = slice(*expansion.stage_begins[depth:depth + 2])
-                token_at[:, span], parent_at[:, span] = chosen.long(), growth.parent_places(parents)
-                width = chosen.shape[1]
-        trees, (leaves, leaf_parents) = growth.finish()
-        span = slice(expansion.stage_begins[-2], None)
-        token_at[:, span], parent_at[:, span] = leaves.long(), leaf_parents
-        for slot in range(5):
-            for node in range(1, expansion.num_nodes):
-                if trees.tokens[slot, node] < 0:
-                    continue
-                parent, place = int(trees.parents[slot, node]), int(trees.places[slot, node])
-                assert parent < node and trees.depths[slot, node] == trees.depths[slot, parent] + 1
-                assert token_at[slot, place] == trees.tokens[slot, node]
-                assert parent_at[slot, place] == trees.places[slot, parent]
-                seen = {node, *(int(n) for n in trees.sees[slot, parent].nonzero())}
-                assert seen == {int(n) for n in trees.sees[slot, node].nonzero()}
+    trees, walk, _ = grown(shape.expansion)
+    slots = walk["slots"].tolist()
+    for slot in range(8):
+        if slot not in slots or slots.index(slot) == 2:  # held, or not of the batch
+            assert (trees.tokens[slot] == -1).all() and (walk["walk_tokens"][slot] == -7).all()
+            continue
+        for node in range(1, trees.tokens.shape[1]):
+            if trees.tokens[slot, node] < 0:
+                continue
+            parent, place = int(trees.parents[slot, node]), int(trees.places[slot, node])
+            assert parent < node and trees.depths[slot, node] == trees.depths[slot, parent] + 1
+            assert walk["walk_tokens"][slot, place] == trees.tokens[slot, node]
+            assert walk["walk_parents"][slot, place] == trees.places[slot, parent]
+            seen = {node, *(int(n) for n in trees.sees[slot, parent].nonzero())}
+            assert seen == {int(n) for n in trees.sees[slot, node].nonzero()}
 
 
 def test_requests_choose_how_deep_their_trees_are(folders, models):

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,16 @@ _ROOT = Path(__file__).parent.parent.parent
 def provenance(secret: str = "") -> dict[str, Any]:
     """What goes into every record: command, version, commit, date (UTC) and hardware. secret: is not told"""
     told = command().replace(secret, "…") if secret else command()
-    return {"command": told, "version": version("specguide"), "commit": commit(),
+    return {"command": told, "version": installed_version(), "commit": commit(),
             "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "hardware": hardware()}
+
+
+def installed_version() -> str | None:
+    """None where specguide runs from a checkout that is not installed; its commit says more there."""
+    try:
+        return version("specguide")
+    except PackageNotFoundError:
+        return None
 
 
 def commit() -> str | None:

@@ -7,5 +7,7 @@ from specguide.kernels import with_triton
 
 move_keys = with_triton("tree", tensors.move_keys)
 place_chains = with_triton("chain", tensors.place_chains)
+place_trees = with_triton("tree", tensors.place_trees)
 
-__all__ = ["KVCache", "PageAllocator", "move_keys", "page_num_bytes", "place_chains", "slot_mapping"]
+__all__ = ["KVCache", "PageAllocator", "move_keys", "page_num_bytes", "place_chains",
+           "place_trees", "slot_mapping"]

@@ -101,13 +101,41 @@ def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: 
             slot_mapping(block_table, sequence_ids, position_ids, page_size), (positions[:, -1] + 1).int())
 
 
-def move_keys(memory: Tensor, sources: Tensor, destinations: Tensor) -> None:
-    """Copy keys and values of all layers from slots to slots, of each row from left to right.
+def place_trees(tokens: Tensor, start: Tensor, depths: Tensor, block_table: Tensor, page_size: int, offset: int = 0
+                ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Where the last Q of the M nodes of trees go, whose keys stand one behind the other from `start` + `offset` on.
 
-    memory:                as KVCache has it; written in place
-    sources, destinations: int64 [B, D], slots as `slot_mapping` gives them; where one is -1 nothing is copied. No
-                           destination is a source further right in its row, or anything in another row
+    tokens: int32 [B, Q], -1 for none
+    start:  int64 [B]
+    depths: int64 [B, M] or [M], how far each node's position is behind `start` + `offset`
+    the others as for `place_chains`
+    Returns input_ids, position_ids and slot_mapping int64 [B · Q], seq_lens int32 [B], and the positions of all M
+    nodes, int64 [B, M].
     """
-    is_moved = (sources >= 0) & (destinations >= 0) & (sources != destinations)
+    (num_trees, num_own), num_nodes = tokens.shape, depths.shape[-1]
+    first = start[:, None] + offset
+    positions = first + depths
+    places = first + torch.arange(num_nodes - num_own, num_nodes, device=start.device)
+    sequence_ids = torch.arange(num_trees, device=start.device).repeat_interleave(num_own)
+    return (tokens.clamp(min=0).long().flatten(), positions[:, num_nodes - num_own:].flatten(),
+            slot_mapping(block_table, sequence_ids, places.flatten(), page_size),
+            (first[:, 0] + num_nodes).int(), positions)
+
+
+def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
+    """Copy keys and values of all layers of accepted nodes of trees to where a chain of them has its own.
+
+    memory:      as KVCache has it; written in place
+    nodes:       int64 [B, D], ascending, node n standing at `start` + n; the d-th of them goes to `start` + 1 + d. -1,
+                 behind the others: none
+    start:       int64 [B]
+    block_table: int32 [B, P], -1 where there is no page
+    """
+    page_size, num_nodes = memory.shape[3], nodes.shape[1]
+    sequence_ids = torch.arange(len(nodes), device=nodes.device).repeat_interleave(num_nodes)
+    steps = torch.arange(1, num_nodes + 1, device=nodes.device).expand_as(nodes)
+    sources, destinations = (slot_mapping(block_table, sequence_ids, (start[:, None] + places).flatten(), page_size)
+                             for places in (nodes.clamp(min=0), steps))
+    is_moved = (nodes.flatten() >= 0) & (sources >= 0) & (destinations >= 0)
     slots = memory.flatten(2, 3)
     slots[:, :, destinations[is_moved]] = slots[:, :, sources[is_moved]]

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import ParamSpec, TypeVar
 
 from specguide.kernels import paged, pointwise, reference
-from specguide.kernels.host_values import on_device
+from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 _P = ParamSpec("_P")
@@ -50,7 +50,7 @@ silu_mul = with_triton("activation", pointwise.silu_mul)
 store_kv = with_triton("rope", paged.store_kv)
 
 __all__ = [
-    "SamplingTensors", "add_rms_norm", "apply_bitmask", "copy_guided_rows", "gated_linear", "linear", "linear_parts",
-    "masked_argmax", "masked_sample", "masked_top_k", "norm_into", "on_device", "paged_attention", "rms_norm",
-    "rope_and_store", "silu_mul", "store_kv", "with_triton",
+    "SamplingTensors", "add_rms_norm", "apply_bitmask", "constant", "copy_guided_rows", "gated_linear", "linear",
+    "linear_parts", "masked_argmax", "masked_sample", "masked_top_k", "norm_into", "on_device", "paged_attention",
+    "rms_norm", "rope_and_store", "silu_mul", "store_kv", "with_triton",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -12,3 +13,9 @@ def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None
     """A tensor of these values; on a GPU without waiting for what its stream has still to do."""
     device = torch.device(device)
     return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
+
+
+@cache
+def constant(values: tuple[int, ...], device: torch.device) -> Tensor:
+    """int64 [n]; made once, since a capture cannot make it."""
+    return torch.tensor(values, dtype=torch.int64, device=device)

@@ -71,26 +71,75 @@ def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: Any
     return num_accepted, path
 
 
+@triton.jit(do_not_specialize=["offset"])
+def _place_kernel(
+    tokens, start, depths, block_table, input_ids, own_positions, slot_mapping, seq_lens, positions, token_stride,
+    node_stride, start_stride, depths_stride, offset, NUM_OWN: tl.constexpr, NUM_NODES: tl.constexpr,
+    BLOCK: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
+):
+    """One tree: its tokens, where they stand and where they are stored."""
+    tree = tl.program_id(0).to(tl.int64)
+    first = tl.load(start + tree * start_stride) + offset
+    node = tl.arange(0, BLOCK)
+    own = node - (NUM_NODES - NUM_OWN)
+    is_node, is_own = node < NUM_NODES, (node < NUM_NODES) & (own >= 0)
+    position = first + tl.load(depths + tree * depths_stride + node, mask=is_node, other=0)
+    tl.store(positions + tree * NUM_NODES + node, position, mask=is_node)
+    tl.store(own_positions + tree * NUM_OWN + own, position, mask=is_own)
+    token = tl.load(tokens + tree * token_stride + own * node_stride, mask=is_own, other=0)
+    tl.store(input_ids + tree * NUM_OWN + own, tl.maximum(token, 0).to(tl.int64), mask=is_own)
+    stored = _slot(block_table + tree * NUM_PAGES, first + node, is_own, NUM_PAGES, PAGE_SIZE)
+    tl.store(slot_mapping + tree * NUM_OWN + own, stored, mask=is_own)
+    tl.store(seq_lens + tree, (first + NUM_NODES).to(tl.int32))
+
+
 @triton.jit
-def _move_kernel(memory, sources, destinations, layer_stride, DEPTH: tl.constexpr, SIZE: tl.constexpr,
-                 BLOCK: tl.constexpr):
-    """One row's keys, or values, of one layer. A thread has the same columns of all slots: none overtakes."""
-    row, layer = tl.program_id(0), tl.program_id(1).to(tl.int64)
+def _slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
+    """Where the key at a position is stored, -1 where it has no page. pages: points to the sequence's first page id"""
+    index = position // PAGE_SIZE
+    page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
+    return tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+
+
+def place_trees(tokens: Tensor, start: Tensor, depths: Tensor, block_table: Tensor, page_size: int, offset: int = 0
+                ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """See cache.tensors.place_trees."""
+    (num_trees, num_own), num_nodes = tokens.shape, depths.shape[-1]
+    input_ids, own_positions, slot_mapping = (
+        torch.empty(num_trees * num_own, dtype=torch.int64, device=start.device) for _ in range(3))
+    seq_lens = torch.empty(num_trees, dtype=torch.int32, device=start.device)
+    positions = torch.empty(num_trees, num_nodes, dtype=torch.int64, device=start.device)
+    _place_kernel[(num_trees,)](
+        tokens, start, depths, block_table, input_ids, own_positions, slot_mapping, seq_lens, positions,
+        tokens.stride(0), tokens.stride(1), start.stride(0), depths.stride(0) if depths.dim() > 1 else 0, offset,
+        NUM_OWN=num_own, NUM_NODES=num_nodes, BLOCK=triton.next_power_of_2(num_nodes), NUM_PAGES=block_table.shape[1],
+        PAGE_SIZE=page_size, num_warps=1)
+    return input_ids, own_positions, slot_mapping, seq_lens, positions
+
+
+@triton.jit
+def _move_kernel(
+    memory, nodes, start, block_table, layer_stride, nodes_stride, start_stride, DEPTH: tl.constexpr,
+    SIZE: tl.constexpr, BLOCK: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
+):
+    """One tree's keys, or values, of one layer. A thread has the same columns of all of them: none overtakes."""
+    tree, layer = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
-    cells = memory + layer * layer_stride + column
+    cells, first = memory + layer * layer_stride + column, tl.load(start + tree * start_stride)
     for index in range(DEPTH):
-        source = tl.load(sources + row * DEPTH + index)
-        destination = tl.load(destinations + row * DEPTH + index)
+        node = tl.load(nodes + tree * nodes_stride + index)
+        source = _slot(block_table + tree * NUM_PAGES, first + node, node >= 0, NUM_PAGES, PAGE_SIZE)
+        destination = _slot(block_table + tree * NUM_PAGES, first + 1 + index, node >= 0, NUM_PAGES, PAGE_SIZE)
         is_moved = (column < SIZE) & (source >= 0) & (destination >= 0) & (source != destination)
         values = tl.load(cells + source * SIZE, mask=is_moved, other=0)
         tl.store(cells + destination * SIZE, values, mask=is_moved)
 
 
-def move_keys(memory: Tensor, sources: Tensor, destinations: Tensor) -> None:
+def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
     """See cache.tensors.move_keys."""
     layers = memory.view(-1, *memory.shape[2:])
     size = memory.shape[4] * memory.shape[5]
     block = min(triton.next_power_of_2(size), 1024)
-    _move_kernel[(len(sources), len(layers), triton.cdiv(size, block))](
-        layers, sources.contiguous(), destinations.contiguous(), layers.stride(0), DEPTH=sources.shape[1], SIZE=size,
-        BLOCK=block)
+    _move_kernel[(len(nodes), len(layers), triton.cdiv(size, block))](
+        layers, nodes, start, block_table, layers.stride(0), nodes.stride(0), start.stride(0), DEPTH=nodes.shape[1],
+        SIZE=size, BLOCK=block, NUM_PAGES=block_table.shape[1], PAGE_SIZE=memory.shape[3])

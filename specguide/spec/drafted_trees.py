@@ -14,15 +14,14 @@ from torch import Tensor
 
 from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
-from specguide.kernels import masked_top_k
-from specguide.sampling import SlotTrees, accept_trees, score_tokens
+from specguide.kernels import constant, masked_top_k
+from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, accept_trees, finish_trees, grow_trees, score_tokens
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.results import Verified
 from specguide.spec.selection import Sampling, SamplingKind
 from specguide.spec.slots import Query, Slots, SlotState
 from specguide.spec.token_choice import TokenChoice
-from specguide.spec.tree_growth import TreeGrowth
 
 
 class DraftedTrees:
@@ -40,7 +39,6 @@ class DraftedTrees:
         self._trees = SlotTrees.empty(len(state.ids), self._expansion.num_nodes, state.ids.device)
         self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
         self._guided_at_draft = guided if guided_drafts else torch.zeros_like(guided)
-        self._steps = torch.arange(self._expansion.depth + 1, device=state.ids.device)
 
     def clear(self, slots: Tensor) -> None:
         """Forget the drafts of `slots` int64 [B]."""
@@ -72,7 +70,7 @@ class DraftedTrees:
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(slots, said_on_path, num_accepted)
         scores = score_tokens(logits[index], said_on_path) if sampling.kind >= SamplingKind.SCORED else None
-        self._move_keys(path, query)
+        self._passes.move_keys(path[:, 1:], query)
         tokens = query.input_ids[index].view(nodes.shape).int()
         verified = Verified(said_on_path, num_accepted, drafts, scores, {})
         return verified, self._state.chain(tokens, query.start, query.slots), taps[index]
@@ -85,50 +83,36 @@ class DraftedTrees:
             lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
             slot_num_accepted=buffers.num_accepted)
 
-    def _move_keys(self, path: Tensor, query: Query) -> None:
-        """To where a chain has them."""
-        sources, destinations = (self._state.slot_mapping(query.start[:, None] + places, query.slots)
-                                 for places in (path[:, 1:].clamp(min=0), self._steps[1:].expand(len(path), -1)))
-        self._passes.move_keys(sources.masked_fill(path[:, 1:] < 0, -1), destinations)
-
     def draft(self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the next tree."""
-        slots, expansion = query.slots, self._expansion
+        slots, expansion, state = query.slots, self._expansion, self._state
+        walk = dict(walk_tokens=self._buffers.tokens, walk_parents=self._tree_buffers.parents)
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
-        start, held = self._state.lengths[slots], verified.num_accepted < 0
-        growth = TreeGrowth(expansion, len(held), start.device)
+        start = state.lengths[slots]
+        growing = GrowingTrees.empty(expansion, state.ids[slots], verified.num_accepted)
+        level = TreeLevel.root(self._buffers.tokens[slots, :1], state.drafts.guides[slots])
         for depth in range(1, expansion.depth + 1):
             self._guide.announce_wait()
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {depth}")
             self._guide.wait_rows()
-            growth.add_children(*self._top_k(logits, slots, depth - 1), depth > self._state.drafts.num_model[slots])
+            children = self._top_k(logits, level)
+            level = grow_trees(*children, level, growing, expansion, depth, num_model=state.drafts.num_model,
+                               guides=state.drafts.guides, **walk)
             if depth == expansion.depth:
                 break
-            tokens, parents = growth.expand()
-            self._store(depth, tokens, growth.parent_places(parents), held, slots)
             self._recorder.forward(f"choose {depth}")
             self._guide.launch(depth + 1, num_slots)
-            features = hidden.view(len(held), -1, hidden.shape[-1])
-            features = features.gather(1, parents[:, :, None].expand(-1, -1, hidden.shape[-1])).flatten(0, 1)
-            normed, hidden = self._passes.draft_nodes(tokens, features, start, growth.depths, growth.sees, slots)
-        trees, leaves = growth.finish()
-        self._trees.store(trees, slots, held)
-        self._store(expansion.depth, *leaves, held, slots)
+            num_before = constant(expansion.num_before[:level.sees.shape[2]], hidden.device)
+            normed, hidden = self._passes.draft_nodes(level.tokens, hidden[level.parent_ids], start, num_before,
+                                                      level.sees, slots)
+        finish_trees(growing.tokens, growing, expansion, self._trees, **walk)
         self._recorder.forward(f"choose {expansion.depth}")
 
-    def _top_k(self, logits: Tensor, slots: Slots, stage: int) -> tuple[Tensor, Tensor]:
-        """The likeliest children of the nodes of a stage, tokens int32 and log-probabilities [B, width, k]."""
-        places = torch.arange(*self._expansion.stage_begins[stage:stage + 2], device=logits.device)
-        rows = (places * len(self._state.ids) + self._state.drafts.guides[slots][:, None]).flatten()
-        found = masked_top_k(logits, self._bitmask, self._guided_at_draft, rows, self._passes.target_ids,
-                             self._expansion.num_children)
-        tokens, logprobs = (tensor.view(-1, len(places), self._expansion.num_children) for tensor in found)
-        return tokens, logprobs
-
-    def _store(self, stage: int, tokens: Tensor, parents: Tensor, held: Tensor, slots: Slots) -> None:
-        """Tell the callbacks of a stage's nodes, both int [B, width]; a held slot keeps those that it has."""
-        places = slice(*self._expansion.stage_begins[stage:stage + 2])
-        for buffer, values in ((self._buffers.tokens, tokens), (self._tree_buffers.parents, parents)):
-            buffer[slots, places] = torch.where(held[:, None], buffer[slots, places], values.int())
+    def _top_k(self, logits: Tensor, level: TreeLevel) -> tuple[Tensor, Tensor]:
+        """The likeliest children of a level's nodes, tokens int32 and log-probabilities [B, w, k]."""
+        num_children = self._expansion.num_children
+        tokens, logprobs = masked_top_k(logits, self._bitmask, self._guided_at_draft, level.row_ids,
+                                        self._passes.target_ids, num_children)
+        return tokens.view(*level.tokens.shape, num_children), logprobs.view(*level.tokens.shape, num_children)

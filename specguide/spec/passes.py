@@ -100,17 +100,17 @@ class ForwardPasses:
         tokens: int32 [B, Q], -1 for none; their keys come behind those of M - Q other nodes
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
-        depths: int64 [M], of all M nodes; 1 is behind the golden token
+        depths: int64 [M], of all M nodes, drafts on the path to each
         sees:   bool [B, Q, M]
         Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
         """
         drafter = self._drafting
-        first = start + 1 + drafter.position_offset
-        return drafter.step(self._state.tree(tokens, first, depths - 1, sees, slots), hidden)
+        offset = 1 + drafter.position_offset
+        return drafter.step(self._state.tree(tokens, start, depths, sees, slots, offset), hidden)
 
-    def move_keys(self, sources: Tensor, destinations: Tensor) -> None:
-        """Of the target; as `cache.move_keys`."""
-        move_keys(self._cache.memory, sources, destinations)
+    def move_keys(self, nodes: Tensor, query: Query) -> None:
+        """Of the target, those of accepted nodes int64 [B, D] of the query's trees; as `cache.move_keys`."""
+        move_keys(self._cache.memory, nodes, query.start, query.context.block_table)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, ForwardContext, TreeKeys
-from specguide.cache import place_chains, slot_mapping
+from specguide.cache import place_chains, place_trees, slot_mapping
 from specguide.kernels import SamplingTensors, on_device
 from specguide.request import Request
 from specguide.sampling import SlotAdjustments, SlotTrees
@@ -179,32 +179,25 @@ class SlotState:
         return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
                      start=position_ids.view(num_requests, num_nodes)[:, 0], num_nodes=num_nodes, is_chain=True)
 
-    def tree(self, tokens: Tensor, start: Tensor, depths: Tensor, sees: Tensor, slots: Slots) -> Query:
-        """The last Q of M nodes of draft trees, whose keys are stored one behind the other from `start` on.
+    def tree(self, tokens: Tensor, start: Tensor, depths: Tensor, sees: Tensor, slots: Slots, offset: int = 0
+             ) -> Query:
+        """The last Q of M nodes of draft trees, whose keys are stored one behind the other from `start` + `offset` on.
 
         tokens: int32 [B, Q], -1 for none
         start:  int64 [B]
-        depths: int64 [B, M] or [M], positions of the nodes behind `start`
+        depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
         sees:   bool [B, Q, M], as TreeKeys
         """
-        (num_requests, num_own), num_keys = tokens.shape, sees.shape[2]
-        block_table, positions = self.block_table[slots], start[:, None] + depths
-        place_ids = start[:, None] + torch.arange(num_keys - num_own, num_keys, device=start.device)
+        num_requests, num_own = tokens.shape
+        block_table = self.block_table[slots]
+        input_ids, position_ids, mapping, seq_lens, positions = place_trees(
+            tokens, start, depths, block_table, self._page_size, offset)
         first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
-        own_positions = positions[:, num_keys - num_own:]
-        context = ForwardContext(
-            position_ids=own_positions.flatten(), block_table=block_table, query_start_loc=query_start_loc,
-            slot_mapping=self.slot_mapping(place_ids, slots).flatten(),
-            seq_lens=(start + num_keys).int(), max_query_len=num_own, tree=TreeKeys(sees, positions))
-        return Query(slots=slots, input_ids=tokens.clamp(min=0).long().flatten(), context=context,
-                     first_node=first_node, start=own_positions[:, 0].clone(), num_nodes=num_own, is_chain=True)
-
-    def slot_mapping(self, positions: Tensor, slots: Slots) -> Tensor:
-        """Where the keys at `positions` int64 [B, n] are, int64 [B, n]; -1 where there is no page."""
-        num_requests, num_positions = positions.shape
-        sequence_ids = torch.arange(num_requests, device=positions.device).repeat_interleave(num_positions)
-        mapping = slot_mapping(self.block_table[slots], sequence_ids, positions.flatten(), self._page_size)
-        return mapping.view(num_requests, num_positions)
+        context = ForwardContext(position_ids=position_ids, slot_mapping=mapping, block_table=block_table,
+                                 query_start_loc=query_start_loc, seq_lens=seq_lens, max_query_len=num_own,
+                                 tree=TreeKeys(sees, positions))
+        return Query(slots=slots, input_ids=input_ids, context=context, first_node=first_node,
+                     start=position_ids.view(num_requests, num_own)[:, 0], num_nodes=num_own, is_chain=True)
 
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
         num_pages = self.block_table.shape[1]
