@@ -48,7 +48,7 @@ SANITIZED := $(foreach dtype,0 1 2,attention.py::test_shapes[heads1-80-dtype$(dt
   attention.py::test_store_into_another_dtype_and_of_nothing chain.py::test_chains_are_placed_as_on_a_cpu[3] \
   chain.py::test_chains_are_accepted_as_on_a_cpu[4] chain.py::test_drafts_are_stored_as_on_a_cpu \
   tree.py::test_trees_are_accepted_as_on_a_cpu $(foreach heads,0 1,tree.py::test_keys_are_moved_as_on_a_cpu[heads$(heads)]) \
-  $(foreach shape,0 6,tree.py::test_trees_grow_as_on_a_cpu[shape$(shape)]) tree.py::test_trees_are_placed_as_on_a_cpu[3-250] \
+  $(foreach tree,0 6 9,tree.py::test_trees_grow_as_on_a_cpu[expansion$(tree)]) tree.py::test_trees_are_placed_as_on_a_cpu[3-250] \
   masks.py::test_rows_that_count_are_copied_and_no_others[33] masks.py::test_top_k[7-dtype0-False] \
   masks.py::test_argmax_over_the_whole_vocabulary[33-dtype0] masks.py::test_apply_bitmask[260-33-dtype1] \
   $(foreach rows,3 301 641,masks.py::test_argmax_over_a_draft_vocabulary[1500-dtype0-$(rows)]) \

@@ -151,6 +151,8 @@ bool GrammarExecutor::push_drafts(Batch& batch, Progress& progress, int model_to
     const int node = ++progress.chain_len;
     buffers_->origins[buffers_->node_index(walk->slot(), node)] = static_cast<uint8_t>(DraftOrigin::kModel);
     stage = {node, node + 1};
+  } else if (buffers_->is_tree() && model_token == progress.limits.num_draft_tokens) {
+    stage.end = buffers_->num_nodes();
   }
   if (!walk->has_operations()) return true;
   for (int node = stage.begin; node < stage.end; ++node) {

@@ -12,7 +12,6 @@ from specguide.errors import InvalidParams
 LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
 SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS, "auto")
-_NUM_FORCED_BY_AUTO = 8
 MOST_DRAFTS = 32
 SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
@@ -29,8 +28,8 @@ class SpecConfig:
                        that was there before, in its own text or in outputs of earlier requests (suffix drafting);
                        "grammar", forced tokens alone.
                        "auto": the head that belongs to the target, EAGLE3 for the shipped model and MTP where the
-                       target's folder has such layers, else "suffix"; adaptive, and with 8 forced tokens where
-                       num_forced_tokens is 0
+                       target's folder has such layers, in trees of up to 60 nodes or, where num_forced_tokens is
+                       given, in chains with these; else "suffix" with 8 forced tokens or as many as are given. Adaptive
     model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
                        than the shipped one the target's own folder
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none, and of a
@@ -41,8 +40,9 @@ class SpecConfig:
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
                        verification alone is guided; outputs are the same
-    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and what it takes; also
-                       nothing, so that drafts that are never accepted cost next to nothing
+    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and what it takes: of a
+                       tree also a smaller one or a chain, and of anything nothing, so that drafts that are never
+                       accepted cost next to nothing
     arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
                        host between them; outputs are the same
     """
@@ -61,7 +61,6 @@ class SpecConfig:
     def __post_init__(self) -> None:
         if self.method == "auto":
             object.__setattr__(self, "adaptive", True)
-            object.__setattr__(self, "num_forced_tokens", self.num_forced_tokens or _NUM_FORCED_BY_AUTO)
         if self.method not in SPEC_METHODS:
             raise InvalidParams(f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
                                 param="spec")
@@ -90,9 +89,8 @@ class SpecConfig:
         if self.method in MODELLESS_METHODS:
             raise InvalidParams(f"a draft tree needs a draft head or model, and method {self.method!r} has none",
                                 param="tree")
-        if self.adaptive:
-            raise InvalidParams("a draft tree is always drafted whole: leave adaptive, and method 'auto', out with "
-                                "one", param="tree")
+        if self.method == "auto":
+            raise InvalidParams("method 'auto' has trees of its own: leave tree out, or name the method", param="tree")
         if self.num_forced_tokens:
             raise InvalidParams("forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree")
         if self.arrangement != "one_model":

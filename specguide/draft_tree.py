@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 
@@ -152,12 +152,20 @@ class TreeExpansion:
     widths:       nodes expanded at depths 1 … D - 1
     num_nodes:    nodes verified, the golden token included
     fixed:        None: the likeliest are taken
+    whole:        a larger tree, of whose places those of each depth are the first ones; None: it has places of its own
     """
 
     num_children: int
     widths: tuple[int, ...]
     num_nodes: int
     fixed: FixedChoice | None
+    whole: TreeExpansion | None = None
+
+    def within(self, whole: TreeExpansion) -> TreeExpansion | None:
+        """The same with places among those of `whole`; None where they do not fit, or are all of them."""
+        fits = 1 < self.depth <= whole.depth and self.num_nodes < whole.num_nodes and all(
+            width <= room for width, room in zip(self.widths, whole.widths, strict=False))
+        return replace(self, whole=whole) if fits else None
 
     @property
     def depth(self) -> int:
@@ -166,13 +174,23 @@ class TreeExpansion:
 
     @cached_property
     def stage_begins(self) -> tuple[int, ...]:
-        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the others."""
+        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the others.
+
+        Places of a larger tree that this one has no nodes for count to the stage before them.
+        """
+        if self.whole is not None:
+            return *self.whole.stage_begins[:self.depth], *self.whole.stage_begins[-2:]
         return *accumulate((0, 1, *self.widths)), self.num_places
 
     def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
         """The first place of the depth before, and those of the nodes expanded at `depth`: none at the last."""
-        begins = self.stage_begins
-        return begins[depth - 1], tuple(range(begins[depth], begins[depth + 1])) if depth < self.depth else ()
+        begin, width = self.stage_begins[depth], self.widths[depth - 1] if depth < self.depth else 0
+        return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
+
+    @cached_property
+    def expanded_places(self) -> tuple[int, ...]:
+        """Of the golden token and each expanded node; k candidates of each follow one another."""
+        return 0, *(place for depth in range(1, self.depth) for place in self.places_of(depth)[1])
 
     @cached_property
     def num_before(self) -> tuple[int, ...]:
@@ -188,7 +206,7 @@ class TreeExpansion:
     @property
     def num_places(self) -> int:
         """Places that the grammar walks over."""
-        return sum(self.widths) + self.num_nodes
+        return self.whole.num_places if self.whole else sum(self.widths) + self.num_nodes
 
     @cached_property
     def candidate_begins(self) -> tuple[int, ...]:

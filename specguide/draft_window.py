@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
-from specguide.draft_tree import TreeExpansion
+from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
+
+_SMALLER_TREES = (DraftTree.chain(3), DynamicTree(4, 4, 16))
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,19 @@ class DraftWindow:
         """Some drafts come from the host."""
         return self.num_lookup + self.num_forced > 0
 
-    @property
+    @cached_property
     def levels(self) -> tuple[DraftWindow, ...]:
-        """How much of it an iteration may draft, ascending: nothing, without forced tokens, all."""
-        return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
+        """How much of it an iteration may draft, ascending: nothing; of a chain what is not forced, of a tree a chain,
+        then a smaller tree; all."""
+        if self.tree is None:
+            return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
+        parts = (tree.expansion.within(self.tree) for tree in _SMALLER_TREES)
+        return DraftWindow(), *(DraftWindow(part.depth, tree=part) for part in parts if part), self
+
+    @property
+    def first_level(self) -> DraftWindow:
+        """What is drafted when nothing is known yet: all of a chain, the least of a tree."""
+        return self if self.tree is None else self.levels[1]
 
     @property
     def limits(self) -> tuple[int, int, int]:

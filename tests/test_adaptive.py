@@ -15,7 +15,7 @@ from test_speculation_choice import check_choice, fitting
 from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SpecConfig
 from specguide.config import EngineConfig
-from specguide.draft_tree import DynamicTree
+from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.draft_models import chosen_method
@@ -24,9 +24,13 @@ from specguide.errors import InvalidParams
 
 def make(folders, method: str, **options) -> LLM:
     target, head = folders
-    model = {"eagle3": head, "eagle3 and grammar": head, "draft model and grammar": target}.get(method)
-    spec = METHODS.get(method, dict(num_draft_tokens=3))
-    return LLM(target, spec=SpecConfig(model=model, adaptive=True, **spec), **options)
+    model = {"eagle3": head, "eagle3 and grammar": head, "draft model and grammar": target, "tree": head,
+             "draft model's tree": target}.get(method)
+    return LLM(target, spec=SpecConfig(model=model, adaptive=True, **SPECS[method]), **options)
+
+
+SPECS = {"eagle3": dict(num_draft_tokens=3), "tree": dict(tree=DynamicTree(5, 5, 30)),
+         "draft model's tree": dict(method="draft_model", tree=DynamicTree(4, 4, 20)), **METHODS}
 
 
 @pytest.fixture
@@ -45,7 +49,7 @@ def any_level(monkeypatch):
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("method", ["eagle3", *METHODS])
+@pytest.mark.parametrize("method", SPECS)
 def test_levels_in_any_order_change_no_token(folders, any_level, method, temperature):
     for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
         prompts, all_params, expected = plain_outputs(folders, backend, temperature)
@@ -55,9 +59,9 @@ def test_levels_in_any_order_change_no_token(folders, any_level, method, tempera
         assert any(out.metrics.acceptance_length > 1.1 for out in outs)
 
 
-@pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar"])
+@pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar", "tree"])
 def test_requests_choose_beside(folders, any_level, method):
-    window = SpecConfig(**METHODS.get(method, dict(num_draft_tokens=3))).window
+    window = SpecConfig(**SPECS[method]).window
     prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
     chosen = list(zip(all_params, cycle(fitting(window))))
     outs = generate(make(folders, method, max_batch_size=8, lag=1), prompts, [
@@ -74,11 +78,15 @@ def test_levels_of_a_window():
     assert DraftWindow(num_forced=8).levels == (nothing, DraftWindow(num_forced=8))
     assert DraftWindow(3, 0, 8).levels == (nothing, DraftWindow(3), DraftWindow(3, 0, 8))
     assert DraftWindow(0, 4, 8).levels == (nothing, DraftWindow(0, 4), DraftWindow(0, 4, 8))
+    trees = SpecConfig(tree=DynamicTree()).window
+    assert [(level.num_drafts, level.num_verified) for level in trees.levels] == [(0, 0), (3, 3), (4, 15), (6, 59)]
+    assert trees.first_level == trees.levels[1] and trees.levels[-1] == trees
+    assert len(SpecConfig(tree=DraftTree.chain(3)).window.levels) == 2
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
 def test_the_choice_itself_changes_no_token(folders, lag):
-    for method in ("eagle3", "eagle3 and grammar", "suffix and grammar"):
+    for method in ("eagle3", "eagle3 and grammar", "suffix and grammar", "tree"):
         prompts, all_params = cases(5, 40)
         plain = LLM(folders[0], spec=None, max_batch_size=6)
         expected = told(generate(plain, prompts, all_params))
@@ -86,23 +94,30 @@ def test_the_choice_itself_changes_no_token(folders, lag):
         assert told(generate(llm, prompts, all_params)) == expected
 
 
+def test_logits_processors_beside_trees(folders):
+    prompts, all_params = cases(3, 12)
+    all_params = [replace(params, logits_processors=[lambda ids, logits: logits + 1]) if number % 3 == 0 else params
+                  for number, params in enumerate(all_params)]
+    outs = generate(make(folders, "tree", max_batch_size=4, lag=1), prompts, all_params)
+    assert told(outs) == told(generate(LLM(folders[0], spec=None, max_batch_size=4), prompts, all_params))
+
+
 def test_where_nothing_is_chosen():
     with pytest.raises(InvalidParams, match="leave adaptive out"):
         SpecConfig(adaptive=True, arrangement="two_model")
-    for options in (dict(adaptive=True), dict(method="auto")):
-        with pytest.raises(InvalidParams, match="always drafted whole"):
-            SpecConfig(tree=DynamicTree(2, 2, 4), **options)
+    with pytest.raises(InvalidParams, match="trees of its own"):
+        SpecConfig("auto", tree=DynamicTree(2, 2, 4))
     with pytest.raises(InvalidParams, match="always take all drafts"):
         EngineConfig(spec=SpecConfig(adaptive=True), guide=GuideConfig(callbacks="python"))
 
 
 def test_auto_takes_the_head_that_belongs_to_the_target(folders, tmp_path):
-    auto = SpecConfig("auto")
-    assert auto.adaptive and auto.num_forced_tokens == 8
-    assert SpecConfig("auto", num_forced_tokens=4).num_forced_tokens == 4
-    assert chosen_method(auto, None).method == "eagle3"
+    auto, few = SpecConfig("auto"), SpecConfig("auto", num_forced_tokens=4)
+    assert chosen_method(auto, None) == SpecConfig("eagle3", tree=DynamicTree(), adaptive=True)
+    assert chosen_method(few, None) == SpecConfig("eagle3", num_forced_tokens=4, adaptive=True)
     assert chosen_method(auto, folders[0]) == SpecConfig("suffix", num_forced_tokens=8, adaptive=True)
-    assert chosen_method(auto, save_mimo(tmp_path)).method == "mtp"
+    assert chosen_method(few, folders[0]) == SpecConfig("suffix", num_forced_tokens=4, adaptive=True)
+    assert chosen_method(auto, save_mimo(tmp_path)) == SpecConfig("mtp", tree=DynamicTree(), adaptive=True)
     with pytest.raises(InvalidParams, match="leave model out"):
         SpecConfig("auto", model="head")
 

@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from gpu_case import to_device
-from test_trees import SHAPES, grown
+from test_trees import EXPANSIONS, grown
 from torch import Tensor
 
 from specguide import sampling
 from specguide.cache import move_keys, place_trees, tensors
-from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.draft_tree import TreeExpansion
 from specguide.sampling import SlotTrees, TreeLevel, accept, accept_trees
 from specguide.spec.slots import MAX_END_IDS
 
@@ -53,9 +53,10 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
             max_lens=lengths + random(1, 8, NUM_SLOTS), end_ids=end_ids,
             slot_num_accepted=random(0, 4, NUM_SLOTS).int())
         live = {name: to_device(tensor) for name, tensor in written.items()}
-        said, start = random(-1, 3, len(slots), NUM_NODES).int(), lengths[slots]
-        found = accept_trees(*map(to_device, (said, slots, start, trees)), **live)
-        expected = accept.accept_trees(said, slots, start, trees, **written)
+        num_nodes, depth = (NUM_NODES, DEPTH) if seed % 4 else (NUM_NODES - 2, DEPTH - 1)
+        said, start = random(-1, 3, len(slots), num_nodes).int(), lengths[slots]
+        found = accept_trees(*map(to_device, (said, slots, start, trees)), depth, **live)
+        expected = accept.accept_trees(said, slots, start, trees, depth, **written)
         for one, other in zip(found, expected, strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
         for name, tensor in written.items():
@@ -64,10 +65,10 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
     assert depths == {-1, 0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_trees_grow_as_on_a_cpu(shape: DraftTree | DynamicTree) -> None:
+@pytest.mark.parametrize("expansion", EXPANSIONS)
+def test_trees_grow_as_on_a_cpu(expansion: TreeExpansion) -> None:
     for seed in range(5):
-        expected, found = grown(shape.expansion, seed), grown(shape.expansion, seed, "cuda", sampling)
+        expected, found = grown(expansion, seed), grown(expansion, seed, "cuda", sampling)
         assert_equal(found[0], expected[0])
         for name, tensor in expected[1].items():
             assert torch.equal(found[1][name].cpu(), tensor), name

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from specguide.batch import Batch
+from specguide.config import SpecConfig
+from specguide.draft_tree import DynamicTree
 from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.level_times import LevelTimes
@@ -19,7 +21,8 @@ from specguide.request import Request
 
 K = DraftWindow(num_model=3)
 WITH_FORCED = DraftWindow(num_model=3, num_forced=8)
-GPU, CPU = (4.9, 5.9, 6.4), (10.0, 16.4, 20.0)  # an iteration's time by level
+TREE = SpecConfig(tree=DynamicTree()).window
+GPU, CPU = (4.9, 5.9, 6.4, 8.0), (10.0, 16.4, 20.0, 70.0)  # an iteration's time by level
 
 
 @dataclass
@@ -61,7 +64,7 @@ def never(rng: random.Random, place: int, level: int) -> int:
 
 
 def mostly(rng: random.Random, place: int, level: int) -> int:
-    return sum(rng.random() < 0.62 for _ in range(3)) + (level == 2) * rng.randrange(4)
+    return sum(rng.random() < 0.62 for _ in range(3)) + (level >= 2) * rng.randrange(4) + (level == 3) * 2
 
 
 def by_stretches(rng: random.Random, place: int, level: int) -> int:
@@ -71,7 +74,7 @@ def by_stretches(rng: random.Random, place: int, level: int) -> int:
 @pytest.mark.parametrize("lag", [0, 1, 2])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("times", [GPU, CPU])
-@pytest.mark.parametrize("window", [K, WITH_FORCED])
+@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
 def test_what_is_never_right_costs_two_percent_at_most(window, times, batch_size, lag):
     world = World(window, times, never, batch_size, lag)
     world.write(400)
@@ -91,9 +94,9 @@ def test_a_machine_that_is_slower_at_times_is_no_reason_to_draft(times):
     assert sum(drafted) < 0.02 * len(drafted)
 
 
-@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize("times", [GPU, CPU])
-@pytest.mark.parametrize("window", [K, WITH_FORCED])
+@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
 def test_what_is_mostly_right_is_drafted(window, times, batch_size):
     world = World(window, times, mostly, batch_size)
     world.write(200)
@@ -101,7 +104,7 @@ def test_what_is_mostly_right_is_drafted(window, times, batch_size):
     assert best / world.write(8000) >= 0.97
 
 
-@pytest.mark.parametrize("window", [K, WITH_FORCED])
+@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
 @pytest.mark.parametrize(("times", "least"), [(GPU, 0.88), (CPU, 0.8)])
 def test_it_follows_a_text_that_changes(times, least, window):
     world, of_both = World(window, times, by_stretches), 0.0
@@ -116,6 +119,30 @@ def test_where_all_levels_gain_the_same_none_is_lost():
     world = World(K, (4.9, 4.9 * 1.4), lambda rng, place, level: rng.random() < 0.4)
     world.write(400)
     assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.96
+
+
+def test_many_requests_draft_little():
+    """60 nodes of each of 16 are more than a forward pass takes for nothing, 16 nodes are not."""
+    world = World(TREE, GPU, mostly, batch_size=16)
+    drafted = []
+    choose = world.choice._next
+    world.choice._next = lambda requests: drafted.append(choose(requests)) or drafted[-1]
+    world.write(2000)
+    assert max(drafted) == 2
+    world.batch_size = 8
+    world.write(8000)
+    assert drafted[-1] == 3
+    world.batch_size = 64
+    world.write(400)
+    assert set(drafted[-50:]) <= {0, 1}
+
+
+def test_logits_processors_know_no_trees():
+    request = Request(0, [1], SamplingParams(logits_processors=[lambda ids, logits: logits]), seed=0, slot=0)
+    request.processors = (lambda ids, logits: logits,)
+    batch, choice = Batch((request,), (0,), ()), LevelChoice(TREE)
+    assert choice.plan(batch) == (0, 0) == choice.plan(batch)
+    assert choice.plan(replace(batch, requests=(replace(request, processors=()),))).verified == 0
 
 
 def test_times_of_other_batches_stand_in():

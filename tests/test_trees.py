@@ -90,7 +90,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     trees, num_checked = llm._engine._runner.step._trees, 0
     verify, running = trees.verify, {}
 
-    def checked(logits, query, taps, sampling):
+    def checked(logits, query, *others):
         nonlocal num_checked
         buffers = llm._engine._runner.guide.buffers
         for row, slot in enumerate(query.slots.tolist()):
@@ -113,7 +113,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
                     parent = int(query.trees.places[row, query.trees.parents[row, node]])
                     token = int(query.trees.tokens[row, node])
                     assert not int(buffers.bitmask[parent, slot, token // 32]) >> token % 32 & 1
-        return verify(logits, query, taps, sampling)
+        return verify(logits, query, *others)
 
     trees.verify = checked
     prompts, all_params = cases(5, 60)
@@ -226,7 +226,7 @@ def grown(expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: 
     """Trees of some slots, from random scores, what the walk is told of them, and their levels; one slot is held."""
     generator, num_slots, levels = torch.Generator().manual_seed(seed), 8, []
     slots = torch.randperm(num_slots, generator=generator)[:6].to(device)
-    trees = SlotTrees.empty(num_slots, expansion.num_nodes, torch.device(device))
+    trees = SlotTrees.empty(num_slots, (expansion.whole or expansion).num_nodes, torch.device(device))
     walk = {name: torch.full((num_slots, expansion.num_places), -7, dtype=torch.int32, device=device)
             for name in ("walk_tokens", "walk_parents")}
     num_model = torch.randint(0, 2 * expansion.depth, (num_slots,), generator=generator).int().to(device)
@@ -246,15 +246,19 @@ def grown(expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: 
     return trees, {**walk, "slots": slots}, levels
 
 
-SHAPES = (DynamicTree(3, 4, 14), DynamicTree(4, 3, 36), DynamicTree(2, 2, 7), DynamicTree(1, 5, 4), DynamicTree(),
-          DynamicTree(16, 16, 128), TREES["static"], DraftTree.chain(3),
-          DraftTree.from_choices([[0], [1], [2], [0, 0], [2, 0], [2, 1], [2, 0, 0]]))
+EXPANSIONS = (
+    *(shape.expansion for shape in (
+        DynamicTree(3, 4, 14), DynamicTree(4, 3, 36), DynamicTree(2, 2, 7), DynamicTree(1, 5, 4), DynamicTree(),
+        DynamicTree(16, 16, 128), TREES["static"], DraftTree.chain(3),
+        DraftTree.from_choices([[0], [1], [2], [0, 0], [2, 0], [2, 1], [2, 0, 0]]))),
+    *(level.tree for level in SpecConfig(tree=DynamicTree()).window.levels[1:-1]),
+    TREES["dynamic"].expansion.within(DynamicTree(5, 4, 30).expansion))
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_growth_keeps_ancestors(shape):
+@pytest.mark.parametrize("expansion", EXPANSIONS)
+def test_growth_keeps_ancestors(expansion):
     """Random scores: every node's parent is there, before it, and the walk's places say the same."""
-    trees, walk, _ = grown(shape.expansion)
+    trees, walk, _ = grown(expansion)
     slots = walk["slots"].tolist()
     for slot in range(8):
         if slot not in slots or slots.index(slot) == 2:  # held, or not of the batch
@@ -269,6 +273,19 @@ def test_growth_keeps_ancestors(shape):
             assert walk["walk_parents"][slot, place] == trees.places[slot, parent]
             seen = {node, *(int(n) for n in trees.sees[slot, parent].nonzero())}
             assert seen == {int(n) for n in trees.sees[slot, node].nonzero()}
+        places = {int(place) for place in trees.places[slot, 1:][trees.tokens[slot, 1:] >= 0]}
+        told = {place for place, token in enumerate(walk["walk_tokens"][slot].tolist()) if place and token >= 0}
+        assert places <= told and told - places <= set(expansion.expanded_places)  # some expanded ones are not verified
+        assert (trees.tokens[slot, expansion.num_nodes:] == -1).all()
+
+
+def test_smaller_trees_have_places_within_a_larger_one():
+    whole = DynamicTree(4, 4, 16).expansion
+    chain = DraftTree.chain(3).expansion.within(whole)
+    assert chain.stage_begins == (0, 1, 5, 13, 28) and chain.expanded_places == (0, 1, 5) and chain.num_places == 28
+    for shape in (DynamicTree(4, 5, 16), DynamicTree(5, 4, 16), DynamicTree(4, 4, 17), DraftTree.chain(1)):
+        assert shape.expansion.within(whole) is None
+    assert whole.within(whole) is None
 
 
 def test_requests_choose_how_deep_their_trees_are(folders, models):

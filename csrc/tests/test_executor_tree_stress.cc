@@ -117,19 +117,22 @@ class Simulation {
         requests_(kSlots) {}
 
   void run(int num_iterations) {
-    const int depth = static_cast<int>(stages_.size()) - 2;
+    const int most_depth = static_cast<int>(stages_.size()) - 2;
+    int depth = most_depth;
     for (int i = 0; i < num_iterations; ++i) {
-      const std::vector<int> num_accepts = accepts_for_stage(depth);
-      submit();
+      const std::vector<int> num_accepts = accepts_for(stages_[depth], rig_.num_nodes);
+      depth = roll(2) ? most_depth : 1 + static_cast<int>(random_() % static_cast<uint64_t>(most_depth));
+      submit({depth, 0, 0});
       rig_.call(0);
       for_each([&](int slot) { check_target(slot, num_accepts[slot]); });
       for_each([&](int slot) { verify(slot); });
       rig_.call(1);
       for_each([&](int slot) { check_stage(slot, 0); });
       for (int stage = 1; stage <= depth; ++stage) {
-        for_each([&](int slot) { draft(slot, stage); });
+        const int end = stage == depth ? rig_.num_nodes : stages_[stage + 1];
+        for_each([&](int slot) { draft(slot, stages_[stage], end); });
         if (stage == depth) break;
-        const std::vector<int> expected = accepts_for_stage(stage);
+        const std::vector<int> expected = accepts_for(stages_[stage], end);
         rig_.call(stage + 1);
         for_each([&](int slot) { check_stage(slot, stage); });
         for_each([&](int slot) { check_accepts(slot, expected[slot]); });
@@ -155,7 +158,7 @@ class Simulation {
     }
   }
 
-  void submit() {
+  void submit(DraftLimits limits) {
     std::vector<GrammarExecutor::Start> started;
     std::vector<int> continued;
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -168,7 +171,7 @@ class Simulation {
         is_drafting_[slot] = false;
       }
     }
-    rig_.executor->submit(std::move(started), continued);
+    rig_.executor->submit(std::move(started), continued, limits);
   }
 
   void leave(int slot) {
@@ -204,13 +207,13 @@ class Simulation {
     for (int node = stages_[stage]; node < stages_[stage + 1]; ++node) check_row(slot, node, is_exact_);
   }
 
-  std::vector<int> accepts_for_stage(int stage) {
+  std::vector<int> accepts_for(int begin, int end) {
     std::vector<int> num_accepts(kSlots);
     if (!is_exact_) return num_accepts;
     for_each([&](int slot) {
       Request& request = *requests_[slot];
       request.matcher->num_accepts = 0;
-      if (is_drafting_[slot]) num_accepts[slot] = request.num_accepts_for(stages_[stage], stages_[stage + 1]);
+      if (is_drafting_[slot]) num_accepts[slot] = request.num_accepts_for(begin, end);
     });
     return num_accepts;
   }
@@ -242,13 +245,13 @@ class Simulation {
 
   int32_t random_token(const fake::Row& row) { return fake::choose(random_(), row.data()); }
 
-  void draft(int slot, int stage) {
+  void draft(int slot, int begin, int end) {
     if (!is_drafting_[slot]) return;
     Request& request = *requests_[slot];
     std::set<std::pair<int, int32_t>> seen;  // what a node's path is, its tokens alone say
-    for (int node = 1; node < stages_[stage]; ++node) seen.emplace(request.tree[node].parent, request.tree[node].token);
-    for (int node = stages_[stage]; node < stages_[stage + 1]; ++node) {
-      Draft draft{-1, static_cast<int>(random_() % static_cast<uint64_t>(stages_[stage]))};
+    for (int node = 1; node < begin; ++node) seen.emplace(request.tree[node].parent, request.tree[node].token);
+    for (int node = begin; node < end; ++node) {
+      Draft draft{-1, static_cast<int>(random_() % static_cast<uint64_t>(begin))};
       const std::optional<fake::Row> row = request.row(draft.parent);
       draft.token = row && !roll(5) ? random_token(*row) : static_cast<int32_t>(random_() % fake::kVocab);
       if (roll(10) || !seen.emplace(draft.parent, draft.token).second) draft = {-1, draft.parent};

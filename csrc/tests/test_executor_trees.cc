@@ -74,8 +74,8 @@ struct Case {
     place(4, stage_2);
     begin();
   }
-  void begin() {
-    rig.executor->submit({}, {0});
+  void begin(std::optional<DraftLimits> limits = {}) {
+    rig.executor->submit({}, {0}, limits);
     rig.call(0);
   }
   std::vector<int> guided() const {
@@ -123,6 +123,24 @@ TEST(the_last_stage_has_leaves_of_any_depth) {
   CHECK(c.matcher->taken == (Tokens{9, 4, 8}) && c.error().empty());
   c.begin();
   CHECK(c.guided() == (Nodes{0}));  // nothing is left of the last tree
+}
+
+TEST(of_a_tree_of_less_depth_the_stages_left_become_known_together) {
+  Case c;
+  c.verify({}, 9);
+  c.place(1, {{0, 1}, {0, 2}, {0, 3}});
+  c.rig.call(2);
+  c.place(4, {{1, 4}, {2, 5}, {3, 6}});
+  c.begin(DraftLimits{1, 0, 0});
+  c.verify({1, 4}, 8);
+  c.place(1, {{0, 11}, {0, -1}, {0, 12}});
+  c.place(4, {{0, 13}, {0, -1}, {0, -1}});
+  c.begin(DraftLimits{0, 0, 0});
+  CHECK(c.guided() == (Nodes{0, 1, 3, 4}) && c.rig.held[0] == 0 && c.error().empty());
+  c.rig.accept(0, {4}, 7);  // the golden token is left too
+  c.begin();
+  CHECK(c.guided() == (Nodes{0}) && c.rig.held[0] == 0 && c.error().empty());
+  CHECK(c.matcher->taken == (Tokens{9, 1, 4, 8, 13, 7}));
 }
 
 TEST(a_refused_draft_takes_its_descendants_with_it) {

@@ -2,7 +2,8 @@
 
 A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second runs, and the others
 are tried now and then: one at a time, the less often the longer that does not pay, and never for more than a small
-share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding.
+share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding. Levels above the first
+are left out where so many requests run that a forward pass over their drafts computes more than it reads.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _LEAST_GAIN = 1.04  # for which another level runs
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 64  # between trials, iterations
 _LONGEST_BELOW = 512  # of levels below the best
 _TRIAL_SHARE = 0.008  # of the time
+_MOST_VERIFIED = 512  # tokens, of all requests: from 300 to 500 on an accelerator takes longer for each
 
 
 class LevelPlan(NamedTuple):
@@ -68,16 +70,19 @@ class LevelChoice:
         self.levels = window.levels
         self._prior = [level.num_drafts / 2 for level in self.levels]
         self._times = LevelTimes()
-        self._best = self._drafted = len(self.levels) - 1
+        self._best = self._drafted = self.levels.index(window.first_level)
         self._trials = [_Trials() for _ in self.levels]
         self._num_planned, self._to_spend_s = 0, 0.0
         self._last: tuple[tuple[Request, ...], float] | None = None
         self._turn: tuple[LevelPlan, float] | None = None
 
     def plan(self, batch: Batch) -> LevelPlan | None:
-        """For a batch that is launched now; None for a prefill."""
+        """For a batch that is launched now; None for a prefill. Logits processors know chains alone."""
         if batch.is_prefill:
             return None
+        if batch.processed and self.levels[-1].tree is not None:
+            self._drafted = 0
+            return LevelPlan(0, 0)
         verified, self._drafted = self._drafted, self._next(batch.requests)
         return LevelPlan(verified, self._drafted)
 
@@ -94,7 +99,7 @@ class LevelChoice:
             if num_tokens:
                 self._acceptance(request).take(plan.verified, num_tokens - 1)
                 self._prior[plan.verified] += _PRIOR_WEIGHT * (num_tokens - 1 - self._prior[plan.verified])
-        if last is None or last[0] != batch.requests:
+        if last is None or last[0] != batch.requests or batch.processed:
             self._turn = None
         else:
             self._take_time(len(batch.requests), plan, end_s - last[1])
@@ -117,11 +122,14 @@ class LevelChoice:
         self._num_planned += 1
         rates = self._rates(requests)
         self._choose(rates)
+        if not self._is_light(self._best, len(requests)):
+            self._best = 1
         if self._drafted != self._best or rates[self._best] is None:  # a trial's drafts are yet to be verified
             return self._best
         for level in reversed(range(len(self.levels))):
             trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(requests))
-            if level != self._best and self._num_planned >= trials.not_before and cost_s <= self._to_spend_s:
+            is_due = self._num_planned >= trials.not_before and cost_s <= self._to_spend_s
+            if level != self._best and is_due and self._is_light(level, len(requests)):
                 self._to_spend_s -= cost_s
                 trials.cost_s, trials.not_before = cost_s, self._num_planned + trials.pause
                 trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if level > self._best else _LONGEST_BELOW)
@@ -131,9 +139,13 @@ class LevelChoice:
     def _rates(self, requests: Sequence[Request]) -> list[float | None]:
         """Tokens that each level gains a second; None where nobody knows."""
         expected = [self._acceptance(request).expected for request in requests]
-        seconds = [self._times.seconds(len(requests), level) for level in range(len(self.levels))]
+        seconds = [self._times.seconds(len(requests), level) if self._is_light(level, len(requests)) else None
+                   for level in range(len(self.levels))]
         return [None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
                 for level, s in enumerate(seconds)]
+
+    def _is_light(self, level: int, num_requests: int) -> bool:
+        return level <= 1 or num_requests * (self.levels[level].num_verified + 1) <= _MOST_VERIFIED
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]

@@ -6,20 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from specguide.config import SpecConfig
+from specguide.draft_tree import DynamicTree
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead
 from specguide.tokenizer import Tokenizer
 
 DraftModel = Eagle3Head | MtpHead | Decoder
+_NUM_FORCED_BY_AUTO = 8
 
 
 def chosen_method(spec: SpecConfig, target_folder: str | Path | None) -> SpecConfig:
-    """Where it is "auto", the method that it comes to for a target. target_folder: None for the shipped model"""
+    """Where it is "auto", what it comes to for a target. target_folder: None for the shipped model"""
     if spec.method != "auto":
         return spec
-    if target_folder is None:
-        return replace(spec, method="eagle3")
-    return replace(spec, method="mtp" if MtpHead.is_in(target_folder) else "suffix")
+    if target_folder is not None and not MtpHead.is_in(target_folder):
+        return replace(spec, method="suffix", num_forced_tokens=spec.num_forced_tokens or _NUM_FORCED_BY_AUTO)
+    return replace(spec, method="mtp" if target_folder is not None else "eagle3",
+                   tree=None if spec.num_forced_tokens else DynamicTree())
 
 
 def load_draft_model(spec: SpecConfig, target: Decoder, target_folder: str | Path | None, shipped: Path) -> DraftModel:

@@ -284,9 +284,9 @@ class Engine:
         try:
             request.grammar = None if grammar is None else self._grammar(grammar, request.params)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
-            if request.params.logits_processors and self._runner.window.tree:
-                raise InvalidParams("logits_processors need drafts in a chain: build the engine without a draft tree",
-                                    param="logits_processors")
+            if request.params.logits_processors and self._runner.window.tree and self._levels is None:
+                raise InvalidParams("logits_processors need drafts in a chain: build the engine without a draft tree, "
+                                    "or with adaptive drafts", param="logits_processors")
             request.processors = bind_processors(request.params, request.prompt_ids)
             request.window = self._runner.window_of(request.params)
             self._scheduler.add(request)

@@ -234,7 +234,8 @@ def paged_attention(query: Tensor, key_cache: Tensor, value_cache: Tensor, conte
 def choose_launch(context: ForwardContext, query: Tensor, page_size: int, num_kv_heads: int) -> Launch:
     """From shapes alone, so that a captured launch suits every length that it will meet."""
     group, is_half = query.shape[1] // num_kv_heads, query.element_size() == 2
-    most_rows = 128 if is_half else 32
+    is_tree = context.tree is not None  # whose mask is read beside the keys
+    most_rows = 32 if not is_half else 64 if is_tree else 128
     wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
     num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
@@ -243,7 +244,7 @@ def choose_launch(context: ForwardContext, query: Tensor, page_size: int, num_kv
     num_processors = num_multiprocessors(query.device)
     is_few = num_programs <= 2 * num_processors
     num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
-    return Launch(block_rows=block_rows, block_keys=32 if num_splits > 8 or not is_half else 64,
+    return Launch(block_rows=block_rows, block_keys=32 if num_splits > 8 or not is_half or is_tree else 64,
                   num_splits=max(1, num_splits),
                   num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
                   num_stages=3 if is_half else 2)

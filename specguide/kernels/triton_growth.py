@@ -28,13 +28,13 @@ def _in_order(score):
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-@triton.jit(do_not_specialize=["num_slots", "depth", "first_candidate", "first_place"])
+@triton.jit(do_not_specialize=["num_slots", "depth", "first_candidate", "first_place", "parents_place", "num_missing"])
 def _grow_kernel(
     tokens, logprobs, parent_scores, before, slots, num_accepted, num_model, guides, expanded, candidate_tokens,
     candidate_scores, candidate_places, walk_tokens, walk_parents, level_tokens, level_scores, parent_ids, row_ids,
-    sees, num_slots, depth, first_candidate, first_place, PARENTS: tl.constexpr, CHILDREN: tl.constexpr,
-    WIDTH: tl.constexpr, BEFORE: tl.constexpr, NUM_CANDIDATES: tl.constexpr, NUM_PLACES: tl.constexpr,
-    BLOCK: tl.constexpr, BLOCK_SEES: tl.constexpr,
+    sees, num_slots, depth, first_candidate, first_place, parents_place, num_missing, PARENTS: tl.constexpr,
+    CHILDREN: tl.constexpr, WIDTH: tl.constexpr, BEFORE: tl.constexpr, NUM_CANDIDATES: tl.constexpr,
+    NUM_PLACES: tl.constexpr, BLOCK: tl.constexpr, BLOCK_SEES: tl.constexpr, BLOCK_MISSING: tl.constexpr,
 ):
     """One tree. `expanded` points to the candidates to expand; None: the likeliest."""
     tree = tl.program_id(0).to(tl.int64)
@@ -66,10 +66,13 @@ def _grow_kernel(
         tl.store(parent_ids + one, tree * PARENTS + parent)
         tl.store(row_ids + one, here.to(tl.int64) * num_slots + guide)
         tl.store(walk_tokens + slot * NUM_PLACES + here, its_token, mask=is_held == 0)
-        tl.store(walk_parents + slot * NUM_PLACES + here, first_place - PARENTS + parent, mask=is_held == 0)
+        tl.store(walk_parents + slot * NUM_PLACES + here, parents_place + parent, mask=is_held == 0)
         inherited = tl.load(before + (tree * PARENTS + parent) * BEFORE + seen, mask=seen < BEFORE, other=0)
         is_seen = tl.where(seen < BEFORE, inherited, (seen == BEFORE + rank).to(tl.uint8))
         tl.store(sees + one * (BEFORE + WIDTH) + seen, is_seen, mask=seen < BEFORE + WIDTH)
+    missing = tl.arange(0, BLOCK_MISSING)
+    tl.store(walk_tokens + slot * NUM_PLACES + first_place + WIDTH + missing, -1,
+             mask=(missing < num_missing) & (is_held == 0))
     candidate = tree * NUM_CANDIDATES + first_candidate + index
     tl.store(candidate_tokens + candidate, token, mask=exists)
     tl.store(candidate_scores + candidate, score, mask=exists)
@@ -80,8 +83,9 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: Any, growing: Any, expan
                walk_tokens: Tensor, walk_parents: Tensor, num_model: Tensor, guides: Tensor) -> Any:
     """See sampling.growth.grow_trees."""
     num_trees, num_parents, num_children = tokens.shape
-    width = expansion.widths[depth - 1] if depth < expansion.depth else 0
-    num_before = level.sees.shape[2]
+    parents_place, places = expansion.places_of(depth)
+    width, num_before, first_place = len(places), level.sees.shape[2], expansion.stage_begins[depth]
+    num_missing = expansion.stage_begins[depth + 1] - first_place - width if width else 0
 
     def empty(dtype: torch.dtype, *shape: int) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=tokens.device)
@@ -97,10 +101,11 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: Any, growing: Any, expan
         tokens, logprobs, level.scores, level.sees.view(torch.uint8), growing.slots, growing.num_accepted, num_model,
         guides, expanded, growing.tokens, growing.scores, growing.places, walk_tokens, walk_parents, grown.tokens,
         grown.scores, grown.parent_ids, grown.row_ids, grown.sees.view(torch.uint8), len(guides), depth,
-        expansion.candidate_begins[depth - 1], expansion.stage_begins[depth], PARENTS=num_parents,
+        expansion.candidate_begins[depth - 1], first_place, parents_place, num_missing, PARENTS=num_parents,
         CHILDREN=num_children, WIDTH=width, BEFORE=num_before, NUM_CANDIDATES=expansion.num_candidates,
         NUM_PLACES=walk_tokens.shape[1], BLOCK=triton.next_power_of_2(num_parents * num_children),
-        BLOCK_SEES=triton.next_power_of_2(num_before + max(width, 1)), num_warps=1)
+        BLOCK_SEES=triton.next_power_of_2(num_before + max(width, 1)),
+        BLOCK_MISSING=triton.next_power_of_2(max(num_missing, 1)), num_warps=1)
     return grown
 
 
@@ -119,10 +124,11 @@ def _chosen(key, exists, NUM: tl.constexpr):
 
 @triton.jit
 def _finish_kernel(
-    candidate_tokens, candidate_scores, candidate_places, slots, num_accepted, fixed, candidate_depths, tokens, parents,
-    depths, places, sees, walk_tokens, walk_parents, node_at, parent_of, CHILDREN: tl.constexpr,
-    NUM_CANDIDATES: tl.constexpr, NUM_NODES: tl.constexpr, NUM_PLACES: tl.constexpr, FIRST_LEAF: tl.constexpr,
-    DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_NODES: tl.constexpr,
+    candidate_tokens, candidate_scores, candidate_places, slots, num_accepted, fixed, candidate_depths, expanded_places,
+    tokens, parents,    depths, places, sees, walk_tokens, walk_parents, node_at, parent_of, CHILDREN: tl.constexpr,
+    NUM_CANDIDATES: tl.constexpr, NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, NUM_PLACES: tl.constexpr,
+    FIRST_LEAF: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_NODES: tl.constexpr,
+    BLOCK_SLOT_NODES: tl.constexpr,
 ):
     """One tree. `fixed` says which candidates are verified; None: the likeliest."""
     tree = tl.program_id(0).to(tl.int64)
@@ -138,7 +144,8 @@ def _finish_kernel(
     token = tl.load(candidate_tokens + candidate, mask=is_chosen, other=-1)
     place = tl.load(candidate_places + candidate, mask=is_chosen, other=0)
     depth = tl.load(candidate_depths + index, mask=is_chosen, other=0)
-    is_leaf, parent_place = place == 0, index // CHILDREN
+    parent_place = tl.load(expanded_places + index // CHILDREN, mask=is_chosen, other=0).to(tl.int32)
+    is_leaf = place == 0
     leaf_place = FIRST_LEAF - 1 + node
     place = tl.where(is_leaf, leaf_place, place)
     tl.store(node_at + tree * NUM_PLACES + place, node, mask=is_chosen)
@@ -146,10 +153,14 @@ def _finish_kernel(
     parent = tl.load(node_at + tree * NUM_PLACES + parent_place, mask=is_chosen & (parent_place > 0), other=0)
     tl.store(parent_of + tree * NUM_NODES + node, parent, mask=is_chosen)
     is_told = is_chosen & (is_held == 0)
-    tl.store(tokens + slot * NUM_NODES + node, token, mask=is_told)
-    tl.store(parents + slot * NUM_NODES + node, parent.to(tl.int64), mask=is_told)
-    tl.store(depths + slot * NUM_NODES + node, depth, mask=is_told)
-    tl.store(places + slot * NUM_NODES + node, place.to(tl.int64), mask=is_told)
+    tl.store(tokens + slot * NUM_SLOT_NODES + node, token, mask=is_told)
+    tl.store(parents + slot * NUM_SLOT_NODES + node, parent.to(tl.int64), mask=is_told)
+    tl.store(depths + slot * NUM_SLOT_NODES + node, depth, mask=is_told)
+    tl.store(places + slot * NUM_SLOT_NODES + node, place.to(tl.int64), mask=is_told)
+    beyond = NUM_NODES + tl.arange(0, BLOCK_SLOT_NODES)
+    tl.store(tokens + slot * NUM_SLOT_NODES + beyond, -1, mask=(beyond < NUM_SLOT_NODES) & (is_held == 0))
+    tl.store(walk_tokens + slot * NUM_PLACES + FIRST_LEAF - 1 + beyond, -1,
+             mask=(FIRST_LEAF - 1 + beyond < NUM_PLACES) & (is_held == 0))
     tl.store(walk_tokens + slot * NUM_PLACES + leaf_place, tl.where(is_leaf, token, -1), mask=is_told)
     tl.store(walk_parents + slot * NUM_PLACES + leaf_place, parent_place, mask=is_told)
     tl.debug_barrier()
@@ -159,7 +170,7 @@ def _finish_kernel(
     for _ in range(DEPTH):
         on_path = tl.load(parent_of + tree * NUM_NODES + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
         is_seen = is_seen | (on_path[:, None] == seen)
-    tl.store(sees + (slot * NUM_NODES + seeing[:, None]) * NUM_NODES + seen, is_seen.to(tl.uint8),
+    tl.store(sees + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen, is_seen.to(tl.uint8),
              mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0))
 
 
@@ -167,14 +178,16 @@ def finish_trees(candidates: Tensor, growing: Any, expansion: TreeExpansion, tre
                  walk_parents: Tensor) -> None:
     """See sampling.growth.finish_trees."""
     num_trees, device, num_nodes = len(candidates), candidates.device, expansion.num_nodes
+    num_slot_nodes = trees.tokens.shape[1]
     node_at = torch.empty(num_trees, expansion.num_places, dtype=torch.int32, device=device)
     parent_of = torch.empty(num_trees, num_nodes, dtype=torch.int32, device=device)
     fixed = None if expansion.fixed is None else constant(expansion.fixed.is_chosen(expansion.num_candidates), device)
-    block = triton.next_power_of_2(expansion.num_candidates)
     _finish_kernel[(num_trees,)](
         candidates, growing.scores, growing.places, growing.slots, growing.num_accepted, fixed,
-        constant(expansion.candidate_depths, device), trees.tokens, trees.parents, trees.depths, trees.places,
-        trees.sees.view(torch.uint8), walk_tokens, walk_parents, node_at, parent_of, CHILDREN=expansion.num_children,
-        NUM_CANDIDATES=expansion.num_candidates, NUM_NODES=num_nodes, NUM_PLACES=expansion.num_places,
-        FIRST_LEAF=expansion.stage_begins[-2], DEPTH=expansion.depth, BLOCK=block,
-        BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=4)
+        constant(expansion.candidate_depths, device), constant(expansion.expanded_places, device), trees.tokens,
+        trees.parents, trees.depths, trees.places, trees.sees.view(torch.uint8), walk_tokens, walk_parents, node_at,
+        parent_of, CHILDREN=expansion.num_children, NUM_CANDIDATES=expansion.num_candidates, NUM_NODES=num_nodes,
+        NUM_SLOT_NODES=num_slot_nodes, NUM_PLACES=expansion.num_places, FIRST_LEAF=expansion.stage_begins[-2],
+        DEPTH=expansion.depth, BLOCK=triton.next_power_of_2(expansion.num_candidates),
+        BLOCK_NODES=triton.next_power_of_2(num_nodes), BLOCK_SLOT_NODES=triton.next_power_of_2(num_slot_nodes),
+        num_warps=4)

@@ -19,7 +19,8 @@ from torch import Tensor
 def _accept_kernel(
     target_tokens, slots, start, node_tokens, node_parents, node_places, tokens, accepted_path, late, active, lengths,
     max_lens, end_ids, slot_num_accepted, num_accepted, path, start_stride, NUM_NODES: tl.constexpr,
-    NUM_PLACES: tl.constexpr, DEPTH: tl.constexpr, NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
+    NUM_SLOT_NODES: tl.constexpr, NUM_PLACES: tl.constexpr, DEPTH: tl.constexpr, MOST_DEPTH: tl.constexpr,
+    NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
 ):
     """One tree; a warp holds its nodes and end tokens."""
     tree = tl.program_id(0).to(tl.int64)
@@ -27,8 +28,8 @@ def _accept_kernel(
     node = tl.arange(0, BLOCK_NODES)
     is_node = node < NUM_NODES
     said_after = tl.load(target_tokens + tree * NUM_NODES + node, mask=is_node, other=-1)
-    draft = tl.load(node_tokens + slot * NUM_NODES + node, mask=is_node & (node > 0), other=-1)
-    parent = tl.load(node_parents + slot * NUM_NODES + node, mask=is_node, other=-1)
+    draft = tl.load(node_tokens + slot * NUM_SLOT_NODES + node, mask=is_node & (node > 0), other=-1)
+    parent = tl.load(node_parents + slot * NUM_SLOT_NODES + node, mask=is_node, other=-1)
     ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
     is_active = tl.load(active + slot) != 0
     is_held = (tl.load(late + slot) != 0) | (is_active == 0)
@@ -41,8 +42,8 @@ def _accept_kernel(
         child = tl.min(tl.where(is_next, node, BLOCK_NODES), 0)
         goes_on = goes_on & (child < BLOCK_NODES)
         tl.store(path + tree * (DEPTH + 1) + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
-        place = tl.load(node_places + slot * NUM_NODES + child, mask=goes_on, other=-1)
-        tl.store(accepted_path + slot * DEPTH + step, place.to(tl.int32), mask=is_held == 0)
+        place = tl.load(node_places + slot * NUM_SLOT_NODES + child, mask=goes_on, other=-1)
+        tl.store(accepted_path + slot * MOST_DEPTH + step, place.to(tl.int32), mask=is_held == 0)
         last = tl.where(goes_on, child, last)
         num_matches += goes_on.to(tl.int32)
         said = tl.sum(tl.where(node == last, said_after, 0), 0)
@@ -56,17 +57,18 @@ def _accept_kernel(
     tl.store(active + slot, is_active & (is_over == 0), mask=is_held == 0)
 
 
-def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: Any, *, tokens: Tensor,
+def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: Any, depth: int, *, tokens: Tensor,
                  accepted_path: Tensor, late: Tensor, active: Tensor, lengths: Tensor, max_lens: Tensor,
                  end_ids: Tensor, slot_num_accepted: Tensor) -> tuple[Tensor, Tensor]:
     """See sampling.accept.accept_trees."""
-    (num_trees, num_nodes), depth = target_tokens.shape, accepted_path.shape[1]
+    num_trees, num_nodes = target_tokens.shape
     num_accepted = torch.empty(num_trees, dtype=torch.int32, device=target_tokens.device)
     path = torch.empty(num_trees, depth + 1, dtype=torch.int64, device=target_tokens.device)
     _accept_kernel[(num_trees,)](
         target_tokens, slots, start, trees.tokens, trees.parents, trees.places, tokens, accepted_path, late,
         active.view(torch.uint8), lengths, max_lens, end_ids, slot_num_accepted, num_accepted, path, start.stride(0),
-        NUM_NODES=num_nodes, NUM_PLACES=tokens.shape[1], DEPTH=depth, NUM_END_IDS=end_ids.shape[1],
+        NUM_NODES=num_nodes, NUM_SLOT_NODES=trees.tokens.shape[1], NUM_PLACES=tokens.shape[1], DEPTH=depth,
+        MOST_DEPTH=accepted_path.shape[1], NUM_END_IDS=end_ids.shape[1],
         BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=1)
     return num_accepted, path
 

@@ -27,25 +27,28 @@ def accept_chains(target_tokens: Tensor, slots: Tensor, start: Tensor, *, tokens
     return num_accepted
 
 
-def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: SlotTrees, *, tokens: Tensor,
+def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: SlotTrees, depth: int, *, tokens: Tensor,
                  accepted_path: Tensor, late: Tensor, active: Tensor, lengths: Tensor, max_lens: Tensor,
                  end_ids: Tensor, slot_num_accepted: Tensor) -> tuple[Tensor, Tensor]:
     """Verify B trees and move their slots on, as `accept_chains` does.
 
-    target_tokens: int32 [B, N], what the target says after each node
+    target_tokens: int32 [B, N], what the target says after each of the first N nodes
     trees:         of all slots; siblings have different tokens
+    depth:         D, most drafts that are accepted
     tokens:        int32 [S, R], of which the first is written
-    accepted_path: int32 [S, D], written: the places of the accepted drafts, -1 past the last one; a held slot's stays
+    accepted_path: int32 [S, D or more], written: the places of the accepted drafts, -1 past the last one; a held slot's
+                   stays
     Returns drafts accepted, int32 [B], -1 where the slot was held, and the accepted nodes, int64 [B, D + 1], from node
     0 on, -1 past the last one and in a slot that was held.
     """
     held = (late[slots] != 0) | ~active[slots]
-    num_accepted, path = verify_tree(target_tokens, trees.tokens[slots], trees.parents[slots], accepted_path.shape[1])
+    its = trees.select(slots, target_tokens.shape[1])
+    num_accepted, path = verify_tree(target_tokens, its.tokens, its.parents, depth)
     said = target_tokens.gather(1, path.clamp(min=0))
     golden = said.gather(1, num_accepted[:, None].long())[:, 0].masked_fill(held, -1)
     num_accepted, path = num_accepted.masked_fill(held, -1), path.masked_fill(held[:, None], -1)
-    places = trees.places[slots].gather(1, path[:, 1:].clamp(min=0)).masked_fill(path[:, 1:] < 0, -1).int()
-    accepted_path[slots] = torch.where(held[:, None], accepted_path[slots], places)
+    places = its.places.gather(1, path[:, 1:].clamp(min=0)).masked_fill(path[:, 1:] < 0, -1).int()
+    accepted_path[slots, :depth] = torch.where(held[:, None], accepted_path[slots, :depth], places)
     _move_on(said, num_accepted, golden, slots, start, tokens, active, lengths, max_lens, end_ids, slot_num_accepted)
     return num_accepted, path
 

@@ -71,7 +71,8 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: TreeLevel, growing: Grow
 
     tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `level`; -1 and -inf where there is none
     growing:          the candidates of this depth are written
-    walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes expanded are written
+    walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes expanded are written,
+                      and -1 where the stage has further places
     num_model:        int32 [S], most drafts on a path of each slot
     guides:           int64 [S], the slot whose rows say what may follow
     Of equals those that come first are taken.
@@ -89,7 +90,9 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: TreeLevel, growing: Grow
     growing.places[:, first:end].scatter_(1, chosen, constant(places, scores.device).int().expand(len(scores), -1))
     chosen_tokens = growing.tokens[:, first:end].gather(1, chosen)
     if places:
-        _store(walk_tokens, walk_parents, growing, chosen_tokens, parents + begin, places[0])
+        num_missing = expansion.stage_begins[depth + 1] - places[-1] - 1
+        _store(walk_tokens, growing, pad(chosen_tokens, (0, num_missing), value=-1), places[0])
+        _store(walk_parents, growing, parents + begin, places[0])
     before = level.sees.gather(1, parents[:, :, None].expand(-1, -1, level.sees.shape[2]))
     itself = torch.eye(len(places), dtype=torch.bool, device=scores.device).expand(len(scores), -1, -1)
     first_parent = torch.arange(len(scores), device=scores.device)[:, None] * level.tokens.shape[1]
@@ -104,7 +107,7 @@ def finish_trees(candidates: Tensor, growing: GrowingTrees, expansion: TreeExpan
 
     candidates: `growing.tokens`
     trees:      of all slots, written
-    walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded, written
+    walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded, written, as above
     A parent is at least as likely as its children, and of equals those that come first are taken: so it is there.
     """
     num_trees, device = len(candidates), candidates.device
@@ -112,7 +115,7 @@ def finish_trees(candidates: Tensor, growing: GrowingTrees, expansion: TreeExpan
     if expansion.fixed is not None:
         chosen = constant(expansion.fixed.chosen, device).expand(num_trees, -1)
     tokens, places = candidates.gather(1, chosen), growing.places.long().gather(1, chosen)
-    parent_places = chosen // expansion.num_children
+    parent_places = constant(expansion.expanded_places, device)[chosen // expansion.num_children]
     nodes = torch.arange(1, expansion.num_nodes, device=device).expand_as(places)
     is_leaf = places == 0
     places = torch.where(is_leaf, nodes + (expansion.stage_begins[-2] - 1), places)
@@ -122,21 +125,21 @@ def finish_trees(candidates: Tensor, growing: GrowingTrees, expansion: TreeExpan
     grown = SlotTrees(pad(tokens, (1, 0), value=-1), parents, depths, pad(places, (1, 0)),
                       _seen(parents, expansion.depth))
     trees.store(grown, growing.slots, growing.num_accepted < 0)
-    _store(walk_tokens, walk_parents, growing, tokens.masked_fill(~is_leaf, -1), parent_places,
-           expansion.stage_begins[-2])
+    first_leaf, end = expansion.stage_begins[-2:]
+    leaves = pad(tokens.masked_fill(~is_leaf, -1), (0, end - first_leaf - tokens.shape[1]), value=-1)
+    _store(walk_tokens, growing, leaves, first_leaf)
+    _store(walk_parents, growing, parent_places, first_leaf)
 
 
 def _likeliest(scores: Tensor, num: int) -> Tensor:
     return scores.sort(dim=1, descending=True, stable=True).indices[:, :num]
 
 
-def _store(walk_tokens: Tensor, walk_parents: Tensor, growing: GrowingTrees, tokens: Tensor, parents: Tensor,
-           begin: int) -> None:
-    """Tell the callbacks of nodes, [B, w], from place `begin` on."""
-    places = slice(begin, begin + tokens.shape[1])
+def _store(buffer: Tensor, growing: GrowingTrees, values: Tensor, begin: int) -> None:
+    """Tell the callbacks something of nodes, [B, n], from place `begin` on."""
+    places = slice(begin, begin + values.shape[1])
     held = (growing.num_accepted < 0)[:, None]
-    for buffer, values in ((walk_tokens, tokens), (walk_parents, parents)):
-        buffer[growing.slots, places] = torch.where(held, buffer[growing.slots, places], values.int())
+    buffer[growing.slots, places] = torch.where(held, buffer[growing.slots, places], values.int())
 
 
 def _seen(parents: Tensor, depth: int) -> Tensor:

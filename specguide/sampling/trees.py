@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class SlotTrees:
-    """At fixed addresses. S slots, N nodes each, of which node 0 is the golden token.
+    """At fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any first ones are a tree too.
 
     tokens:  int32 [S, N], -1 where there is no draft; node 0's is elsewhere
     parents: int64 [S, N], each before its children
@@ -37,16 +37,23 @@ class SlotTrees:
         sees[:, :, 0] = True
         return cls(full(-1, torch.int32), full(0, torch.int64), depths, full(0, torch.int64), sees)
 
-    def select(self, slots: slice | Tensor) -> SlotTrees:
-        """Those of B slots, in order; a slice's may be the same memory."""
-        return SlotTrees(self.tokens[slots], self.parents[slots], self.depths[slots], self.places[slots],
-                         self.sees[slots])
+    def select(self, slots: slice | Tensor, num_nodes: int) -> SlotTrees:
+        """The first nodes of those of B slots, in order; a slice's may be the same memory."""
+        return SlotTrees(self.tokens[slots, :num_nodes], self.parents[slots, :num_nodes],
+                         self.depths[slots, :num_nodes], self.places[slots, :num_nodes],
+                         self.sees[slots, :num_nodes, :num_nodes])
 
     def store(self, trees: SlotTrees, slots: slice | Tensor, held: Tensor) -> None:
-        """Write those of B slots; a slot that is held, bool [B], keeps the one that it has."""
+        """Write those of B slots, of fewer nodes perhaps; a slot that is held, bool [B], keeps the one that it has."""
+        self.drop(slots, held)
         for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(trees, field.name)
+            theirs = getattr(trees, field.name)
+            mine = getattr(self, field.name)[(slice(None), *map(slice, theirs.shape[1:]))]
             mine[slots] = torch.where(held.view(-1, *[1] * (theirs.dim() - 1)), mine[slots], theirs)
+
+    def drop(self, slots: slice | Tensor, held: Tensor) -> None:
+        """No drafts for B slots, but a slot that is held, bool [B], keeps those that it has."""
+        self.tokens[slots] = torch.where(held[:, None], self.tokens[slots], -1)
 
     def paths(self, depth: int) -> Tensor:
         """The drafts on the path to each node in order, int32 [S, N, depth], -1 behind."""

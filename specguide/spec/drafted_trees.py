@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from specguide.draft_tree import TreeExpansion
 from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import constant, masked_top_k
@@ -25,7 +26,7 @@ from specguide.spec.token_choice import TokenChoice
 
 
 class DraftedTrees:
-    """The trees of all slots. D is their depth, N their number of nodes.
+    """The trees of all slots, which an iteration may draft smaller. D is their depth, N their number of nodes.
 
     guided_drafts: children are chosen among what the rows allow; False: among all, and only verification is guided
     """
@@ -34,9 +35,9 @@ class DraftedTrees:
                  forced: ForcedAcceptance | None = None) -> None:
         assert guide.window.tree is not None and guide.buffers.trees is not None
         self._passes, self._state, self._guide, self._forced = passes, state, guide, forced
-        self._expansion, self._buffers, self._recorder = guide.window.tree, guide.buffers, guide.recorder
-        self._tree_buffers, self._choice = guide.buffers.trees, TokenChoice(guide.buffers, state)
-        self._trees = SlotTrees.empty(len(state.ids), self._expansion.num_nodes, state.ids.device)
+        self._buffers, self._tree_buffers, self._recorder = guide.buffers, guide.buffers.trees, guide.recorder
+        self._choice = TokenChoice(guide.buffers, state)
+        self._trees = SlotTrees.empty(len(state.ids), guide.window.tree.num_nodes, state.ids.device)
         self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
         self._guided_at_draft = guided if guided_drafts else torch.zeros_like(guided)
 
@@ -44,25 +45,31 @@ class DraftedTrees:
         """Forget the drafts of `slots` int64 [B]."""
         self._trees.clear(slots)
 
-    def query(self, slots: Slots) -> Query:
-        """The nodes to verify."""
-        trees, start = self._trees.select(slots), self._state.lengths[slots]
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        """No drafts for any slot; one that was held keeps those it has."""
+        self._trees.drop(slots, num_accepted < 0)
+
+    def query(self, slots: Slots, expansion: TreeExpansion) -> Query:
+        """The nodes to verify; of a slot that was held, and whose tree is larger, the first ones."""
+        trees, start = self._trees.select(slots, expansion.num_nodes), self._state.lengths[slots]
         tokens = torch.cat([self._buffers.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
         return replace(self._state.tree(tokens, start, trees.depths, trees.sees, slots), trees=trees)
 
-    def verify(self, logits: Tensor, query: Query, taps: Tensor, sampling: Sampling) -> tuple[Verified, Query, Tensor]:
+    def verify(self, logits: Tensor, query: Query, taps: Tensor, sampling: Sampling, depth: int
+               ) -> tuple[Verified, Query, Tensor]:
         """Choose a token after every node, take the longest path that matches into the slots' state, and leave its keys
         as if it had been a chain.
 
         logits: [B · N, vocab_size]
         taps:   [B · N, …]
+        depth:  D
         Returns what was verified along that path, which also is the chain that the drafter goes on from, and its taps.
         """
         assert query.trees is not None
         said, slots = self._choice.choose(logits, query, sampling), self._state.ids[query.slots]
         if self._forced is not None:
             self._forced.target(said, slots, query.start, query.depths)
-        num_accepted, path = self._accept(said, query, slots)
+        num_accepted, path = self._accept(said, query, slots, depth)
         nodes = path.clamp(min=0)
         said_on_path = said.gather(1, nodes)
         index = (query.first_node[:, None] + nodes).flatten()
@@ -75,17 +82,18 @@ class DraftedTrees:
         verified = Verified(said_on_path, num_accepted, drafts, scores, {})
         return verified, self._state.chain(tokens, query.start, query.slots), taps[index]
 
-    def _accept(self, said: Tensor, query: Query, slots: Tensor) -> tuple[Tensor, Tensor]:
+    def _accept(self, said: Tensor, query: Query, slots: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         buffers, state = self._buffers, self._state
         return accept_trees(
-            said, slots, query.start, self._trees, tokens=buffers.tokens,
+            said, slots, query.start, self._trees, depth, tokens=buffers.tokens,
             accepted_path=self._tree_buffers.accepted_path, late=buffers.held, active=state.active,
             lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
             slot_num_accepted=buffers.num_accepted)
 
     def draft(self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow) -> None:
-        """Refresh the drafter from the target's hidden states along the path, then grow the next tree."""
-        slots, expansion, state = query.slots, self._expansion, self._state
+        """Refresh the drafter from the target's hidden states along the path, then grow the tree of `window`."""
+        slots, expansion, state = query.slots, window.tree, self._state
+        assert expansion is not None
         walk = dict(walk_tokens=self._buffers.tokens, walk_parents=self._tree_buffers.parents)
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
@@ -97,7 +105,7 @@ class DraftedTrees:
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {depth}")
             self._guide.wait_rows()
-            children = self._top_k(logits, level)
+            children = self._top_k(logits, level, expansion.num_children)
             level = grow_trees(*children, level, growing, expansion, depth, num_model=state.drafts.num_model,
                                guides=state.drafts.guides, **walk)
             if depth == expansion.depth:
@@ -110,9 +118,8 @@ class DraftedTrees:
         finish_trees(growing.tokens, growing, expansion, self._trees, **walk)
         self._recorder.forward(f"choose {expansion.depth}")
 
-    def _top_k(self, logits: Tensor, level: TreeLevel) -> tuple[Tensor, Tensor]:
+    def _top_k(self, logits: Tensor, level: TreeLevel, num_children: int) -> tuple[Tensor, Tensor]:
         """The likeliest children of a level's nodes, tokens int32 and log-probabilities [B, w, k]."""
-        num_children = self._expansion.num_children
         tokens, logprobs = masked_top_k(logits, self._bitmask, self._guided_at_draft, level.row_ids,
                                         self._passes.target_ids, num_children)
         return tokens.view(*level.tokens.shape, num_children), logprobs.view(*level.tokens.shape, num_children)

@@ -92,7 +92,7 @@ def graph_sizes(max_batch_size: int) -> list[int]:
 
 
 def guide_snapshot(batch: Batch, window: DraftWindow | None = None) -> GuideSnapshot:
-    """What the grammar does beside the batch, while `window` is drafted; None: all.
+    """What the grammar does beside the batch, while `window` is drafted; None: all there may be.
 
     Walks start with the last chunk of what is computed before the first token, or go on with it when it is computed
     again because their first rows were late.
@@ -104,7 +104,7 @@ def guide_snapshot(batch: Batch, window: DraftWindow | None = None) -> GuideSnap
     started = tuple(WalkStart(slot, _matcher(request), request.tokens(0, request.num_tokens), request.window)
                     for request, slot, chunk in last if chunk.starts_walk)
     return GuideSnapshot(started=started,
-                         continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk))
+                         continued=tuple(slot for _, slot, chunk in last if not chunk.starts_walk), window=window)
 
 
 def _matcher(request: Request) -> Any:

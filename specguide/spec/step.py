@@ -37,8 +37,8 @@ class OneModelStep:
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different sizes, and so is a
     prefill of few tokens, filled up to the next size.
 
-    An iteration may draft less than the window, one of its levels; the next one then verifies as much. A prefill always
-    drafts all, of which no more is verified.
+    An iteration may draft less than the window, one of its levels; the next one then verifies as much. A prefill drafts
+    `window.first_level`, of which no more is verified.
 
     enforce_eager: never capture any
     adaptive:      iterations of all levels come up
@@ -51,6 +51,8 @@ class OneModelStep:
         self._window = guide.window
         self._levels = [Levels(*pair) for pair in product(  # those of which all is drafted come last
             guide.window.levels if adaptive else (guide.window,), repeat=2)]
+        first = guide.window.first_level if adaptive else guide.window
+        self._first = Levels(DraftWindow(), first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
@@ -71,15 +73,15 @@ class OneModelStep:
         levels: of a decode iteration; None: all
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
         """
+        levels = levels or self._levels[-1]
         with self._recorder.host("submit"):
-            self._guide.submit(guide_snapshot(batch, levels and levels.drafted))
+            self._guide.submit(guide_snapshot(batch, self._first.drafted if batch.is_prefill else levels.drafted))
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)
             if batch.is_prefill:
                 return self._results.put(self._prefill(batch, slots, sampling), range(len(batch.slots)))
             self._state.grow(batch)
-            levels = levels or self._levels[-1]
             if self._fixed is None or sampling.processed:
                 return self._results.put(self._decode(slots, sampling, levels), range(len(batch.slots)))
             num_slots = num_graph_slots(batch, self._max_batch_size)
@@ -142,7 +144,7 @@ class OneModelStep:
     def _prefill_plan(self, plan: PrefillPlan, max_query_len: int, sampling: Sampling, num_slots: int,
                       scored: ScoredTokens | None = None) -> Verified:
         self._guide.launch(0, num_slots)
-        verified = self._iterate(self._state.prefill(plan, max_query_len, scored), sampling, num_slots, self._window)
+        verified = self._iterate(self._state.prefill(plan, max_query_len, scored), sampling, num_slots, self._first)
         active = self._state.active
         active[plan.slots] = active[plan.slots] & (verified.num_accepted >= 0)  # else it starts again
         return verified
@@ -153,15 +155,17 @@ class OneModelStep:
 
     def _decode(self, slots: Slots, sampling: Sampling, levels: Levels) -> Verified:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
-        num_nodes = levels.verified.num_drafts + 1
+        num_nodes = levels.verified.num_verified + 1
         self._guide.launch(0, num_slots, num_nodes)
-        if self._trees is not None:
-            return self._iterate(self._trees.query(slots), sampling, num_slots, levels.drafted)
-        query = self._state.chain(self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots)
-        return self._iterate(query, sampling, num_slots, levels.drafted)
+        if self._trees is not None and levels.verified.tree is not None:
+            query = self._trees.query(slots, levels.verified.tree)
+        else:
+            query = self._state.chain(self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots)
+        return self._iterate(query, sampling, num_slots, levels)
 
-    def _iterate(self, query: Query, sampling: Sampling, num_slots: int, window: DraftWindow) -> Verified:
+    def _iterate(self, query: Query, sampling: Sampling, num_slots: int, levels: Levels) -> Verified:
         self._recorder.forward("prepare")
+        window = levels.drafted
         hidden, taps = self._passes.target(query, is_tapped=window.num_model > 0)
         self._guide.announce_wait()
         logits = self._passes.target_logits(query, hidden)
@@ -171,10 +175,11 @@ class OneModelStep:
         if self._trees is None or query.trees is None:
             verified = self._sampler.verify(logits, query, sampling)
         else:
-            verified, chain, taps = self._trees.verify(logits, query, taps, sampling)
+            verified, chain, taps = self._trees.verify(logits, query, taps, sampling,
+                                                         levels.verified.num_drafts)
         self._recorder.forward("verify")
         if window.num_drafts:
             self._drafting.draft(chain, verified, taps, num_slots, window)
         elif self._window.num_drafts:
-            self._sampler.drop(query.slots, verified.num_accepted)
+            (self._trees or self._sampler).drop(query.slots, verified.num_accepted)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
