@@ -1,13 +1,13 @@
 """What choosing how much to draft costs where drafts are never right, and gains where they are, or are at times.
 
-    python -m benchmarks.adaptive [--batches 1,4] [--rounds 7] [--tokens 1200]
+    python -m benchmarks.adaptive [--batches 1,4] [--rounds 7] [--tokens 1200] [--trees]
 
-On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3 head and K = 3. The
-target is made to say a text of random tokens, and the drafter to guess none of it ("hostile"), as much as gives the
-acceptance length ("friendly"), or one and the other by stretches of so many tokens ("switching"). Three ways to
-decode write the same texts: plain, all K drafts always ("fixed"), and adaptive. They take turns, and what is told is
-the median of their rounds' ratios; each output is compared with its text. On a CPU, which others may share, the time is
-that of the thread which runs the models. Prints a table, then one JSON line.
+On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3 head, and K = 3 or
+trees of up to 60 nodes. The target is made to say a text of random tokens, and the drafter to guess none of it
+("hostile"), as much as gives the acceptance length ("friendly"), or one and the other by stretches of so many tokens
+("switching"). Three ways to decode write the same texts: plain, all drafts always ("fixed"), and adaptive. They take
+turns, and what is told is the median of their rounds' ratios; each output is compared with its text. On a CPU, which
+others may share, the time is that of the thread which runs the models. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from benchmarks.common import emit
 from benchmarks.llama_8b import LLAMA_8B, random_models
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.draft_tree import DynamicTree
+from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.runner import SHIPPED_MODEL, Runner
 from specguide.models import Decoder, Eagle3Head
@@ -36,8 +38,6 @@ from specguide.request import Request
 from specguide.spec.forced import ForcedAcceptance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
-SPECS = {"plain": None, "fixed": SpecConfig(num_draft_tokens=K),
-         "adaptive": SpecConfig(num_draft_tokens=K, adaptive=True)}
 TEXTS = ("hostile", "friendly", "switching")
 
 
@@ -66,6 +66,13 @@ class Task:
     num_tokens: int
     acceptance_length: float
     stretch: int
+    tree: DynamicTree | None = None
+
+    @property
+    def specs(self) -> dict[str, SpecConfig | None]:
+        """The three ways."""
+        spec = SpecConfig(num_draft_tokens=K, tree=self.tree)
+        return {"plain": None, "fixed": spec, "adaptive": replace(spec, adaptive=True)}
 
     def forced(self, text: Tensor, num_drafts: int) -> ForcedAcceptance:
         """Of the text int32 [slots, L]."""
@@ -79,7 +86,8 @@ class EveryLevel(LevelChoice):
 
     def _next(self, requests: Sequence[Request]) -> int:
         self._num_planned += 1
-        return (0, 0, 1, 1)[self._num_planned % 4]
+        turn, num = divmod(self._num_planned, 2), len(self.levels)
+        return (turn[0] // num if turn[1] == 0 else turn[0]) % num
 
 
 class Writer:
@@ -88,8 +96,9 @@ class Writer:
     def __init__(self, task: Task, spec: SpecConfig | None, models: tuple[Decoder, Eagle3Head]) -> None:
         target, head = models
         self._task = task
-        self._vocab_size, num_drafts = target.config.vocab_size, K if spec else 0
-        self._pages_each = -(-(MAX_LEN + 2 * K + 1) // PAGE_SIZE)
+        window = spec.window if spec else DraftWindow()
+        self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
+        self._pages_each = -(-(MAX_LEN + num_drafts + window.num_positions + 1) // PAGE_SIZE)
         config = EngineConfig(spec=spec, max_batch_size=task.batch_size, max_model_len=MAX_LEN,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=task.batch_size * self._pages_each))
         numbers = torch.Generator().manual_seed(1)
@@ -149,12 +158,13 @@ class Writer:
 
 def measure(task: Task, models: tuple[Decoder, Eagle3Head], num_rounds: int) -> dict[str, Any]:
     """One row: tokens a second of each way, and the adaptive one's over the others', round by round."""
-    writers = {name: Writer(task, spec, models) for name, spec in SPECS.items()}
+    writers = {name: Writer(task, spec, models) for name, spec in task.specs.items()}
     for writer in writers.values():
         writer.write()
     orders = [random.Random(number).sample(list(writers), len(writers)) for number in range(num_rounds)]
     rounds = [{name: writers[name].write() for name in order} for order in orders]
-    row: dict[str, Any] = {"text": task.kind, "batch_size": task.batch_size}
+    row: dict[str, Any] = {"text": task.kind, "batch_size": task.batch_size,
+                           "drafts": "trees" if task.tree else "chains"}
     for name in writers:
         seconds = median(times[name] for times in rounds)
         row[f"{name}_tokens_per_s"] = round(task.batch_size * task.num_tokens / seconds, 1)
@@ -189,14 +199,17 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1200, help="of each request")
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--stretch", type=int, default=200, help="tokens of a stretch of the switching text")
+    parser.add_argument("--trees", action="store_true", help="of up to 60 nodes, instead of chains")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
     models = load_models()
-    rows = [measure(Task(kind, batch_size, args.tokens, args.acceptance, args.stretch), models, args.rounds)
+    tree = DynamicTree() if args.trees else None
+    rows = [measure(Task(kind, batch_size, args.tokens, args.acceptance, args.stretch, tree), models, args.rounds)
             for batch_size in map(int, args.batches.split(",")) for kind in args.texts.split(",")]
     told(rows)
-    emit("adaptive", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
+    emit("adaptive_trees" if args.trees else "adaptive",
+         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
          save=not args.no_save)
 
 

@@ -12,7 +12,7 @@ from test_proposals import make as make_fixed
 pytestmark = pytest.mark.gpu
 
 FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
-METHODS = ["eagle3", "eagle3 and grammar", "draft model and grammar", "suffix and grammar", "grammar"]
+METHODS = ["eagle3", "tree", "eagle3 and grammar", "draft model and grammar", "suffix and grammar", "grammar"]
 
 
 @pytest.mark.parametrize("params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"])
@@ -26,6 +26,6 @@ def test_captured_levels_in_any_order_change_no_token(folders, any_level, method
         assert any(out.metrics.acceptance_length > 1.1 for out in outs)
 
 
-@pytest.mark.parametrize("method", METHODS[:2])
+@pytest.mark.parametrize("method", METHODS[:3])
 def test_a_warm_up_captures_all_levels(folders, any_level, method):  # noqa: F811
     check_warm_up(make(folders, method, **FP32 | dict(max_batch_size=6)))

@@ -84,11 +84,14 @@ class DraftedTrees:
 
     def _accept(self, said: Tensor, query: Query, slots: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         buffers, state = self._buffers, self._state
-        return accept_trees(
+        found = accept_trees(
             said, slots, query.start, self._trees, depth, tokens=buffers.tokens,
             accepted_path=self._tree_buffers.accepted_path, late=buffers.held, active=state.active,
             lengths=state.lengths, max_lens=state.max_lens, end_ids=state.end_ids,
             slot_num_accepted=buffers.num_accepted)
+        if self._forced is not None:
+            self._forced.prepare_drafts(slots, state.lengths[query.slots])
+        return found
 
     def draft(self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of `window`."""
@@ -106,6 +109,8 @@ class DraftedTrees:
             self._recorder.forward(f"draft {depth}")
             self._guide.wait_rows()
             children = self._top_k(logits, level, expansion.num_children)
+            if self._forced is not None:
+                children = self._forced.children(*children, depth)
             level = grow_trees(*children, level, growing, expansion, depth, num_model=state.drafts.num_model,
                                guides=state.drafts.guides, **walk)
             if depth == expansion.depth:
