@@ -19,7 +19,7 @@ from specguide.request import Request
 
 _WEIGHT = 0.15  # of the latest iteration in an estimate, and the most that one has after a long time without any
 _MOST_WEIGHT = 0.6
-_PRIOR_WEIGHT = 0.05
+_LEAST_PRIOR_WEIGHT = 0.05  # what nobody has seen counts as one iteration
 _LEAST_GAIN = 1.04  # for which another level runs
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 64  # between trials, iterations
 _LONGEST_BELOW = 512  # of levels below the best
@@ -69,6 +69,7 @@ class LevelChoice:
     def __init__(self, window: DraftWindow) -> None:
         self.levels = window.levels
         self._prior = [level.num_drafts / 2 for level in self.levels]
+        self._num_seen = [1 for _ in self.levels]
         self._times = LevelTimes()
         self._best = self._drafted = self.levels.index(window.first_level)
         self._trials = [_Trials() for _ in self.levels]
@@ -98,7 +99,9 @@ class LevelChoice:
         for request, num_tokens in zip(batch.requests, output.num_tokens.tolist(), strict=True):
             if num_tokens:
                 self._acceptance(request).take(plan.verified, num_tokens - 1)
-                self._prior[plan.verified] += _PRIOR_WEIGHT * (num_tokens - 1 - self._prior[plan.verified])
+                self._num_seen[plan.verified] += 1
+                weight = max(_LEAST_PRIOR_WEIGHT, 1 / self._num_seen[plan.verified])
+                self._prior[plan.verified] += weight * (num_tokens - 1 - self._prior[plan.verified])
         if last is None or last[0] != batch.requests or batch.processed:
             self._turn = None
         else:
