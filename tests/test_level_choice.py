@@ -104,8 +104,9 @@ def test_what_is_mostly_right_is_drafted(window, times, batch_size):
     assert best / world.write(8000) >= 0.97
 
 
-@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
-@pytest.mark.parametrize(("times", "least"), [(GPU, 0.88), (CPU, 0.8)])
+@pytest.mark.parametrize(("window", "times", "least"), [
+    (K, GPU, 0.88), (WITH_FORCED, GPU, 0.88), (TREE, GPU, 0.85), (K, CPU, 0.8), (WITH_FORCED, CPU, 0.8),
+    (TREE, CPU, 0.8)])
 def test_it_follows_a_text_that_changes(times, least, window):
     world, of_both = World(window, times, by_stretches), 0.0
     world.write(400)

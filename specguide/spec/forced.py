@@ -45,11 +45,9 @@ class ForcedAcceptance:
         return torch.where(self._is_guessed[:, node - 1], self._drafts[:, node - 1], drafts)
 
     def children(self, tokens: Tensor, logprobs: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-        """Children of a tree's nodes, int32 and float32 [B, w, k]: the text's next one becomes the likeliest of the
-        first node, which then is on its path too, or all stay as they were drafted."""
-        token, is_guessed = self._drafts[:, depth - 1], self._is_guessed[:, depth - 1]
-        is_twice = is_guessed[:, None, None] & (tokens == token[:, None, None])
-        tokens, logprobs = tokens.masked_fill(is_twice, -1), logprobs.masked_fill(is_twice, float("-inf"))
-        tokens[:, 0, 0] = torch.where(is_guessed, token, tokens[:, 0, 0])
-        logprobs[:, 0, 0] = torch.where(is_guessed, 0.0, logprobs[:, 0, 0])
+        """Children of a tree's nodes, int32 and float32 [B, w, k], changed in place: the text's next token becomes the
+        first node's likeliest, and that node is on its path too; or all stay as they were drafted."""
+        is_guessed, token = self._is_guessed[:, depth - 1], tokens[:, 0, 0]
+        torch.where(is_guessed, self._drafts[:, depth - 1], token, out=token)
+        logprobs[:, 0, 0].masked_fill_(is_guessed, 0.0)
         return tokens, logprobs
