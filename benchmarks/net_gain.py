@@ -1,6 +1,6 @@
 """What each drafter and window gains on a GPU: acceptance length × iteration rate, against plain decoding.
 
-    python -m benchmarks.net_gain [--acceptance FILE] [--iterations FILE] [--out FILE]
+    python -m benchmarks.net_gain [--acceptance FILE …] [--iterations FILE] [--out FILE]
 
 Joins what `specguide bench acceptance` found, tokens an iteration by drafter and window, with what
 `python -m benchmarks.iteration` found, milliseconds an iteration by window and batch. The two may be of different
@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.common import RESULTS_DIR
 
 PLAIN = "plain guided"
-SERIES = {"eagle3": "window", "eagle3_tree": "tree", "ngram": "ngram", "suffix": "suffix", "grammar": "grammar"}
+SERIES = {"eagle3": "window", "eagle3_tree": "tree", "eagle3_small_tree": "tree", "ngram": "ngram", "suffix": "suffix", "grammar": "grammar"}
 """Of which modes of the iteration benchmark, "window 8" and so on, a drafter's iterations are."""
 
 
@@ -90,17 +90,21 @@ def rows(acceptance: Sequence[Mapping[str, Any]], times: Mapping[int, IterationT
         yield cells
 
 
-def markdown(acceptance: Mapping[str, Any], iteration: Mapping[str, Any]) -> str:
-    """The page."""
+def markdown(acceptance: Sequence[Mapping[str, Any]], iteration: Mapping[str, Any]) -> str:
+    """The page. acceptance: records of the acceptance benchmark"""
     times = iteration_times(iteration)
+    settings = [setting for record in acceptance for setting in record["result"]]
+    sets = list(dict.fromkeys(setting["set_name"] for setting in settings))
+    settings.sort(key=lambda setting: sets.index(setting["set_name"]))
     header = ["data set", "drafter", "W", "of them F", "acceptance"]
     for batch in times:
         header += [f"batch {batch}: iteration, ms", "tokens/s", "÷ plain"]
     plain = ", ".join(f"{one.plain_ms:.2f} ms at batch {batch}" for batch, one in times.items())
-    lines = [header, ["---"] * len(header), *rows(acceptance["result"], times)]
+    lines = [header, ["---"] * len(header), *rows(settings, times)]
+    commands = " and ".join(f"`{record['command']}`" for record in acceptance)
     hardware = iteration["hardware"].get("gpu", iteration["hardware"]["cpu"])
     words = (
-        f"Acceptance length by `{acceptance['command']}`, iteration times by",
+        f"Acceptance length by {commands}, iteration times by",
         f"`{iteration['command']}` on {hardware}, which may be of another model. Plain decoding takes {plain}.",
         "÷ plain: acceptance × plain iteration ÷ iteration. W: drafts that are verified an iteration; F: those of them",
         "that are forced.",
@@ -112,14 +116,15 @@ def markdown(acceptance: Mapping[str, Any], iteration: Mapping[str, Any]) -> str
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--acceptance", type=Path, default=RESULTS_DIR / "acceptance.json")
+    parser.add_argument("--acceptance", type=Path, nargs="+", default=[RESULTS_DIR / "acceptance.json",
+                                                                       RESULTS_DIR / "acceptance_small_trees.json"])
     parser.add_argument("--iterations", type=Path, default=RESULTS_DIR / "windows.json")
     parser.add_argument("--out", type=Path, default=RESULTS_DIR / "net_gain.md")
     args = parser.parse_args()
-    for path in (args.acceptance, args.iterations):
+    for path in (*args.acceptance, args.iterations):
         if not path.exists():
             sys.exit(f"there is no {path}: make it with specguide bench acceptance and python -m benchmarks.iteration")
-    page = markdown(*(json.loads(path.read_text()) for path in (args.acceptance, args.iterations)))
+    page = markdown([json.loads(path.read_text()) for path in args.acceptance], json.loads(args.iterations.read_text()))
     args.out.write_text(page)
     print(page)
 

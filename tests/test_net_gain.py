@@ -43,8 +43,16 @@ def test_gain_is_acceptance_times_iteration_rate() -> None:
         ["bfcl", "eagle3", "8", "5", "3.20", "8.00", "400", "1.60", "16.00", "12,800", "1.60"],
         ["bfcl", "ngram", "8", "0", "2.00", *"–" * 6], ["bfcl", "grammar", "8", "8", "1.50", *"–" * 6],
         ["bfcl", "eagle3_tree", "59", "0", "4.00", "10.00", "400", "1.60", "20.00", "12,800", "1.60"]]
-    page = markdown({"command": "specguide bench acceptance", "result": records}, TIMES)
+    page = markdown([{"command": "specguide bench acceptance", "result": records}], TIMES)
     assert "H200" in page and "4.00 ms at batch 1, 8.00 ms at batch 64" in page and page.count("\n| bfcl") == 5
+
+
+def test_records_are_put_together_by_data_set() -> None:
+    others = [accepted("eagle3", 3, 0, 2.0, set_name="extraction"), accepted("eagle3", 3, 0, 2.5)]
+    more = [accepted("eagle3_small_tree", 4, 0, 3.0, window=15, set_name="extraction")]
+    page = markdown([{"command": "one", "result": others}, {"command": "other", "result": more}], TIMES)
+    assert page.index("extraction | eagle3 ") < page.index("extraction | eagle3_small_tree") < page.index("bfcl")
+    assert "`one` and `other`" in page
 
 
 def test_times_without_plain_decoding() -> None:

@@ -12,9 +12,12 @@ from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
 from specguide.draft_tree import DynamicTree
 
 PLAIN = "plain"
+_TREES = {"tree": {"tree": DynamicTree()}, "small_tree": {"tree": DynamicTree(4, 4, 16)},
+          "adaptive_tree": {"tree": DynamicTree(), "adaptive": True}}
 DRAFTERS: dict[str, dict[str, Any]] = {
     method: {"method": method} for method in SPEC_METHODS if method != "auto"} | {
-    f"{method}_tree": {"method": method, "tree": DynamicTree()} for method in ("eagle3", "mtp", "draft_model")}
+    f"{method}_{name}": {"method": method, **options}
+    for method in ("eagle3", "mtp", "draft_model") for name, options in _TREES.items()}
 """What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
 
 Tokens = dict[str, tuple[int, ...]]
