@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.llama_8b import LLAMA_8B, random_models
+from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
@@ -93,8 +93,8 @@ class EveryLevel(LevelChoice):
 class Writer:
     """A runner that writes the text of its task again and again, each time as new requests."""
 
-    def __init__(self, task: Task, spec: SpecConfig | None, models: tuple[Decoder, Eagle3Head]) -> None:
-        target, head = models
+    def __init__(self, task: Task, spec: SpecConfig | None, models: RandomModels) -> None:
+        target, head = models.target, models.drafters["eagle3"]
         self._task = task
         window = spec.window if spec else DraftWindow()
         self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
@@ -156,7 +156,7 @@ class Writer:
             self._choice.take(batch, plan, output, time.perf_counter())
 
 
-def measure(task: Task, models: tuple[Decoder, Eagle3Head], num_rounds: int) -> dict[str, Any]:
+def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:
     """One row: tokens a second of each way, and the adaptive one's over the others', round by round."""
     writers = {name: Writer(task, spec, models) for name, spec in task.specs.items()}
     for writer in writers.values():
@@ -173,12 +173,12 @@ def measure(task: Task, models: tuple[Decoder, Eagle3Head], num_rounds: int) -> 
     return row
 
 
-def load_models() -> tuple[Decoder, Eagle3Head]:
+def load_models() -> RandomModels:
     """As the module says, for the device that there is."""
     if torch.cuda.is_available():
-        return random_models(LLAMA_8B, torch.device("cuda"), torch.bfloat16, MAX_LEN)
+        return RandomModels.of(["eagle3"], torch.device("cuda"), torch.bfloat16, MAX_LEN)
     target = Decoder.load(SHIPPED_MODEL / "target", torch.device("cpu"), torch.float32, max_positions=MAX_LEN)
-    return target, Eagle3Head.load(SHIPPED_MODEL / "eagle3", target)
+    return RandomModels(target, {"eagle3": Eagle3Head.load(SHIPPED_MODEL / "eagle3", target)})
 
 
 def told(rows: Sequence[dict[str, Any]]) -> None:

@@ -2,11 +2,12 @@
 
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
 
-Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, the vocabulary of 128,256 tokens, K = 3, and
-contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes the requests write the same text, valid
-instances of eight real-world schemas from different places on, and the drafter guesses the same part of it. Before
-anything is timed, each output is compared with its text and walked through a fresh matcher, which must take every
-token. Times are between the ends of successive iterations on the forward stream. Prints a table, then one JSON line.
+Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model as drafter, the
+vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes
+the requests write the same text, valid instances of eight real-world schemas from different places on, and the drafter
+guesses the same part of it, to which forced and looked-up drafts may add. Before anything is timed, each output is
+compared with its text and walked through a fresh matcher, which must take every token. Times are between the ends of
+successive iterations on the forward stream. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import torch
 
 from benchmarks.common import emit
 from benchmarks.gpu_clock import GpuClock
-from benchmarks.llama_8b import LLAMA_8B, TINY, num_bytes_read, random_models
+from benchmarks.llama_8b import RandomModels
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
@@ -35,7 +36,6 @@ from specguide.draft_window import DraftWindow
 from specguide.engine.runner import Runner
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
-from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.spec.forced import ForcedAcceptance
@@ -76,10 +76,16 @@ def modes() -> dict[str, Mode]:
         Mode("two models", replace(spec, arrangement="two_model"), 1),
         Mode("two models unguided", replace(spec, arrangement="two_model"), 0),
         *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
+        *(Mode(f"mtp window {size}", SpecConfig("mtp", num_draft_tokens=K, num_forced_tokens=size - K), 1)
+          for size in (K, *WINDOWS)),
+        *(Mode(f"draft model window {size}", SpecConfig("draft_model", num_draft_tokens=K, num_forced_tokens=size - K),
+               1) for size in (K, *WINDOWS)),
         *(Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1) for size in WINDOWS),
         *(Mode(f"ngram {size}", SpecConfig("ngram", num_draft_tokens=size), 1) for size in WINDOWS),
         *(Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1) for size in WINDOWS),
         *(Mode(f"tree {tree.num_nodes}", SpecConfig(tree=tree), 1) for tree in TREES),
+        *(Mode(f"{method.replace('_', ' ')} tree 60", SpecConfig(method, tree=DynamicTree()), 1)
+          for method in ("mtp", "draft_model")),
         Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0)]
     return {mode.name: mode for mode in every}
 
@@ -110,9 +116,8 @@ class Workload:
 class Run:
     """A runner with `batch_size` requests under way that do not end."""
 
-    def __init__(self, mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, workload: Workload) -> None:
-        target, head = models
-        window = mode.window
+    def __init__(self, mode: Mode, models: RandomModels, batch_size: int, workload: Workload) -> None:
+        target, window = models.target, mode.window
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
         pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
         config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
@@ -132,7 +137,8 @@ class Run:
             self.texts.append(ahead)
         forced = ForcedAcceptance(text.to(target.device), workload.acceptance if window.num_model else 1.0,
                                   window.num_drafts)
-        self.runner = Runner.of(config, target, head if window.num_model else None, window.num_model, forced)
+        drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
+        self.runner = Runner.of(config, target, drafter, window.num_model, forced)
         self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
         for first in range(0, batch_size, 16):
             self._prefill(range(first, min(first + 16, batch_size)))
@@ -211,7 +217,7 @@ def _elapsed_ms(start: Any, end: Any) -> float:
     return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)
 
 
-def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num_iterations: int,
+def measure(mode: Mode, models: RandomModels, batch_size: int, num_iterations: int,
             workload: Workload, bandwidth: float, *, is_profiled: bool = False) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(mode, models, batch_size, workload)
@@ -224,7 +230,8 @@ def measure(mode: Mode, models: tuple[Decoder, Eagle3Head], batch_size: int, num
     case.check()
     after = case.runner.guide.counters()
     num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
-    floor_s = num_bytes_read(*models, mode.window.num_model, num_cached) / bandwidth
+    num_drafts, method = mode.window.num_model, mode.spec.method if mode.spec else ""
+    floor_s = models.num_bytes_read(method, num_drafts, num_cached) / bandwidth
     row = {
         "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
         "floor_ms": round(1e3 * floor_s, 3),
@@ -297,11 +304,12 @@ def main() -> None:
     args = parser.parse_args()
     has_gpu = torch.cuda.is_available()
     device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
-    models = random_models(TINY if args.tiny else LLAMA_8B, device, dtype, MAX_LEN)
     guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us,
                         target_wait_us=args.target_wait_us)
     known = modes()
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
+    methods = [mode.spec.method for mode in chosen if mode.spec and mode.window.num_model]
+    models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
     workload = real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide,
                              max(mode.window.num_lookup for mode in chosen))
     bandwidth = float("inf")

@@ -23,7 +23,8 @@ from typing import Any
 from benchmarks.common import RESULTS_DIR
 
 PLAIN = "plain guided"
-SERIES = {"eagle3": "window", "eagle3_tree": "tree", "eagle3_small_tree": "tree", "ngram": "ngram", "suffix": "suffix", "grammar": "grammar"}
+SERIES = {"eagle3": "window", "eagle3_tree": "tree", "eagle3_small_tree": "tree", "ngram": "ngram", "suffix": "suffix",
+          "grammar": "grammar", "mtp": "mtp window"}
 """Of which modes of the iteration benchmark, "window 8" and so on, a drafter's iterations are."""
 
 
@@ -60,7 +61,7 @@ def iteration_times(record: Mapping[str, Any]) -> dict[int, IterationTimes]:
             for mode in ms:
                 series, _, window = points.get(mode, mode).rpartition(" ")
                 if series in SERIES.values() and window.isdecimal():
-                    num_golden = 1 if series == "tree" else 0  # named by its nodes
+                    num_golden = 1 if series.endswith("tree") else 0  # named by its nodes
                     by_window.setdefault(series, {})[int(window) - num_golden] = ms[mode]
             found[batch] = IterationTimes({name: dict(sorted(some.items())) for name, some in by_window.items()},
                                           ms[PLAIN])

@@ -12,8 +12,9 @@ from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
 from specguide.draft_tree import DynamicTree
 
 PLAIN = "plain"
-_TREES = {"tree": {"tree": DynamicTree()}, "small_tree": {"tree": DynamicTree(4, 4, 16)},
-          "adaptive_tree": {"tree": DynamicTree(), "adaptive": True}}
+_TREES: dict[str, dict[str, Any]] = {
+    "tree": {"tree": DynamicTree()}, "small_tree": {"tree": DynamicTree(4, 4, 16)},
+    "adaptive_tree": {"tree": DynamicTree(), "adaptive": True}}
 DRAFTERS: dict[str, dict[str, Any]] = {
     method: {"method": method} for method in SPEC_METHODS if method != "auto"} | {
     f"{method}_{name}": {"method": method, **options}

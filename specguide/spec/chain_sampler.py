@@ -104,4 +104,6 @@ class ChainSampler:
         assert proposals is not None
         guides = self._state.drafts.guides[slots]
         drafts = masked_argmax(logits, proposals.draft_rows, proposals.draft_guided, guides, target_ids)
+        if self.forced is not None:
+            drafts = self.forced.append(drafts, proposals.chain_len[slots])
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

@@ -44,6 +44,11 @@ class ForcedAcceptance:
         """Draft `node` of each slot, int32 [B]: the text's, or as it was drafted."""
         return torch.where(self._is_guessed[:, node - 1], self._drafts[:, node - 1], drafts)
 
+    def append(self, drafts: Tensor, chain_len: Tensor) -> Tensor:
+        """As `draft`, the draft behind a chain of `chain_len` int32 [B] drafts."""
+        place = chain_len[:, None].clamp(max=self._drafts.shape[1] - 1).long()
+        return torch.where(self._is_guessed.gather(1, place), self._drafts.gather(1, place), drafts[:, None])[:, 0]
+
     def children(self, tokens: Tensor, logprobs: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         """Children of a tree's nodes, int32 and float32 [B, w, k], changed in place: the text's next token becomes the
         first node's likeliest, and that node is on its path too; or all stay as they were drafted."""
