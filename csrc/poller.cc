@@ -75,23 +75,32 @@ bool Poller::Slot::is_in_progress() const {
   return now == State::kTaken || now == State::kRunning || now == State::kRan || now == State::kFinishing;
 }
 
-int Poller::reserve(HostFunctionRef function, bool is_captured) {
+int Poller::reserve(const HostFunctionRef& function, bool is_captured) {
   std::lock_guard lock(mutex_);
+  for (int i = 0; is_captured && i < num_slots_; ++i) {
+    if (slots_[i].num_leases == 0 || slots_[i].function != function) continue;
+    ++slots_[i].num_leases;
+    return i;
+  }
   for (int i = 0; i < words_.capacity; ++i) {
     Slot& slot = slots_[i];
     if (slot.state != State::kFree && !is_consumed(i)) continue;
-    slot.function = std::move(function);
+    slot.function = function;
     slot.is_captured = is_captured;
+    slot.num_leases = is_captured ? 1 : 0;
     slot.state = State::kReady;
     num_slots_ = std::max<int>(num_slots_, i + 1);
     return i;
   }
   throw EngineError("no words are left for host function '" + function->name + "': at most " +
-                    std::to_string(words_.capacity) + " launches may be captured or under way");
+                    std::to_string(words_.capacity) + " may be captured or under way");
 }
 
 void Poller::free(int i) {
-  const HostFunctionRef function = std::move(slots_[i].function);
+  HostFunctionRef function;  // whose payload goes without the mutex
+  std::lock_guard lock(mutex_);
+  if (--slots_[i].num_leases > 0) return;
+  function = std::move(slots_[i].function);
   slots_[i].state = State::kFree;
 }
 

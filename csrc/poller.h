@@ -2,7 +2,8 @@
 //
 // A launch is three operations of the stream on two words: due := 1; wait until done ≥ 1; done := 0. The polling thread
 // finds `due`, takes it back, runs the function and writes `done`. Values in captured graphs are constants, so the words
-// are set and reset, and a launch has words of its own, which its graph keeps for its replays.
+// are set and reset. A captured launch keeps its words for the replays of its graph, and all captured launches of one
+// function have the same ones, so graphs that share a function must not be replayed at once.
 //
 // When the polling thread ends or is not seen for long, the watching thread starts another, which runs what was due and
 // not yet begun and lets the stream go on where a function is through. When that fails again and again, or a function
@@ -22,7 +23,8 @@
 
 namespace specguide {
 
-// Two words for each launch that is captured or under way: 2 · capacity zeros, in pinned memory for a CUDA stream.
+// Two words for each function that is captured and each other launch under way: 2 · capacity zeros, in pinned memory for
+// a CUDA stream.
 struct PollingWords {
   int32_t* words;
   int capacity;
@@ -38,9 +40,9 @@ class Poller : public std::enable_shared_from_this<Poller> {
 
   Poller(PollingWords words, Timeout timeout);
 
-  // Takes two words for a launch of `function`; those of a captured one until `free`, any other's until its stream has
-  // gone on. Throws EngineError when there are none left.
-  int reserve(HostFunctionRef function, bool is_captured);
+  // Takes two words for a launch of `function`; those of a captured one until as many times `free`, any other's until its
+  // stream has gone on. Throws EngineError when there are none left.
+  int reserve(const HostFunctionRef& function, bool is_captured);
   void free(int launch);
   int32_t* due(int launch) const { return words_.words + launch; }
   int32_t* done(int launch) const { return words_.words + words_.capacity + launch; }
@@ -66,6 +68,7 @@ class Poller : public std::enable_shared_from_this<Poller> {
     std::atomic<State> state{State::kFree};
     HostFunctionRef function;
     bool is_captured = false;
+    int num_leases = 0;  // captured launches
 
     bool change(State from, State to) { return state.compare_exchange_strong(from, to); }
     bool is_in_progress() const;

@@ -26,7 +26,7 @@ PollingStream::PollingStream(std::shared_ptr<Stream> stream, PollingWords words)
 
 void PollingStream::launch(HostFunctionRef function) {
   const bool is_captured = is_capturing();
-  const int slot = poller_->reserve(std::move(function), is_captured);
+  const int slot = poller_->reserve(function, is_captured);
   const auto lease = is_captured ? std::make_shared<Lease>(poller_, slot) : nullptr;
   const WordRef done(lease, poller_->done(slot));
   write_value(unowned(poller_->due(slot)), 1);

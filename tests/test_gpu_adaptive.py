@@ -26,6 +26,6 @@ def test_captured_levels_in_any_order_change_no_token(folders, any_level, method
         assert any(out.metrics.acceptance_length > 1.1 for out in outs)
 
 
-@pytest.mark.parametrize("method", METHODS[:3])
-def test_a_warm_up_captures_all_levels(folders, any_level, method):  # noqa: F811
-    check_warm_up(make(folders, method, **FP32 | dict(max_batch_size=6)))
+@pytest.mark.parametrize(("method", "trace"), [*((method, False) for method in METHODS[:3]), ("tree", True)])
+def test_a_warm_up_captures_all_levels(folders, any_level, method, trace):  # noqa: F811
+    check_warm_up(make(folders, method, trace=trace, **FP32 | dict(max_batch_size=6)))

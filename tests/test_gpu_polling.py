@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 import time
 import weakref
 from collections.abc import Callable
@@ -119,6 +121,38 @@ def test_a_poller_that_slept_wakes_up() -> None:
         graph.replay()
         torch.cuda.synchronize()
     assert seen == [1, 2, 3]
+
+
+def test_launches_of_one_function_in_many_graphs_have_the_same_words() -> None:
+    rig, seen = Rig(), []
+    rig.stream.launch(native.python_host_function(seen.append, (0,), {}, "function"))
+    rig.side.synchronize()
+    function = native.python_host_function(lambda: seen.append(len(seen)), (), {}, "function")
+    graphs = []
+    for _ in range(100):  # there are words for 64
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            rig.side.wait_stream(torch.cuda.current_stream())
+            rig.stream.launch(function)
+            torch.cuda.current_stream().wait_stream(rig.side)
+        graphs.append(graph)
+    for graph in graphs + graphs:
+        graph.replay()
+    torch.cuda.synchronize()
+    assert seen == list(range(201))
+
+
+def test_what_breaks_a_capture_off_is_told() -> None:
+    """In a process of its own, whose memory pools such a capture leaves open."""
+    broken = """
+import torch
+side = torch.cuda.Stream()
+with capturing(torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.graph_pool_handle()):
+    side.wait_stream(torch.cuda.current_stream())
+    raise ValueError("the cause")
+"""
+    done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, timeout=120)
+    assert done.stderr.rstrip().endswith("ValueError: the cause") and "unjoined" not in done.stderr
 
 
 def test_the_engine_gives_what_it_gives_with_host_functions(folders) -> None:

@@ -24,7 +24,7 @@ _ABANDON_TIMEOUT_S = 10.0
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the last product of a
 # draft step hides it, and the copy of the rows, at the shapes of an 8B model.
 _GPU_DRAFT_WAIT_US = 20
-_MOST_POLLED = 2048  # callbacks in all graphs
+_MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
 
 class GuidedDecoder:

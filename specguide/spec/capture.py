@@ -18,13 +18,23 @@ def capturing(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, pool: Any)
     thread that captures must not.
 
     pool: memory of graphs that are never replayed at once
+    Raises what is raised meanwhile, of which the end of a capture that broke off would say nothing.
     """
     torch.cuda.synchronize()
     was_enabled = gc.isenabled()
     gc.disable()
+    cause: BaseException | None = None
     try:
         with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
-            yield
+            try:
+                yield
+            except BaseException as error:
+                cause = error
+                raise
+    except RuntimeError:
+        if cause is not None:
+            raise cause from None
+        raise
     finally:
         if was_enabled:
             gc.enable()
