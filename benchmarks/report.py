@@ -149,6 +149,15 @@ def window_lines(record: Record) -> Iterator[Line]:
                    record)
 
 
+def adaptive_lines(record: Record) -> Iterator[Line]:
+    """One for each text."""
+    for text in dict.fromkeys(row["text"] for row in record.rows):
+        rows = [row for row in record.rows if row["text"] == text]
+        yield Line(f"tokens/s, adaptive {rows[0]['drafts']} ÷ plain (÷ all drafts always), {text} text",
+                   over(row["batch_size"] for row in rows),
+                   over(f"{row['of_plain']:.2f} ({row['of_fixed']:.2f})" for row in rows), record)
+
+
 def kernel_lines(record: Record) -> Iterator[Line]:
     """One line for each kernel, rival, width and dtype; numbers of rows within it, by the share of allowed tokens."""
     found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
@@ -212,8 +221,9 @@ def equality_lines(record: Record) -> Iterator[Line]:
 
 
 LINES: dict[str, Callable[[Record], Iterator[Line]]] = {
-    "iteration": iteration_lines, "windows": window_lines, "kernels": kernel_lines, "callbacks": callback_lines,
-    "serving": serving_lines, "host": host_lines, "soak": soak_lines, "equality": equality_lines}
+    "iteration": iteration_lines, "windows": window_lines, "adaptive": adaptive_lines, "kernels": kernel_lines,
+    "callbacks": callback_lines, "serving": serving_lines, "host": host_lines, "soak": soak_lines,
+    "equality": equality_lines}
 
 
 def table(records: Sequence[Record]) -> str:

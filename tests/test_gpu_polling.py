@@ -146,6 +146,7 @@ def test_what_breaks_a_capture_off_is_told() -> None:
     """In a process of its own, whose memory pools such a capture leaves open."""
     broken = """
 import torch
+from specguide.spec.capture import capturing
 side = torch.cuda.Stream()
 with capturing(torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.graph_pool_handle()):
     side.wait_stream(torch.cuda.current_stream())

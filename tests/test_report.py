@@ -50,6 +50,17 @@ def test_windows(tmp_path: Path) -> None:
         "iteration, tree 60, ms": ("64", "107", "the same")}
 
 
+def test_adaptive(tmp_path: Path) -> None:
+    write(tmp_path, "adaptive_trees", [
+        dict(text=text, batch_size=batch, drafts="trees", of_plain=plain, of_fixed=fixed)
+        for batch in (1, 8) for text, plain, fixed in (("hostile", 0.991, 1.5), ("friendly", 2.5, 1.123))])
+    assert measured(tmp_path) == {
+        "tokens/s, adaptive trees ÷ plain (÷ all drafts always), hostile text": (
+            "1 / 8", "0.99 (1.50) / 0.99 (1.50)", "`python -m benchmarks.adaptive_trees`"),
+        "tokens/s, adaptive trees ÷ plain (÷ all drafts always), friendly text": (
+            "1 / 8", "2.50 (1.12) / 2.50 (1.12)", "the same")}
+
+
 def test_iteration(tmp_path: Path) -> None:
     write(tmp_path, "iteration", [
         iteration_row("unguided", 1, 5.0), iteration_row("guided", 1, 5.5), iteration_row("two models", 1, 2.75),
