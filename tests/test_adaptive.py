@@ -8,13 +8,13 @@ from itertools import cycle
 
 import pytest
 from mtp_heads import save_mimo
-from test_engine import cases
+from test_engine import Scripted, cases, with_misfit
 from test_proposals import METHODS, generate, plain_outputs, told
 from test_speculation_choice import check_choice, fitting
 
 from benchmarks.adaptive import Task, load_models, measure
-from specguide import LLM, GuideConfig, SpecConfig
-from specguide.config import EngineConfig
+from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
+from specguide.config import CacheConfig, EngineConfig
 from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
@@ -92,6 +92,27 @@ def test_the_choice_itself_changes_no_token(folders, lag):
         expected = told(generate(plain, prompts, all_params))
         llm = make(folders, method, max_batch_size=6, lag=lag)
         assert told(generate(llm, prompts, all_params)) == expected
+
+
+@pytest.mark.parametrize("method", ["eagle3 and grammar", "tree"])
+def test_a_sleeping_matcher_is_held_at_any_level(folders, any_level, method):
+    prompts, params = ["ab", "ba"], [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
+    llm = make(folders, method, guide=GuideConfig(deadline_us=2000))
+    alone = llm.generate(prompts, params)
+    for _ in range(3):
+        outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+        assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+        assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    llm.close()
+
+
+def test_few_pages_at_any_level(folders, any_level):
+    prompts, all_params = cases(6, 24)
+    prompts = ["a common beginning " * 3 + prompt for prompt in prompts]
+    plain = generate(LLM(folders[0], spec=None, max_batch_size=8), prompts, all_params)
+    llm = make(folders, "tree", max_batch_size=8, cache=CacheConfig(page_size=4, num_pages=150))
+    assert told(llm.generate(prompts, all_params)) == told(plain)
+    assert told(generate(llm, prompts, all_params)) == told(plain)
 
 
 def test_logits_processors_beside_trees(folders):

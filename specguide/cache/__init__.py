@@ -9,5 +9,4 @@ move_keys = with_triton("tree", tensors.move_keys)
 place_chains = with_triton("chain", tensors.place_chains)
 place_trees = with_triton("tree", tensors.place_trees)
 
-__all__ = ["KVCache", "PageAllocator", "move_keys", "page_num_bytes", "place_chains",
-           "place_trees", "slot_mapping"]
+__all__ = ["KVCache", "PageAllocator", "move_keys", "page_num_bytes", "place_chains", "place_trees", "slot_mapping"]

@@ -125,7 +125,7 @@ def _chosen(key, exists, NUM: tl.constexpr):
 @triton.jit
 def _finish_kernel(
     candidate_tokens, candidate_scores, candidate_places, slots, num_accepted, fixed, candidate_depths, expanded_places,
-    tokens, parents,    depths, places, sees, walk_tokens, walk_parents, node_at, parent_of, CHILDREN: tl.constexpr,
+    tokens, parents, depths, places, sees, walk_tokens, walk_parents, node_at, parent_of, CHILDREN: tl.constexpr,
     NUM_CANDIDATES: tl.constexpr, NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, NUM_PLACES: tl.constexpr,
     FIRST_LEAF: tl.constexpr, DEPTH: tl.constexpr, BLOCK: tl.constexpr, BLOCK_NODES: tl.constexpr,
     BLOCK_SLOT_NODES: tl.constexpr,
