@@ -11,6 +11,7 @@ from specguide.errors import InvalidParams
 from specguide.params import Speculation
 
 _SMALLER_TREES = (DraftTree.chain(3), DynamicTree(4, 4, 16))
+_MOST_VERIFIED = 512  # tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class DraftWindow:
             return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
         parts = (tree.expansion.within(self.tree) for tree in _SMALLER_TREES)
         return DraftWindow(), *(DraftWindow(part.depth, tree=part) for part in parts if part), self
+
+    def levels_for(self, num_slots: int) -> tuple[DraftWindow, ...]:
+        """The first two, and of the others those that so many slots may draft: where a forward pass over all drafts
+        would compute for longer than it reads, they cannot pay."""
+        return *self.levels[:2], *(level for level in self.levels[2:]
+                                   if num_slots * (level.num_verified + 1) <= _MOST_VERIFIED)
 
     @property
     def first_level(self) -> DraftWindow:

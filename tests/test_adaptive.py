@@ -81,6 +81,8 @@ def test_levels_of_a_window():
     trees = SpecConfig(tree=DynamicTree()).window
     assert [(level.num_drafts, level.num_verified) for level in trees.levels] == [(0, 0), (3, 3), (4, 15), (6, 59)]
     assert trees.first_level == trees.levels[1] and trees.levels[-1] == trees
+    assert [len(trees.levels_for(num_slots)) for num_slots in (1, 8, 9, 32, 33, 128)] == [4, 4, 3, 3, 2, 2]
+    assert len(DraftWindow(3, 0, 8).levels_for(42)) == 3 and len(DraftWindow(3, 0, 8).levels_for(43)) == 2
     assert len(SpecConfig(tree=DraftTree.chain(3)).window.levels) == 2
 
 

@@ -2,8 +2,8 @@
 
 A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second runs, and the others
 are tried now and then: one at a time, the less often the longer that does not pay, and never for more than a small
-share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding. Levels above the first
-are left out where so many requests run that a forward pass over their drafts computes more than it reads.
+share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding. Where many slots run,
+the larger levels are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ _LEAST_GAIN = 1.04  # for which another level runs
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 64  # between trials, iterations
 _LONGEST_BELOW = 512  # of levels below the best
 _TRIAL_SHARE = 0.008  # of the time
-_MOST_VERIFIED = 512  # tokens, of all requests: from 300 to 500 on an accelerator takes longer for each
 
 
 class LevelPlan(NamedTuple):
@@ -67,13 +66,13 @@ class LevelChoice:
     """
 
     def __init__(self, window: DraftWindow) -> None:
-        self.levels = window.levels
+        self._window, self.levels = window, window.levels
         self._prior = [level.num_drafts / 2 for level in self.levels]
         self._num_seen = [1 for _ in self.levels]
         self._times = LevelTimes()
         self._best = self._drafted = self.levels.index(window.first_level)
         self._trials = [_Trials() for _ in self.levels]
-        self._num_planned, self._to_spend_s = 0, 0.0
+        self._num_planned, self._to_spend_s, self._num_levels = 0, 0.0, len(self.levels)
         self._last: tuple[tuple[Request, ...], float] | None = None
         self._turn: tuple[LevelPlan, float] | None = None
 
@@ -84,8 +83,9 @@ class LevelChoice:
         if batch.processed and self.levels[-1].tree is not None:
             self._drafted = 0
             return LevelPlan(0, 0)
+        self._num_levels = len(self._window.levels_for(1 << max(batch.slots).bit_length()))  # as many slots has a graph
         verified, self._drafted = self._drafted, self._next(batch.requests)
-        return LevelPlan(verified, self._drafted)
+        return LevelPlan(verified if verified < self._num_levels else 1, self._drafted)  # there may have been fewer
 
     def windows(self, plan: LevelPlan) -> Levels:
         """What its levels are."""
@@ -125,14 +125,13 @@ class LevelChoice:
         self._num_planned += 1
         rates = self._rates(requests)
         self._choose(rates)
-        if not self._is_light(self._best, len(requests)):
+        if self._best >= len(rates):
             self._best = 1
         if self._drafted != self._best or rates[self._best] is None:  # a trial's drafts are yet to be verified
             return self._best
-        for level in reversed(range(len(self.levels))):
+        for level in reversed(range(len(rates))):
             trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(requests))
-            is_due = self._num_planned >= trials.not_before and cost_s <= self._to_spend_s
-            if level != self._best and is_due and self._is_light(level, len(requests)):
+            if level != self._best and self._num_planned >= trials.not_before and cost_s <= self._to_spend_s:
                 self._to_spend_s -= cost_s
                 trials.cost_s, trials.not_before = cost_s, self._num_planned + trials.pause
                 trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if level > self._best else _LONGEST_BELOW)
@@ -140,22 +139,18 @@ class LevelChoice:
         return self._best
 
     def _rates(self, requests: Sequence[Request]) -> list[float | None]:
-        """Tokens that each level gains a second; None where nobody knows."""
+        """Tokens that each level that may run gains a second; None where nobody knows."""
         expected = [self._acceptance(request).expected for request in requests]
-        seconds = [self._times.seconds(len(requests), level) if self._is_light(level, len(requests)) else None
-                   for level in range(len(self.levels))]
+        seconds = [self._times.seconds(len(requests), level) for level in range(self._num_levels)]
         return [None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
                 for level, s in enumerate(seconds)]
-
-    def _is_light(self, level: int, num_requests: int) -> bool:
-        return level <= 1 or num_requests * (self.levels[level].num_verified + 1) <= _MOST_VERIFIED
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]
         if not known:
             return
         rate, level = max(known)
-        now = rates[self._best]
+        now = rates[self._best] if self._best < len(rates) else None
         if level != self._best and (now is None or rate > _LEAST_GAIN * now):
             self._to_spend_s += self._trials[level].cost_s  # it has paid
             self._best = level

@@ -49,8 +49,7 @@ class OneModelStep:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
         self._window = guide.window
-        self._levels = [Levels(*pair) for pair in product(  # those of which all is drafted come last
-            guide.window.levels if adaptive else (guide.window,), repeat=2)]
+        self._is_adaptive, self._all = adaptive, Levels(guide.window, guide.window)
         first = guide.window.first_level if adaptive else guide.window
         self._first = Levels(DraftWindow(), first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
@@ -73,7 +72,7 @@ class OneModelStep:
         levels: of a decode iteration; None: all
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's result is read.
         """
-        levels = levels or self._levels[-1]
+        levels = levels or self._all
         with self._recorder.host("submit"):
             self._guide.submit(guide_snapshot(batch, self._first.drafted if batch.is_prefill else levels.drafted))
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
@@ -108,6 +107,12 @@ class OneModelStep:
             warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
                                  product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
         return warm_ups
+
+    def _levels(self, num_slots: int) -> list[Levels]:
+        """That come up where the slots 0 … num_slots - 1 have requests."""
+        if not self._is_adaptive:
+            return [self._all]
+        return [Levels(*pair) for pair in product(self._window.levels_for(num_slots), repeat=2)]
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)

@@ -18,10 +18,11 @@ WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""
 
 
-def decode_kinds(max_batch_size: int, *levels: Iterable[Levels]) -> list[tuple[Any, ...]]:
+def decode_kinds(max_batch_size: int, levels: Callable[[int], Iterable[Levels]] | None = None) -> list[tuple[Any, ...]]:
     """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them; of
-    each for all `levels`, where these come into it."""
-    return list(product(graph_sizes(max_batch_size), SamplingKind, *levels))
+    each number for all its `levels`, where these come into it."""
+    return [one for num_slots in graph_sizes(max_batch_size)
+            for one in product((num_slots,), SamplingKind, *([levels(num_slots)] if levels else []))]
 
 
 def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int
