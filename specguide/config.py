@@ -123,7 +123,7 @@ class SpecConfig:
 
     @property
     def window(self) -> DraftWindow:
-        """The drafts that there may be; of "auto" as many as with a head."""
+        """The drafts that there may be; of "auto" not all, since what it comes to depends on the target."""
         num_lookup = self.num_draft_tokens if self.method in LOOKUP_METHODS else 0
         num_model = 0 if self.method in MODELLESS_METHODS else self.num_draft_tokens
         return DraftWindow(num_model, num_lookup, self.num_forced_tokens, self.tree.expansion if self.tree else None)
