@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.spec.forced import ForcedAcceptance
+from specguide.trace import write_chrome_trace
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
 NUM_WARM_UP = 10
@@ -72,12 +74,13 @@ class Workload:
 class Run:
     """A runner with `batch_size` requests under way that do not end."""
 
-    def __init__(self, mode: Mode, models: RandomModels, batch_size: int, workload: Workload) -> None:
+    def __init__(self, mode: Mode, models: RandomModels, batch_size: int, workload: Workload, *,
+                 is_traced: bool = False) -> None:
         target, window = models.target, mode.window
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
         pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
         config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
-                              max_batch_size=batch_size, max_model_len=MAX_LEN,
+                              max_batch_size=batch_size, max_model_len=MAX_LEN, trace=is_traced,
                               cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
         numbers = random.Random(1)
         text = torch.zeros(batch_size + 1, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
@@ -174,9 +177,10 @@ def _elapsed_ms(start: Any, end: Any) -> float:
 
 
 def measure(mode: Mode, models: RandomModels, batch_size: int, num_iterations: int,
-            workload: Workload, bandwidth: float, *, is_profiled: bool = False) -> dict[str, Any]:
-    """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
-    case = Run(mode, models, batch_size, workload)
+            workload: Workload, bandwidth: float, *, is_profiled: bool = False, trace: str | None = None
+            ) -> dict[str, Any]:
+    """One row: builds the case, warms it up, checks its outputs, times it, checks again. trace: folder of a timeline"""
+    case = Run(mode, models, batch_size, workload, is_traced=trace is not None)
     case.run(NUM_WARM_UP)
     case.check()
     num_timed = NUM_WARM_UP + num_iterations + 1
@@ -200,6 +204,9 @@ def measure(mode: Mode, models: RandomModels, batch_size: int, num_iterations: i
         "held": after["held"] - counters["held"],
         "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"], **clock.summary()}
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
+    if trace is not None:
+        Path(trace).mkdir(parents=True, exist_ok=True)
+        write_chrome_trace(Path(trace, f"{mode.name} of {batch_size}.json"), case.runner.guide.recorder.spans())
     if is_profiled:
         print_kernels(case)
     case.close()
@@ -243,6 +250,14 @@ def print_kernels(case: Run, num_iterations: int = 4) -> None:
               f"{kernel.key[:100]}")
 
 
+def print_row(row: dict[str, Any]) -> None:
+    """One line of the table."""
+    print(f"{row['batch_size']:>5}  {row['mode']:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
+          f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
+          f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
+          f"{row['held']:>5} {row['late_draft_rows']:>5} {row.get('sm_mhz', 0):>5.0f} MHz", flush=True)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -255,6 +270,7 @@ def main() -> None:
     parser.add_argument("--draft-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--target-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
+    parser.add_argument("--trace", help="write each mode's timeline into this folder; nothing is saved then")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
@@ -280,14 +296,12 @@ def main() -> None:
             if 0 < mode.guided_share * batch_size < 1:
                 continue
             row = measure(mode, models, batch_size, args.iterations, workload, bandwidth,
-                          is_profiled=args.profile and has_gpu)
-            print(f"{batch_size:>5}  {mode.name:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
-                  f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
-                  f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
-                  f"{row['held']:>5} {row['late_draft_rows']:>5} {row.get('sm_mhz', 0):>5.0f} MHz", flush=True)
+                          is_profiled=args.profile and has_gpu, trace=args.trace)
+            print_row(row)
             rows.append(row)
     emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
-         {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None, save=not args.no_save and not args.tiny)
+         {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None,
+         save=not (args.no_save or args.tiny or args.trace))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from specguide.config import SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.draft_tree import SMALL_TREE, DynamicTree
 from specguide.draft_window import DraftWindow
 
 K = 3
-TREES = (DynamicTree(4, 4, 16), DynamicTree(8, 5, 32), DynamicTree(10, 6, 60))
+TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())
 WINDOWS = (4, 8, 16)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
 
 

@@ -222,3 +222,7 @@ class TreeExpansion:
     def num_positions(self) -> int:
         """Positions behind the golden token at which target or drafter may store keys."""
         return max(self.num_nodes - 1, sum(self.widths))
+
+
+SMALL_TREE = DynamicTree(4, 4, 16)
+"""What is drafted of a larger one where that does not pay."""

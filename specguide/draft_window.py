@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
+from specguide.draft_tree import SMALL_TREE, DraftTree, TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 
-_SMALLER_TREES = (DraftTree.chain(3), DynamicTree(4, 4, 16))
+_SMALLER_TREES = (DraftTree.chain(3), SMALL_TREE)
 _MOST_VERIFIED = 512  # tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
 
 

@@ -242,7 +242,7 @@ def grown(expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: 
         level = module.grow_trees(tokens.to(device), logprobs.to(device), level, growing, expansion, depth,
                                   num_model=num_model, guides=guides, **walk)
         levels.append(level)
-    module.finish_trees(growing.tokens, growing, expansion, trees, **walk)
+    module.finish_trees(growing, expansion, trees, **walk)
     return trees, {**walk, "slots": slots}, levels
 
 

@@ -147,7 +147,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     llm.warm_up()
     windows = step._guide.window.levels if adaptive else (step._guide.window,)
     levels = [Levels(*pair) for pair in product(windows, repeat=2)]
-    assert set(counting.kinds) == {("_decode_first", *kind) for kind in decode_kinds(3, lambda _: levels)} | {
+    assert set(counting.kinds) == {("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels} | {
         ("_prefill_first", *size, kind) for size in captured_sizes(3, 40)
         for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
-from specguide.draft_tree import DynamicTree
+from specguide.draft_tree import SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
 _TREES: dict[str, dict[str, Any]] = {
-    "tree": {"tree": DynamicTree()}, "small_tree": {"tree": DynamicTree(4, 4, 16)},
+    "tree": {"tree": DynamicTree()}, "small_tree": {"tree": SMALL_TREE},
     "adaptive_tree": {"tree": DynamicTree(), "adaptive": True}}
 DRAFTERS: dict[str, dict[str, Any]] = {
     method: {"method": method} for method in SPEC_METHODS if method != "auto"} | {

@@ -19,7 +19,7 @@ from specguide.request import Request
 
 _WEIGHT = 0.15  # of the latest iteration in an estimate, and the most that one has after a long time without any
 _MOST_WEIGHT = 0.6
-_LEAST_PRIOR_WEIGHT = 0.05  # what nobody has seen counts as one iteration
+_LEAST_PRIOR_WEIGHT = 0.05
 _LEAST_GAIN = 1.04  # for which another level runs
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 8, 64  # between trials, iterations
 _LONGEST_BELOW = 512  # of levels below the best
@@ -51,6 +51,18 @@ class Acceptance:
 
 
 @dataclass
+class _Prior:
+    """Drafts that a level's iterations have accepted, of any request, an estimate; at first a guess counts as one."""
+
+    expected: float
+    num_seen: int = 1
+
+    def take(self, num_accepted: int) -> None:
+        self.num_seen += 1
+        self.expected += max(_LEAST_PRIOR_WEIGHT, 1 / self.num_seen) * (num_accepted - self.expected)
+
+
+@dataclass
 class _Trials:
     """When a level that does not run is tried again."""
 
@@ -67,12 +79,11 @@ class LevelChoice:
 
     def __init__(self, window: DraftWindow) -> None:
         self._window, self.levels = window, window.levels
-        self._prior = [level.num_drafts / 2 for level in self.levels]
-        self._num_seen = [1 for _ in self.levels]
+        self._priors = [_Prior(level.num_drafts / 2) for level in self.levels]
         self._times = LevelTimes()
         self._best = self._drafted = self.levels.index(window.first_level)
         self._trials = [_Trials() for _ in self.levels]
-        self._num_planned, self._to_spend_s, self._num_levels = 0, 0.0, len(self.levels)
+        self._num_planned, self._to_spend_s = 0, 0.0
         self._last: tuple[tuple[Request, ...], float] | None = None
         self._turn: tuple[LevelPlan, float] | None = None
 
@@ -83,9 +94,10 @@ class LevelChoice:
         if batch.processed and self.levels[-1].tree is not None:
             self._drafted = 0
             return LevelPlan(0, 0)
-        self._num_levels = len(self._window.levels_for(1 << max(batch.slots).bit_length()))  # as many slots has a graph
         verified, self._drafted = self._drafted, self._next(batch.requests)
-        return LevelPlan(verified if verified < self._num_levels else 1, self._drafted)  # there may have been fewer
+        if verified >= self._num_levels(batch.requests):  # there were fewer requests
+            verified = 1
+        return LevelPlan(verified, self._drafted)
 
     def windows(self, plan: LevelPlan) -> Levels:
         """What its levels are."""
@@ -99,9 +111,7 @@ class LevelChoice:
         for request, num_tokens in zip(batch.requests, output.num_tokens.tolist(), strict=True):
             if num_tokens:
                 self._acceptance(request).take(plan.verified, num_tokens - 1)
-                self._num_seen[plan.verified] += 1
-                weight = max(_LEAST_PRIOR_WEIGHT, 1 / self._num_seen[plan.verified])
-                self._prior[plan.verified] += weight * (num_tokens - 1 - self._prior[plan.verified])
+                self._priors[plan.verified].take(num_tokens - 1)
         if last is None or last[0] != batch.requests or batch.processed:
             self._turn = None
         else:
@@ -141,9 +151,13 @@ class LevelChoice:
     def _rates(self, requests: Sequence[Request]) -> list[float | None]:
         """Tokens that each level that may run gains a second; None where nobody knows."""
         expected = [self._acceptance(request).expected for request in requests]
-        seconds = [self._times.seconds(len(requests), level) for level in range(self._num_levels)]
+        seconds = [self._times.seconds(len(requests), level) for level in range(self._num_levels(requests))]
         return [None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
                 for level, s in enumerate(seconds)]
+
+    def _num_levels(self, requests: Sequence[Request]) -> int:
+        """Of those that may run: as many slots as a graph has that reaches the last request's."""
+        return len(self._window.levels_for(1 << max(request.slot for request in requests).bit_length()))
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]
@@ -165,6 +179,6 @@ class LevelChoice:
 
     def _acceptance(self, request: Request) -> Acceptance:
         if request.acceptance is None:
-            request.acceptance = Acceptance(self._prior)
+            request.acceptance = Acceptance([prior.expected for prior in self._priors])
         acceptance: Acceptance = request.acceptance
         return acceptance

@@ -13,6 +13,14 @@ import triton.language as tl
 from torch import Tensor
 
 
+@triton.jit
+def cache_slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
+    """Where the key at a position is stored, -1 where it has no page. pages: points to the sequence's first page id"""
+    index = position // PAGE_SIZE
+    page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
+    return tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+
+
 @triton.jit(do_not_specialize=["offset"])
 def _place_kernel(
     tokens, start, block_table, input_ids, position_ids, slot_mapping, seq_lens, token_stride, node_stride,
@@ -25,9 +33,7 @@ def _place_kernel(
     node = tl.arange(0, BLOCK_NODES)
     is_node, position = node < NUM_NODES, first + node
     token = tl.load(tokens + chain * token_stride + node * node_stride, mask=is_node, other=0)
-    page_index = position // PAGE_SIZE
-    page = tl.load(block_table + chain * NUM_PAGES + page_index, mask=is_node & (page_index < NUM_PAGES), other=-1)
-    stored = tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+    stored = cache_slot(block_table + chain * NUM_PAGES, position, is_node, NUM_PAGES, PAGE_SIZE)
     tl.store(input_ids + chain * NUM_NODES + node, tl.maximum(token, 0).to(tl.int64), mask=is_node)
     tl.store(position_ids + chain * NUM_NODES + node, position, mask=is_node)
     tl.store(slot_mapping + chain * NUM_NODES + node, stored, mask=is_node)

@@ -28,6 +28,25 @@ def _in_order(score):
     return tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
+@triton.jit
+def _load_children(tokens, logprobs, parent_scores, tree, index, exists, is_drafted, PARENTS: tl.constexpr,
+                   CHILDREN: tl.constexpr):
+    """Tokens and scores of a tree's candidates at one depth, -1 and -inf where there is none."""
+    child = tree * PARENTS * CHILDREN + index
+    token = tl.load(tokens + child, mask=is_drafted, other=-1)
+    score = tl.load(logprobs + child, mask=is_drafted, other=float("-inf"))
+    return token, score + tl.load(parent_scores + tree * PARENTS + index // CHILDREN, mask=exists, other=0.0)
+
+
+@triton.jit
+def _store_path(sees, parent_sees, rank, BEFORE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """A node sees what its parent sees, of the nodes before its level, and of its level itself."""
+    node = tl.arange(0, BLOCK)
+    inherited = tl.load(parent_sees + node, mask=node < BEFORE, other=0)
+    is_seen = tl.where(node < BEFORE, inherited, (node == BEFORE + rank).to(tl.uint8))
+    tl.store(sees + node, is_seen, mask=node < BEFORE + WIDTH)
+
+
 @triton.jit(do_not_specialize=["num_slots", "depth", "first_candidate", "first_place", "parents_place", "num_missing"])
 def _grow_kernel(
     tokens, logprobs, parent_scores, before, slots, num_accepted, num_model, guides, expanded, candidate_tokens,
@@ -43,14 +62,10 @@ def _grow_kernel(
     index = tl.arange(0, BLOCK)
     exists = index < PARENTS * CHILDREN
     is_drafted = exists & (tl.load(num_model + slot) >= depth)
-    child = tree * PARENTS * CHILDREN + index
-    token = tl.load(tokens + child, mask=is_drafted, other=-1)
-    score = tl.load(logprobs + child, mask=is_drafted, other=float("-inf"))
-    score += tl.load(parent_scores + tree * PARENTS + index // CHILDREN, mask=exists, other=0.0)
+    token, score = _load_children(tokens, logprobs, parent_scores, tree, index, exists, is_drafted, PARENTS, CHILDREN)
     place = tl.zeros_like(index)
     key = tl.where(exists, _in_order(score), _LEAST)
     guide = tl.load(guides + slot)
-    seen = tl.arange(0, BLOCK_SEES)
     for rank in tl.static_range(WIDTH):
         if expanded is None:
             at = tl.min(tl.where(key == tl.max(key, 0), index, BLOCK), 0)
@@ -67,9 +82,8 @@ def _grow_kernel(
         tl.store(row_ids + one, here.to(tl.int64) * num_slots + guide)
         tl.store(walk_tokens + slot * NUM_PLACES + here, its_token, mask=is_held == 0)
         tl.store(walk_parents + slot * NUM_PLACES + here, parents_place + parent, mask=is_held == 0)
-        inherited = tl.load(before + (tree * PARENTS + parent) * BEFORE + seen, mask=seen < BEFORE, other=0)
-        is_seen = tl.where(seen < BEFORE, inherited, (seen == BEFORE + rank).to(tl.uint8))
-        tl.store(sees + one * (BEFORE + WIDTH) + seen, is_seen, mask=seen < BEFORE + WIDTH)
+        _store_path(sees + one * (BEFORE + WIDTH), before + (tree * PARENTS + parent) * BEFORE, rank, BEFORE, WIDTH,
+                    BLOCK_SEES)
     missing = tl.arange(0, BLOCK_MISSING)
     tl.store(walk_tokens + slot * NUM_PLACES + first_place + WIDTH + missing, -1,
              mask=(missing < num_missing) & (is_held == 0))
@@ -123,6 +137,22 @@ def _chosen(key, exists, NUM: tl.constexpr):
 
 
 @triton.jit
+def _store_paths(
+    sees, parent_of, slot, is_held, NUM_NODES: tl.constexpr, NUM_SLOT_NODES: tl.constexpr, DEPTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Each node sees itself and all on the path to it, from parent to parent."""
+    seeing = tl.arange(0, BLOCK)
+    seen, on_path = seeing[None, :], seeing
+    is_seen = seeing[:, None] == seen
+    for _ in range(DEPTH):
+        on_path = tl.load(parent_of + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
+        is_seen = is_seen | (on_path[:, None] == seen)
+    tl.store(sees + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen, is_seen.to(tl.uint8),
+             mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0))
+
+
+@triton.jit
 def _finish_kernel(
     candidate_tokens, candidate_scores, candidate_places, slots, num_accepted, fixed, candidate_depths, expanded_places,
     tokens, parents, depths, places, sees, walk_tokens, walk_parents, node_at, parent_of, CHILDREN: tl.constexpr,
@@ -164,26 +194,19 @@ def _finish_kernel(
     tl.store(walk_tokens + slot * NUM_PLACES + leaf_place, tl.where(is_leaf, token, -1), mask=is_told)
     tl.store(walk_parents + slot * NUM_PLACES + leaf_place, parent_place, mask=is_told)
     tl.debug_barrier()
-    seeing = tl.arange(0, BLOCK_NODES)
-    seen, on_path = seeing[None, :], seeing
-    is_seen = seeing[:, None] == seen
-    for _ in range(DEPTH):
-        on_path = tl.load(parent_of + tree * NUM_NODES + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
-        is_seen = is_seen | (on_path[:, None] == seen)
-    tl.store(sees + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen, is_seen.to(tl.uint8),
-             mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0))
+    _store_paths(sees, parent_of + tree * NUM_NODES, slot, is_held, NUM_NODES, NUM_SLOT_NODES, DEPTH, BLOCK_NODES)
 
 
-def finish_trees(candidates: Tensor, growing: Any, expansion: TreeExpansion, trees: Any, *, walk_tokens: Tensor,
-                 walk_parents: Tensor) -> None:
+def finish_trees(growing: Any, expansion: TreeExpansion, trees: Any, *, walk_tokens: Tensor, walk_parents: Tensor
+                 ) -> None:
     """See sampling.growth.finish_trees."""
-    num_trees, device, num_nodes = len(candidates), candidates.device, expansion.num_nodes
+    num_trees, device, num_nodes = len(growing.tokens), growing.tokens.device, expansion.num_nodes
     num_slot_nodes = trees.tokens.shape[1]
     node_at = torch.empty(num_trees, expansion.num_places, dtype=torch.int32, device=device)
     parent_of = torch.empty(num_trees, num_nodes, dtype=torch.int32, device=device)
     fixed = None if expansion.fixed is None else constant(expansion.fixed.is_chosen(expansion.num_candidates), device)
     _finish_kernel[(num_trees,)](
-        candidates, growing.scores, growing.places, growing.slots, growing.num_accepted, fixed,
+        growing.tokens, growing.scores, growing.places, growing.slots, growing.num_accepted, fixed,
         constant(expansion.candidate_depths, device), constant(expansion.expanded_places, device), trees.tokens,
         trees.parents, trees.depths, trees.places, trees.sees.view(torch.uint8), walk_tokens, walk_parents, node_at,
         parent_of, CHILDREN=expansion.num_children, NUM_CANDIDATES=expansion.num_candidates, NUM_NODES=num_nodes,

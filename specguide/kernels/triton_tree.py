@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.triton_chain import cache_slot
+
 
 @triton.jit
 def _accept_kernel(
@@ -90,17 +92,9 @@ def _place_kernel(
     tl.store(own_positions + tree * NUM_OWN + own, position, mask=is_own)
     token = tl.load(tokens + tree * token_stride + own * node_stride, mask=is_own, other=0)
     tl.store(input_ids + tree * NUM_OWN + own, tl.maximum(token, 0).to(tl.int64), mask=is_own)
-    stored = _slot(block_table + tree * NUM_PAGES, first + node, is_own, NUM_PAGES, PAGE_SIZE)
+    stored = cache_slot(block_table + tree * NUM_PAGES, first + node, is_own, NUM_PAGES, PAGE_SIZE)
     tl.store(slot_mapping + tree * NUM_OWN + own, stored, mask=is_own)
     tl.store(seq_lens + tree, (first + NUM_NODES).to(tl.int32))
-
-
-@triton.jit
-def _slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
-    """Where the key at a position is stored, -1 where it has no page. pages: points to the sequence's first page id"""
-    index = position // PAGE_SIZE
-    page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
-    return tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
 
 
 def place_trees(tokens: Tensor, start: Tensor, depths: Tensor, block_table: Tensor, page_size: int, offset: int = 0
@@ -130,8 +124,8 @@ def _move_kernel(
     cells, first = memory + layer * layer_stride + column, tl.load(start + tree * start_stride)
     for index in range(DEPTH):
         node = tl.load(nodes + tree * nodes_stride + index)
-        source = _slot(block_table + tree * NUM_PAGES, first + node, node >= 0, NUM_PAGES, PAGE_SIZE)
-        destination = _slot(block_table + tree * NUM_PAGES, first + 1 + index, node >= 0, NUM_PAGES, PAGE_SIZE)
+        source = cache_slot(block_table + tree * NUM_PAGES, first + node, node >= 0, NUM_PAGES, PAGE_SIZE)
+        destination = cache_slot(block_table + tree * NUM_PAGES, first + 1 + index, node >= 0, NUM_PAGES, PAGE_SIZE)
         is_moved = (column < SIZE) & (source >= 0) & (destination >= 0) & (source != destination)
         values = tl.load(cells + source * SIZE, mask=is_moved, other=0)
         tl.store(cells + destination * SIZE, values, mask=is_moved)

@@ -30,6 +30,11 @@ class GrowingTrees:
     scores: Tensor
     places: Tensor
 
+    @property
+    def is_cuda(self) -> bool:
+        """As a tensor says it."""
+        return self.tokens.is_cuda
+
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:
         """Nothing has been drafted."""
@@ -45,7 +50,7 @@ class TreeLevel:
 
     tokens:     int32 [B, w]
     scores:     float32 [B, w]
-    parent_ids: int64 [B · w], of each node's parent among the B · v of the level before
+    parent_ids: int64 [B · w], of each node's parent among the B · v of the level before; of the golden token [0]
     row_ids:    int64 [B · w], rows of what the grammar allows behind each
     sees:       bool [B, w, M], which of the expanded nodes are on the path to each
     """
@@ -60,7 +65,7 @@ class TreeLevel:
     def root(cls, golden: Tensor, row_ids: Tensor) -> TreeLevel:
         """The golden tokens int32 [B, 1]."""
         size = len(golden), 1
-        return cls(golden, torch.zeros(size, device=golden.device), row_ids, row_ids,
+        return cls(golden, torch.zeros(size, device=golden.device), row_ids[:0], row_ids,
                    torch.zeros(*size, 0, dtype=torch.bool, device=golden.device))
 
 
@@ -83,9 +88,10 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: TreeLevel, growing: Grow
     growing.tokens[:, first:end] = tokens.flatten(1).masked_fill(is_too_deep, -1)
     growing.scores[:, first:end], growing.places[:, first:end] = scores, 0
     begin, places = expansion.places_of(depth)
-    chosen = _likeliest(scores, len(places))
     if expansion.fixed is not None and places:
         chosen = constant(expansion.fixed.expanded[depth - 1], scores.device).expand(len(scores), -1) - first
+    else:
+        chosen = _likeliest(scores, len(places))
     parents = chosen // expansion.num_children
     growing.places[:, first:end].scatter_(1, chosen, constant(places, scores.device).int().expand(len(scores), -1))
     chosen_tokens = growing.tokens[:, first:end].gather(1, chosen)
@@ -101,20 +107,20 @@ def grow_trees(tokens: Tensor, logprobs: Tensor, level: TreeLevel, growing: Grow
                      torch.cat([before, itself], dim=2))
 
 
-def finish_trees(candidates: Tensor, growing: GrowingTrees, expansion: TreeExpansion, trees: SlotTrees, *,
-                 walk_tokens: Tensor, walk_parents: Tensor) -> None:
+def finish_trees(growing: GrowingTrees, expansion: TreeExpansion, trees: SlotTrees, *, walk_tokens: Tensor,
+                 walk_parents: Tensor) -> None:
     """Choose the N - 1 candidates to verify, parents before their children.
 
-    candidates: `growing.tokens`
-    trees:      of all slots, written
+    trees: of all slots, written
     walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded, written, as above
     A parent is at least as likely as its children, and of equals those that come first are taken: so it is there.
     """
-    num_trees, device = len(candidates), candidates.device
-    chosen = _likeliest(growing.scores, expansion.num_nodes - 1).sort(dim=1).values
+    num_trees, device = len(growing.tokens), growing.tokens.device
     if expansion.fixed is not None:
         chosen = constant(expansion.fixed.chosen, device).expand(num_trees, -1)
-    tokens, places = candidates.gather(1, chosen), growing.places.long().gather(1, chosen)
+    else:
+        chosen = _likeliest(growing.scores, expansion.num_nodes - 1).sort(dim=1).values
+    tokens, places = growing.tokens.gather(1, chosen), growing.places.long().gather(1, chosen)
     parent_places = constant(expansion.expanded_places, device)[chosen // expansion.num_children]
     nodes = torch.arange(1, expansion.num_nodes, device=device).expand_as(places)
     is_leaf = places == 0

@@ -120,7 +120,7 @@ class DraftedTrees:
             num_before = constant(expansion.num_before[:level.sees.shape[2]], hidden.device)
             normed, hidden = self._passes.draft_nodes(level.tokens, hidden[level.parent_ids], start, num_before,
                                                       level.sees, slots)
-        finish_trees(growing.tokens, growing, expansion, self._trees, **walk)
+        finish_trees(growing, expansion, self._trees, **walk)
         self._recorder.forward(f"choose {expansion.depth}")
 
     def _top_k(self, logits: Tensor, level: TreeLevel, num_children: int) -> tuple[Tensor, Tensor]:

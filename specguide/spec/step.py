@@ -101,8 +101,8 @@ class OneModelStep:
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
         warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if isinstance(self._fixed, CapturedIterations):
-            warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first),
-                                 decode_kinds(self._max_batch_size, self._levels))
+            kinds = [(*kind, levels) for kind in decode_kinds(self._max_batch_size) for levels in self._levels(kind[0])]
+            warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first), kinds)
             prefill_sizes = captured_sizes(self._max_batch_size, max_prefill_tokens)
             warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
                                  product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
@@ -180,8 +180,7 @@ class OneModelStep:
         if self._trees is None or query.trees is None:
             verified = self._sampler.verify(logits, query, sampling)
         else:
-            verified, chain, taps = self._trees.verify(logits, query, taps, sampling,
-                                                         levels.verified.num_drafts)
+            verified, chain, taps = self._trees.verify(logits, query, taps, sampling, levels.verified.num_drafts)
         self._recorder.forward("verify")
         if window.num_drafts:
             self._drafting.draft(chain, verified, taps, num_slots, window)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
-from specguide.draft_window import Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.spec.selection import Sampling, SamplingKind, all_used, graph_sizes
 
@@ -18,11 +17,9 @@ WarmUp = Callable[[], object]
 """Runs iterations without requests, from which what they capture or compile remains."""
 
 
-def decode_kinds(max_batch_size: int, levels: Callable[[int], Iterable[Levels]] | None = None) -> list[tuple[Any, ...]]:
-    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them; of
-    each number for all its `levels`, where these come into it."""
-    return [one for num_slots in graph_sizes(max_batch_size)
-            for one in product((num_slots,), SamplingKind, *([levels(num_slots)] if levels else []))]
+def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
+    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which to capture them."""
+    return list(product(graph_sizes(max_batch_size), SamplingKind))
 
 
 def prefill_kinds(max_batch_size: int, max_prefill_tokens: int, max_model_len: int
