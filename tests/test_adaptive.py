@@ -118,11 +118,15 @@ def test_few_pages_at_any_level(folders, any_level):
 
 
 def test_logits_processors_beside_trees(folders):
-    prompts, all_params = cases(3, 12)
-    all_params = [replace(params, logits_processors=[lambda ids, logits: logits + 1]) if number % 3 == 0 else params
-                  for number, params in enumerate(all_params)]
-    outs = generate(make(folders, "tree", max_batch_size=4, lag=1), prompts, all_params)
-    assert told(outs) == told(generate(LLM(folders[0], spec=None, max_batch_size=4), prompts, all_params))
+    """Those that turn the choice around: what a draft head says of it is wrong."""
+    prompts, without = cases(3, 12)
+    all_params = [replace(params, logits_processors=[lambda ids, logits: -logits]) if number % 3 == 0 else params
+                  for number, params in enumerate(without)]
+    outs = told(generate(make(folders, "tree", max_batch_size=4, lag=1), prompts, all_params))
+    plain, otherwise = (told(generate(LLM(folders[0], spec=None, max_batch_size=4), prompts, params))
+                        for params in (all_params, without))
+    assert outs == plain
+    assert outs[::3] != otherwise[::3] and outs[1::3] == otherwise[1::3]
 
 
 def test_where_nothing_is_chosen():
