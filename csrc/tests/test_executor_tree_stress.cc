@@ -286,7 +286,8 @@ void simulate(uint64_t first_seed, bool is_exact, int num_threads, std::chrono::
     num_held += simulation.num_held;
   }
   std::printf("        %d drafts accepted, %d ended, %d times held\n", num_verified, num_ended, num_held);
-  CHECK(num_verified > 0 && num_ended > 0 && (num_held > 0) == !is_exact);
+  CHECK(num_verified > 0 && (num_held > 0) == !is_exact);
+  CHECK(num_ended > 0 || !is_exact);  // where much is late, how far requests come is a matter of time
   CHECK(FakeMatcher::num_alive == alive);
 }
 
