@@ -30,12 +30,13 @@ class SpecConfig:
                        "auto": the head that belongs to the target, EAGLE3 for the shipped model and MTP where the
                        target's folder has such layers, in trees of up to 60 nodes or, where num_forced_tokens is
                        given, in chains with these; else "suffix" with 8 forced tokens or as many as are given. Adaptive
-    model:             folder of the head or small model; None takes the shipped head, and for "mtp" with another target
+    model:             folder of the head or small model; left out: the shipped head, and for "mtp" with another target
                        than the shipped one the target's own folder
     num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none, and of a
                        tree it is the depth, whatever is given here
     tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape, in which the r-th
-                       child of a node is the r-th likeliest token; None: a chain
+                       child of a node is the r-th likeliest token; left out: a chain. On the command line
+                       TOP_K,DEPTH,NODES, for example 10,6,60
     num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
     guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
@@ -141,18 +142,19 @@ class GuideConfig:
     compile_timeout_s:     longest compile, seconds
     cache_bytes:           budget of the compiled-grammar cache, bytes
     num_compile_threads:   worker threads that compile
-    num_threads:           worker threads of the grammar executor; None: from the machine
+    num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
     target_wait_us:        how long the target's rows are still waited for when it has come to its last product, which
-                           makes its logits, microseconds; a slot later than that is held. None: on a GPU an iteration's
-                           time shared among its requests, which is what holding one costs; on a CPU deadline_us
+                           makes its logits, microseconds; a slot later than that is held. Left out: on a GPU an
+                           iteration's time shared among its requests, which is what holding one costs; on a CPU
+                           deadline_us
     draft_wait_us:         how long the drafter's rows are still waited for when its step has come to the last product,
-                           which makes its logits, microseconds; without a row it guesses. None: 20 on a GPU, on a
-                           CPU deadline_us
+                           which makes its logits, microseconds; without a row it guesses. Left out: 20 on a GPU, on
+                           a CPU deadline_us
     max_whitespace:        most whitespace characters between two JSON tokens
     callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
                            iterations run; for comparison "python": through the GIL, slot after slot, no deadline.
-                           None: polling on a GPU, where host functions may be called late, else native
+                           Left out: polling on a GPU, where host functions may be called late, else native
     """
 
     backend: str = "auto"
@@ -187,27 +189,42 @@ class GuideConfig:
 class CacheConfig:
     """The paged key-value cache.
 
-    page_size: tokens a page
-    num_pages: pages in all; None sizes it for max_batch_size requests of full context, within max_bytes
-    max_bytes: upper bound of the cache, bytes, where num_pages is None
+    page_size:              tokens a page
+    num_pages:              pages in all; left out: as many as find room
+    gpu_memory_utilization: share of a GPU's memory that weights, buffers, graphs and cache may take together; the cache
+                            takes what the others leave
+    kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization, on a CPU a quarter of
+                            the memory that is free, and no more than max_batch_size requests of full context need
     """
 
     page_size: int = 16
     num_pages: int | None = None
-    max_bytes: int = 2 << 30
+    gpu_memory_utilization: float = 0.9
+    kv_cache_memory_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("page_size", "num_pages", "kv_cache_memory_bytes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidParams(f"{name} must be at least 1, found {value}", param=name)
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise InvalidParams("gpu_memory_utilization is a share of the GPU's memory, above 0 and at most 1; found "
+                                f"{self.gpu_memory_utilization}", param="gpu_memory_utilization")
 
 
 @dataclass(frozen=True)
 class EngineConfig:
     """Everything an engine is built from.
 
-    model:          folder of the target checkpoint; None takes the shipped model
-    device, dtype:  torch names; None: CUDA and bfloat16 where there is a GPU, else CPU and float32
+    model:          folder of the target checkpoint; left out: the shipped model
+    spec:           how drafts are made; left out: there are none
+    guide, cache:   how grammars run; the key-value cache
+    device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and float32
     max_batch_size: slots
-    max_model_len:  longest prompt plus output, tokens; None: the model's own
+    max_model_len:  longest prompt plus output, tokens; left out: the model's own
     max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a longer prompt is
                     computed in chunks
-    lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; None: 1 on a
+    lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; left out: 1 on a
                     GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs; for comparison
     trace:          record a timeline; costs some microseconds an iteration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +42,12 @@ class LLM:
             max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
             device=device, dtype=dtype, lag=lag, enforce_eager=enforce_eager, trace=trace))
         self.tokenizer = self._engine.tokenizer
+
+    @classmethod
+    def of(cls, config: EngineConfig) -> LLM:
+        """From a whole configuration. Raises CheckpointError and InvalidParams."""
+        names = [field.name for field in fields(config)]
+        return cls(**{name: getattr(config, name) for name in names})
 
     def generate(self, prompts: str | Sequence[str | Sequence[int]],
                  params: SamplingParams | Sequence[SamplingParams] | None = None) -> list[RequestOutput]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from specguide import env
+from specguide.cache import sizing
 
 # Test workers share a small machine; more threads each would only fight.
 torch.set_num_threads(1)
@@ -25,6 +26,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_caches(request: pytest.FixtureRequest):
+    """Test processes share a GPU: no engine takes all that it has left."""
+    patch = pytest.MonkeyPatch()
+    if torch.cuda.is_available() and not request.module.__name__.endswith("test_cache_sizing"):
+        patch.setattr(sizing, "_available", lambda config, needs, device: (2 << 30, "tests give it"))
+    yield
+    patch.undo()
 
 
 @pytest.fixture(scope="session")

@@ -10,14 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
 import pytest
 import uvicorn
 
+from specguide.cli.chat import chat
+from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, engine_config, field_words
+from specguide.cli.generate import generate
 from specguide.cli.serve import serve
-from specguide.config import EngineConfig, GuideConfig
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.draft_tree import DynamicTree
 from specguide.server.config import ServerConfig
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -188,14 +193,30 @@ def test_a_tree_of_drafts():
         assert refused.returncode == 2 and words in refused.stderr, refused.stderr
 
 
-def test_the_defaults_of_serve_are_those_of_the_configuration():
-    """They stand in both places, so that --help need not import them."""
-    configs = [ServerConfig("m"), GuideConfig(), EngineConfig()]
-    own = {"max_batch_size", "model", "guide", "spec", "api_key"}  # a server's is larger, or is made of several
-    found = 0
-    for name, parameter in inspect.signature(serve).parameters.items():
-        for config in configs:
-            if hasattr(config, name) and name not in own:
-                assert parameter.default == getattr(config, name), name
-                found += 1
-    assert found >= 15
+@pytest.mark.parametrize("command", [serve, generate, chat])
+def test_every_field_of_the_configuration_is_an_option(command):
+    options = inspect.signature(command).parameters
+    fixed = {"model_name", "model", "guide", "cache", "spec", "api_keys", "method", "backend"}  # called otherwise
+    if command is not serve:
+        fixed |= {"max_batch_size", "trace"}
+    for config in (EngineConfig, CacheConfig, GuideConfig, SpecConfig, *([ServerConfig] if command is serve else ())):
+        words = field_words(config)
+        for field in fields(config):
+            assert words.get(field.name), f"{config.__name__} says nothing of {field.name}"
+            source = next((s for s in (CACHE, ENGINE, GUIDE, SPEC) if s.config is config), None)
+            name = source.names.get(field.name) if source else None
+            if field.name not in fixed:
+                parameter = options[name or field.name]
+                if field.name != "max_batch_size":
+                    assert parameter.default == field.default
+
+
+def test_options_come_to_a_configuration():
+    given = {CacheConfig: {"page_size": 8}, GuideConfig: {"num_threads": 3}, EngineConfig: {"lag": 0},
+             SpecConfig: {"method": None, "model": Path("head"), "tree": "4,3,9"}}
+    config = engine_config(Path("target"), given)
+    assert (config.model, config.lag, config.cache.page_size, config.guide.num_threads) == (Path("target"), 0, 8, 3)
+    assert config.spec == SpecConfig("eagle3", Path("head"), tree=DynamicTree(4, 3, 9))
+    assert engine_config(Path("target"), given, no_spec=True).spec is None
+    given[SpecConfig] |= {"model": None, "tree": None}
+    assert engine_config(Path("target"), given).spec is None and engine_config(None, given).spec == SpecConfig()

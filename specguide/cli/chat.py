@@ -7,30 +7,16 @@ import signal
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from specguide.cli.chat_models import ChatModel, LocalModel, RemoteModel
+from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, Given, engine_config, takes
 from specguide.cli.conversation import Conversation, read_line, say
-from specguide.cli.options import (
-    Adaptive,
-    ApiKey,
-    Head,
-    MaxTokens,
-    Model,
-    NoSpec,
-    NumDraftTokens,
-    NumForcedTokens,
-    Schema,
-    Seed,
-    SpecMethod,
-    Temperature,
-    Tree,
-    read_json,
-    spec_config,
-)
+from specguide.cli.options import ApiKey, MaxTokens, Model, NoSpec, Schema, Seed, Temperature, read_json
 from specguide.errors import InvalidParams
 
 HELP = """/help   this
@@ -39,7 +25,12 @@ HELP = """/help   this
 Ctrl-C stops an answer. With --tools, type the result of each call that is shown."""
 
 
+_ENGINE = replace(ENGINE, names={**ENGINE.names, "max_batch_size": None})
+
+
+@takes(SPEC, _ENGINE, CACHE, GUIDE)
 def chat(
+    *,
     schema: Schema = None,
     tools: Annotated[Path | None, typer.Option(
         help="File with a JSON list of OpenAI tool definitions. Calls are shown, and you type their results.",
@@ -47,19 +38,14 @@ def chat(
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
     max_tokens: MaxTokens = 512,
     model: Model = None,
-    spec_method: SpecMethod = None,
-    head: Head = None,
     no_spec: NoSpec = False,
-    num_draft_tokens: NumDraftTokens = 3,
-    num_forced_tokens: NumForcedTokens = 0,
-    adaptive: Adaptive = False,
-    tree: Tree = None,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     url: Annotated[str | None, typer.Option(
         help="Talk to a server of the OpenAI API instead, http://…/v1; --model is then its name there.",
         rich_help_panel="Server")] = None,
     api_key: ApiKey = "none",
+    given: Given,
 ) -> None:
     """Talk with a model in the terminal, or answer one line of standard input after another. /help says more."""
     fields: dict[str, Any] = {"temperature": temperature, "max_completion_tokens": max_tokens}
@@ -70,9 +56,8 @@ def chat(
                                      "json_schema": {"name": "answer", "schema": read_json(schema)}}
     if tools is not None:
         fields["tools"] = _tools(tools)
-    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, tree, adaptive=adaptive,
-                       no_spec=no_spec)
-    source: ChatModel = LocalModel(model, spec) if url is None else RemoteModel(url, model, api_key)
+    source: ChatModel = RemoteModel(url, model, api_key) if url is not None else LocalModel(
+        replace(engine_config(model, given, no_spec=no_spec), max_batch_size=1))
     loop = asyncio.new_event_loop()
 
     def run(work: Coroutine[Any, Any, None]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specguide.cli.options import model_name
-from specguide.config import EngineConfig, SpecConfig
+from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
 
 Chunk = dict[str, Any]
@@ -28,13 +28,13 @@ class ChatModel(Protocol):
 class LocalModel:
     """A model in this process, behind the API server's own understanding of requests."""
 
-    def __init__(self, model: Path | None, spec: SpecConfig | None) -> None:
+    def __init__(self, config: EngineConfig) -> None:
         from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
         from specguide.server.backend import Backend
         from specguide.server.config import ServerConfig
 
-        self.name = model_name(model)
-        self._engine = AsyncEngine(Engine(EngineConfig(model, spec=spec, max_batch_size=1)))
+        self.name = model_name(config.model)
+        self._engine = AsyncEngine(Engine(config))
         self._backend = Backend(self._engine, ServerConfig(self.name))
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:

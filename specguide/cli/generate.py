@@ -5,35 +5,25 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from specguide.cli.options import (
-    Adaptive,
-    Head,
-    MaxTokens,
-    Model,
-    NoSpec,
-    NumDraftTokens,
-    NumForcedTokens,
-    Schema,
-    Seed,
-    SpecMethod,
-    Temperature,
-    Tree,
-    read_text,
-    spec_config,
-)
+from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, Given, engine_config, takes
+from specguide.cli.options import MaxTokens, Model, NoSpec, Schema, Seed, Temperature, read_text
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.params import SamplingParams
 
+_ENGINE = replace(ENGINE, names={**ENGINE.names, "max_batch_size": None, "trace": None})
 
+
+@takes(SPEC, _ENGINE, CACHE, GUIDE)
 def generate(
     text: Annotated[str | None, typer.Argument(help="The input text; read from standard input when left out.")] = None,
+    *,
     schema: Schema = None,
     regex: Annotated[str | None, typer.Option(
         help="Regular expression that the whole output must match.", rich_help_panel="What is written")] = None,
@@ -41,17 +31,12 @@ def generate(
         help="File with an EBNF or Lark grammar.", rich_help_panel="What is written")] = None,
     max_tokens: MaxTokens = 512,
     model: Model = None,
-    spec_method: SpecMethod = None,
-    head: Head = None,
     no_spec: NoSpec = False,
-    num_draft_tokens: NumDraftTokens = 3,
-    num_forced_tokens: NumForcedTokens = 0,
-    adaptive: Adaptive = False,
-    tree: Tree = None,
     temperature: Temperature = 0.0,
     seed: Seed = None,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline there, for https://ui.perfetto.dev.")] = None,
     json_stats: Annotated[bool, typer.Option("--json-stats", help="Print the figures as one JSON line.")] = False,
+    given: Given,
 ) -> None:
     """Answer TEXT under a grammar: the output on standard output, one line of figures on standard error."""
     from specguide.llm import LLM  # brings torch in; --help stays quick
@@ -61,9 +46,7 @@ def generate(
     text = sys.stdin.read() if text is None else text
     if not text.strip():
         raise InvalidParams("the input text is empty; give it as an argument or on standard input", param="prompt")
-    spec = spec_config(model, spec_method, head, num_draft_tokens, num_forced_tokens, tree, adaptive=adaptive,
-                       no_spec=no_spec)
-    llm = LLM(model, spec=spec, max_batch_size=1, trace=trace is not None)
+    llm = LLM.of(replace(engine_config(model, given, no_spec=no_spec), max_batch_size=1, trace=trace is not None))
     start = time.perf_counter()
     output, = llm.chat([{"role": "user", "content": text}], params)
     seconds = time.perf_counter() - start

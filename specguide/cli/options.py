@@ -9,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from specguide.config import SPEC_METHODS, SpecConfig
-from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
 _OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
@@ -22,43 +20,14 @@ Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest t
 Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)]
 Model = Annotated[Path | None, typer.Option(
     help="Folder of a Hugging Face checkpoint; the shipped model when left out.", rich_help_panel=_MODEL)]
-Head = Annotated[Path | None, typer.Option(
-    help="Folder of the draft head, or of the small model that drafts.", rich_help_panel=_MODEL)]
-SpecMethod = Annotated[str | None, typer.Option(
-    help=f"How drafts are made: {', '.join(SPEC_METHODS)}. Left out: by the EAGLE3 head, if there is one.",
-    rich_help_panel=_MODEL)]
 NoSpec = Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)]
-NumDraftTokens = Annotated[int, typer.Option(help="K, draft tokens per iteration.", rich_help_panel=_MODEL)]
-NumForcedTokens = Annotated[int, typer.Option(
-    help="F, drafts beside these where the grammar forces text; --spec-method grammar needs some.",
-    rich_help_panel=_MODEL)]
-Adaptive = Annotated[bool, typer.Option(
-    "--adaptive", help="Each iteration drafts as much as gains most, also nothing.", rich_help_panel=_MODEL)]
-Tree = Annotated[str | None, typer.Option(
-    help="Draft a tree instead of a chain: TOP_K,DEPTH,NODES, for example 10,6,60.", rich_help_panel=_MODEL)]
 ApiKey = Annotated[str, typer.Option(
     help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
 
 
-def spec_config(model: Path | None, method: str | None, head: Path | None, num_draft_tokens: int,
-                num_forced_tokens: int, tree: str | None, *, adaptive: bool, no_spec: bool) -> SpecConfig | None:
-    """None where nothing is there to draft with, or it is not wanted. Raises InvalidParams."""
-    if no_spec or (method is None and model is not None and head is None):
-        return None
-    return SpecConfig(method or "eagle3", head, num_draft_tokens, num_forced_tokens,
-                      None if tree is None else _dynamic_tree(tree), adaptive=adaptive)
-
-
-def _dynamic_tree(text: str) -> DynamicTree:
-    numbers = text.split(",")
-    if len(numbers) != 3 or not all(number.strip().isdecimal() for number in numbers):
-        raise InvalidParams(f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree")
-    return DynamicTree(*map(int, numbers))
-
-
-def model_name(model: Path | None) -> str:
+def model_name(model: str | Path | None) -> str:
     """What a model is called over the API: its folder's name."""
-    return "specguide-small" if model is None else model.resolve().name
+    return "specguide-small" if model is None else Path(model).resolve().name
 
 
 def read_text(path: Path) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from specguide.batch import Batch
+from specguide.cache import CacheSize
 from specguide.config import EngineConfig
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.deadlines import Deadlines
@@ -81,6 +82,11 @@ class Engine:
     def num_unfinished(self) -> int:
         """Requests that have been added and not yet returned by `step`."""
         return len(self._compiling) + len(self._ended) + self._scheduler.num_unfinished
+
+    @property
+    def cache_size(self) -> CacheSize:
+        """What the KV cache holds; as text, in words."""
+        return self._runner.cache_size
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""

@@ -9,8 +9,8 @@ import torch
 from tqdm import tqdm
 
 from specguide import env
-from specguide.cache import KVCache, PageAllocator, page_num_bytes
-from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.cache import CacheNeeds, CacheSize, KVCache, PageAllocator, cache_size, page_num_bytes
+from specguide.config import EngineConfig, SpecConfig
 from specguide.draft_window import DraftWindow
 from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
 from specguide.errors import InvalidParams
@@ -27,12 +27,16 @@ from specguide.spec.slots import SlotState
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
+_NUM_LOGIT_COPIES = 4
+_LIBRARY_BYTES = 1 << 30
+"""Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
 
 @dataclass(frozen=True)
 class Runner:
     """Everything that the engine's loop drives.
 
+    cache_size:         what the KV cache holds
     vocab_size:         width of the logits
     max_model_len:      longest prompt plus output, tokens
     max_prefill_tokens: most tokens of prompts in an iteration
@@ -44,6 +48,7 @@ class Runner:
     step: OneModelStep | TwoModelStep
     guide: GuidedDecoder
     pages: PageAllocator
+    cache_size: CacheSize
     vocab_size: int
     max_model_len: int
     max_prefill_tokens: int
@@ -87,9 +92,12 @@ class Runner:
         shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
                   for model in (target, drafter) if model is not None]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
-        num_pages = _num_pages(config.cache, config.max_batch_size * max_pages, max_pages, page_bytes)
+        size = cache_size(config.cache, CacheNeeds(
+            page_bytes, max_pages, max_model_len, config.max_batch_size,
+            _activation_bytes(target, config.max_prefill_tokens, config.max_batch_size * (window.num_verified + 1))),
+            target.device)
         cache, *draft_cache = (
-            KVCache.allocate(num_layers, num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
+            KVCache.allocate(num_layers, size.num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
             for num_layers, page_size, num_kv_heads, head_dim in shapes)
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
         num_slots = config.max_batch_size + 1  # see SlotState
@@ -106,7 +114,7 @@ class Runner:
                                 adaptive=spec.adaptive)
         if target.device.type == "cuda":  # what was filled on another stream than the step's is there
             torch.cuda.synchronize(target.device)
-        return cls(step, guide, PageAllocator(num_pages), target.config.vocab_size, max_model_len,
+        return cls(step, guide, PageAllocator(size.num_pages), size, target.config.vocab_size, max_model_len,
                    config.max_prefill_tokens, window, spec.guided_drafts, lag)
 
     def window_of(self, params: SamplingParams) -> DraftWindow | None:
@@ -176,11 +184,18 @@ def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
     return CudaRecorder(device, num_turns=lag + 1) if device.type == "cuda" else HostRecorder()
 
 
-def _num_pages(config: CacheConfig, wanted: int, least: int, page_bytes: int) -> int:
-    if config.num_pages is not None:
-        return config.num_pages
-    num_pages = min(wanted, config.max_bytes // page_bytes)
-    if num_pages < least:
-        raise InvalidParams(f"one request of full context needs {least * page_bytes} bytes of cache and max_bytes is "
-                            f"{config.max_bytes}; raise it or lower max_model_len", param="max_bytes")
-    return num_pages
+def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:
+    """Upper bound of what iterations hold at once beside weights and cache, bytes.
+
+    max_prefill_tokens, num_nodes: most tokens of a prefill, and of a decode iteration over all slots
+
+    Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the residual stream twice, the
+    products before and after the activation, and queries, keys and values; and, of the logits, themselves and what
+    adjusting and scoring them takes in float32.
+    """
+    config = target.config
+    widths = (4 * config.hidden_size + 3 * config.intermediate_size
+              + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim)
+    layer_bytes = max(max_prefill_tokens, num_nodes) * widths * target.dtype.itemsize
+    logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)
+    return 2 * (layer_bytes + logits_bytes) + _LIBRARY_BYTES

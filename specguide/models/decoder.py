@@ -140,10 +140,12 @@ class Decoder:
         normed = self.layers[0].input_norm(hidden)
         rotary = self.rope_table.index_select(0, context.position_ids)
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
-        inputs = [hidden]
-        for layer, next_norm, keys, values in zip(self.layers, next_norms, cache.keys, cache.values, strict=True):
+        inputs = {0: hidden} if 0 in tapped_layers else {}
+        for index, (layer, next_norm, keys, values) in enumerate(
+                zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1):
             hidden, normed = layer(hidden, normed, next_norm, rotary, context, keys, values)
-            inputs.append(hidden)
+            if index in tapped_layers:
+                inputs[index] = hidden
         if not tapped_layers:
             return normed, hidden[:, :0]
         return normed, torch.cat([inputs[layer] for layer in tapped_layers], dim=-1)

@@ -10,8 +10,8 @@ class ServerConfig:
     """Limits and names of an API server.
 
     model_name:     what clients call the model
-    api_keys:       a request must carry one of them; none: anybody may ask
-    tool_format:    name of a description under specguide/grammars/tool_calls; None: from the chat template
+    api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated on the command line
+    tool_format:    name of a description under specguide/grammars/tool_calls; left out: from the chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request
     drain_s:        longest time that requests under way are given when the server is stopped, seconds

@@ -200,9 +200,10 @@ class SlotState:
                      start=position_ids.view(num_requests, num_own)[:, 0], num_nodes=num_own, is_chain=True)
 
     def _write_tables(self, slots: Tensor, tables: Sequence[Sequence[int]]) -> None:
-        num_pages = self.block_table.shape[1]
+        """A table only grows until its slot is left, so columns beyond the longest one are -1 already."""
+        num_pages = max(map(len, tables))
         rows = [[*pages, *[-1] * (num_pages - len(pages))] for pages in tables]
-        self.block_table[slots] = on_device(rows, slots.device, torch.int32)
+        self.block_table[slots, :num_pages] = on_device(rows, slots.device, torch.int32)
 
 
 @cache

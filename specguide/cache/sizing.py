@@ -1,0 +1,101 @@
+"""Owns how large a KV cache may be: what the device has left once everything else has its place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from specguide.config import CacheConfig
+from specguide.errors import InvalidParams
+
+_GIB = 1 << 30
+_CPU_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """What a KV cache holds.
+
+    num_pages:     pages in all
+    page_size:     tokens a page
+    num_bytes:     memory of all layers, the drafter's included
+    max_model_len: tokens of a request of full context
+    """
+
+    num_pages: int
+    page_size: int
+    num_bytes: int
+    max_model_len: int
+
+    def __str__(self) -> str:
+        tokens = self.num_pages * self.page_size
+        return (f"KV cache: {self.num_bytes / _GIB:.1f} GiB, {tokens:,} tokens, that is "
+                f"{tokens / self.max_model_len:.1f} requests of full context ({self.max_model_len:,} tokens)")
+
+
+@dataclass(frozen=True)
+class CacheNeeds:
+    """What the size of a cache goes by.
+
+    page_bytes:       of one page, all layers
+    request_pages:    pages of a request of full context
+    max_model_len:    its tokens
+    max_batch_size:   requests that run at once
+    activation_bytes: what iterations need beside weights and cache
+    """
+
+    page_bytes: int
+    request_pages: int
+    max_model_len: int
+    max_batch_size: int
+    activation_bytes: int
+
+
+def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> CacheSize:
+    """The size of the cache on `device`, where the weights are already. Raises InvalidParams where it is too small."""
+    num_pages = config.num_pages
+    if num_pages is None:
+        num_bytes, whence = _available(config, needs, device)
+        num_pages = num_bytes // needs.page_bytes
+        if num_pages < needs.request_pages:
+            raise _too_small(needs, num_bytes, whence, config.page_size)
+    return CacheSize(num_pages, config.page_size, num_pages * needs.page_bytes, needs.max_model_len)
+
+
+def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> tuple[int, str]:
+    """Bytes for the cache, and in words where that number comes from."""
+    if config.kv_cache_memory_bytes is not None:
+        return config.kv_cache_memory_bytes, "kv_cache_memory_bytes is"
+    if device.type != "cuda":
+        wanted = needs.max_batch_size * needs.request_pages * needs.page_bytes
+        return min(wanted, int(_CPU_SHARE * _free_memory())), "a quarter of the free memory is"
+    torch.cuda.empty_cache()
+    free, total = torch.cuda.mem_get_info(device)
+    allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
+    left = min(allowed, free) - needs.activation_bytes
+    return max(0, left), (f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB leaves, "
+                          f"beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,")
+
+
+def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -> InvalidParams:
+    per_token = needs.page_bytes / page_size
+    behind = needs.request_pages * page_size - needs.max_model_len  # drafts beyond the end
+    longest = int(num_bytes / per_token) - behind - page_size
+    mend = f"set max_model_len to {longest} or less, or give" if longest >= 2 else "give"
+    return InvalidParams(
+        f"one request of full context ({needs.max_model_len} tokens) needs a KV cache of "
+        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, and {whence} {num_bytes / _GIB:.2f} GiB; "
+        f"{mend} the cache more (gpu_memory_utilization, kv_cache_memory_bytes)", param="max_model_len")
+
+
+def _free_memory() -> int:
+    """Bytes of the machine's memory that programs can still take, the page cache included."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

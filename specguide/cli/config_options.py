@@ -1,0 +1,138 @@
+"""Owns the options that follow from the configuration: one for each field, with the words of the class's docstring."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.draft_tree import DynamicTree
+from specguide.errors import InvalidParams
+
+Given = dict[type[Any], dict[str, Any]]
+_ENTRY = re.compile(r"    (\w+(?:, \w+)*): +(.*)")
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """How the fields of a configuration are options.
+
+    config:   the dataclass
+    panel:    under which --help shows them
+    names:    of options that are not called as their field is; None: the field is none
+    defaults: of options whose default is not their field's
+    """
+
+    config: type[Any]
+    panel: str
+    names: Mapping[str, str | None] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+ENGINE = ConfigOptions(EngineConfig, "Engine", {"model": None})
+CACHE = ConfigOptions(CacheConfig, "KV cache")
+GUIDE = ConfigOptions(GuideConfig, "Grammars", {
+    "backend": "guide_backend", "num_threads": "num_grammar_threads", "cache_bytes": "grammar_cache_bytes",
+    "max_depth": "max_guide_depth", "max_values": "max_guide_values", "max_rules": "max_guide_rules",
+    "max_source_bytes": "max_guide_bytes"})
+SPEC = ConfigOptions(SpecConfig, "Speculation", {"method": "spec_method", "model": "head"}, {"method": None})
+
+
+def field_words(config: type[Any]) -> dict[str, str]:
+    """Of each field of a dataclass, what its docstring says: `name: words`, or `name, name: words`."""
+    words: dict[str, str] = {}
+    names: list[str] = []
+    for line in (config.__doc__ or "").splitlines():
+        entry = _ENTRY.fullmatch(line)
+        if entry:
+            names = entry[1].split(", ")
+            words |= dict.fromkeys(names, entry[2])
+        elif line.startswith("     ") and names:
+            words |= {name: f"{words[name]} {line.strip()}" for name in names}
+        else:
+            names = []
+    return words
+
+
+def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command an option for each field of `sources`.
+
+    The command's parameter `given` gets, for each configuration class, its fields' values by name.
+    """
+    added = {name: (source, entry) for source in sources for entry in fields(source.config)
+             if (name := _option_name(source, entry)) is not None}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given: Given = {source.config: {} for source in sources}
+            for name, (source, entry) in added.items():
+                given[source.config][entry.name] = values.pop(name)
+            command(given=given, **values)
+
+        parameters = [*(parameter for parameter in own if parameter.name != "given"),
+                      *(_parameter(name, *place) for name, place in added.items())]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del run.__wrapped__  # type: ignore[attr-defined]  # its parameters are not these
+        return run
+
+    return decorate
+
+
+def engine_config(model: Path | None, given: Given, *, no_spec: bool = False) -> EngineConfig:
+    """What the options come to. Raises InvalidParams."""
+    return EngineConfig(model, spec=_spec_config(model, given[SpecConfig], no_spec=no_spec),
+                        guide=GuideConfig(**given[GuideConfig]), cache=CacheConfig(**given[CacheConfig]),
+                        **given[EngineConfig])
+
+
+def _spec_config(model: Path | None, given: Mapping[str, Any], *, no_spec: bool) -> SpecConfig | None:
+    """None where nothing is there to draft with, or it is not wanted."""
+    if no_spec or (given["method"] is None and model is not None and given["model"] is None):
+        return None
+    tree = given["tree"] and _dynamic_tree(given["tree"])
+    return SpecConfig(**{**given, "method": given["method"] or "eagle3", "tree": tree})
+
+
+def _dynamic_tree(text: str) -> DynamicTree:
+    numbers = text.split(",")
+    if len(numbers) != 3 or not all(number.strip().isdecimal() for number in numbers):
+        raise InvalidParams(f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree")
+    return DynamicTree(*map(int, numbers))
+
+
+def _option_name(source: ConfigOptions, entry: Field[Any]) -> str | None:
+    """None for a configuration within the configuration, which has options of its own."""
+    if (entry.default is MISSING and entry.default_factory is not MISSING) or entry.name == "spec":
+        return None
+    return source.names.get(entry.name, entry.name)
+
+
+def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.Parameter:
+    kind = _option_kind(get_type_hints(source.config)[entry.name])
+    default = source.defaults.get(entry.name, entry.default)
+    if default is None:
+        kind |= None
+    words = field_words(source.config)[entry.name]
+    flag = f"--{name.replace('_', '-')}"
+    declared = f"{flag}/--no-{flag[2:]}" if default is True else flag
+    option = typer.Option(declared, help=words[:1].upper() + words[1:], rich_help_panel=source.panel)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _option_kind(hint: Any) -> Any:
+    """What an option of a field of this type takes; of several types the last, and text for what is no plain value."""
+    if get_origin(hint) is tuple:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]
+    return str if is_dataclass(kinds[-1]) else kinds[-1]
