@@ -2,9 +2,9 @@
 
     python -m benchmarks.startup FOLDER [--requests 64] [--head FOLDER] [--no-save]
 
-Starts the server twice, with kernels that have never been compiled (an empty Triton cache) and with those of the first
-run. Each time it takes the seconds to /ready, and what the server says of its cache; then all requests are sent at once,
-and each answer's number of tokens is checked. Prints a table, then one JSON line.
+Starts the server twice, with kernels that have never been compiled (an empty Triton cache) and with those of the
+first run. Each time it takes the seconds to /ready, and what the server says of its cache; then all requests are sent
+at once, and each answer's number of tokens is checked. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Server:
         command = [sys.executable, "-m", "specguide", "serve", *arguments, "--port", self.url.rsplit(":", 1)[1]]
         self.lines: list[tuple[float, str]] = []
         self._start = time.monotonic()
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, env=os.environ | {"TRITON_CACHE_DIR": kernels})
+        environment = os.environ | {"TRITON_CACHE_DIR": kernels}
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
