@@ -27,6 +27,11 @@ def num_grammar_threads() -> int:
     return int(value) if value else max(1, min(14, (os.cpu_count() or 1) - 2))
 
 
+def num_compile_threads() -> int:
+    """Threads that compile kernels for a GPU before there are requests: the cores, at most 16."""
+    return min(16, os.cpu_count() or 1)
+
+
 def native_grammars_enabled() -> bool:
     """False when `SPECGUIDE_PYTHON_MATCHERS=1` asks for the Python adapters instead of the native ones."""
     return os.environ.get("SPECGUIDE_PYTHON_MATCHERS", "") not in ("1", "true")

@@ -116,7 +116,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     if isinstance(step, OneModelStep):
         step._fixed = EagerIterations()
         for size in captured_sizes(4):
-            run_idle(guide, partial(step._prefill_sized, [], [], size, SamplingKind.SAMPLED))
+            run_idle(guide, partial(step._prefill_sized, [], [], size))
         step._fixed = None
     assert guide.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
@@ -148,8 +148,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     windows = step._guide.window.levels if adaptive else (step._guide.window,)
     levels = [Levels(*pair) for pair in product(windows, repeat=2)]
     assert set(counting.kinds) == {("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels} | {
-        ("_prefill_first", *size, kind) for size in captured_sizes(3, 40)
-        for kind in (SamplingKind.GREEDY, SamplingKind.SAMPLED)}
+        ("_prefill_first", *size) for size in captured_sizes(3, 40)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
     llm.close()
 

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -50,9 +50,10 @@ class Engine:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self.tokenizer = Tokenizer.from_folder(target_folder(config))
-        self.tokenizer.detokenizer()  # raises now where it would raise later
-        self._runner = Runner.load(config)
+        with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
+            tokenizer = reader.submit(_tokenizer, config)
+            self._runner = Runner.load(config)
+        self.tokenizer = tokenizer.result()
         self._recorder = self._runner.guide.recorder
         self.vocab_size, self.max_model_len = self._runner.vocab_size, self._runner.max_model_len
         vocabulary = self.tokenizer.vocabulary(self.vocab_size)
@@ -315,6 +316,12 @@ class Engine:
         self._scheduler.cancel(request, error)
         self._leave_slots()
         self._ended.append(request)
+
+
+def _tokenizer(config: EngineConfig) -> Tokenizer:
+    tokenizer = Tokenizer.from_folder(target_folder(config))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer
 
 
 def _seed(seed: int | None, sample: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.guided.lookups import lookup_source
+from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
 from specguide.params import SamplingParams
 from specguide.spec import OneModelStep, TwoModelStep
@@ -24,6 +26,7 @@ from specguide.spec.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.spec.forced import ForcedAcceptance
 from specguide.spec.passes import ForwardPasses
 from specguide.spec.slots import SlotState
+from specguide.spec.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
@@ -129,8 +132,15 @@ class Runner:
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.max_model_len)
-        for warm_up in tqdm(warm_ups, desc="capturing CUDA graphs", unit="iteration", disable=not warm_ups):
-            warm_up()
+        if warm_ups.rehearsals:
+            with rehearsal(self.guide.buffers.tokens.device, env.num_compile_threads()):
+                _run_all(warm_ups.rehearsals, "compiling kernels")
+        _run_all(warm_ups.captures, "capturing CUDA graphs")
+
+
+def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
+    for warm_up in tqdm(warm_ups, desc=what, unit="iteration", disable=not warm_ups):
+        warm_up()
 
 
 def target_folder(config: EngineConfig) -> Path:

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from specguide.kernels.triton_device import num_multiprocessors
 
+MOST_SPLITS = 64
+"""Programs a row, at most. How many there are is no constant of a kernel: each number would be compiled anew."""
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
 
 
@@ -143,11 +145,11 @@ def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.
     return best1, tl.min(tl.min(tl.where(found & (values == best1[None, None, :]), column, _NONE), 0), 0)
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def _argmax_kernel(
     logits, bitmask, guided, row_ids, target_ids, output, bests, ats, reacheds, num_rows, vocab_size, num_words,
-    logits_stride, bitmask_stride, row_ids_stride, share, ROWS: tl.constexpr, GROUPS: tl.constexpr,
-    LANES: tl.constexpr, NUM_SPLITS: tl.constexpr, KEEP_PARTS: tl.constexpr,
+    logits_stride, bitmask_stride, row_ids_stride, share, num_splits, ROWS: tl.constexpr, GROUPS: tl.constexpr,
+    LANES: tl.constexpr, KEEP_PARTS: tl.constexpr,
 ):
     """Some rows' best over `share` columns: the token itself where that is all of them, else a part of it."""
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -163,7 +165,7 @@ def _argmax_kernel(
     reached = tl.max(reached, 0)
     exists = index < num_rows
     if KEEP_PARTS:
-        part = row * NUM_SPLITS + split
+        part = row * num_splits + split
         tl.store(bests + part, best, mask=exists)
         tl.store(ats + part, at, mask=exists)
         tl.store(reacheds + part, reached, mask=exists)
@@ -171,15 +173,15 @@ def _argmax_kernel(
         tl.store(output + row, _token(best, at, reached, first_words, target_ids, num_words), mask=exists)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_splits"])
 def _combine_kernel(
     bitmask, row_ids, target_ids, output, bests, ats, reacheds, num_words,
-    bitmask_stride, row_ids_stride, NUM_SPLITS: tl.constexpr, BLOCK: tl.constexpr,
+    bitmask_stride, row_ids_stride, num_splits, BLOCK: tl.constexpr,
 ):
     """One row's token from its parts."""
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     split = tl.arange(0, BLOCK)[None, :]
-    part, exists = row[:, None] * NUM_SPLITS + split, split < NUM_SPLITS
+    part, exists = row[:, None] * num_splits + split, split < num_splits
     best = tl.load(bests + part, mask=exists, other=float("-inf"))
     at = tl.load(ats + part, mask=exists, other=_NONE)
     reached = tl.max(tl.load(reacheds + part, mask=exists, other=0), 1)
@@ -218,8 +220,7 @@ def masked_argmax(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     if parts is not None:
         _combine_kernel[(num_rows,)](
             bitmask, row_ids, target_ids, output, parts.best, parts.at, parts.reached, bitmask.shape[1],
-            bitmask.stride(0), row_ids.stride(0), NUM_SPLITS=launch.num_splits,
-            BLOCK=triton.next_power_of_2(launch.num_splits), num_warps=1)
+            bitmask.stride(0), row_ids.stride(0), launch.num_splits, BLOCK=MOST_SPLITS, num_warps=1)
     return output
 
 
@@ -238,7 +239,7 @@ def launch_argmax(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     _argmax_kernel[(triton.cdiv(num_rows, launch.rows), launch.num_splits)](
         logits, bitmask, guided.view(torch.uint8), row_ids, target_ids, output, bests, ats, reacheds, num_rows,
         vocab_size, bitmask.shape[1], logits.stride(0), bitmask.stride(0), row_ids.stride(0), launch.share,
-        ROWS=launch.rows, GROUPS=launch.tile // lanes, LANES=lanes, NUM_SPLITS=launch.num_splits,
+        launch.num_splits, ROWS=launch.rows, GROUPS=launch.tile // lanes, LANES=lanes,
         KEEP_PARTS=parts is not None, num_warps=launch.num_warps)
     return parts
 
@@ -250,7 +251,7 @@ def choose_launch(num_rows: int, vocab_size: int, device: torch.device, *, prune
     num_warps = 16 if rows == 4 else 8
     tile = 2048 if pruned else 4096
     num_tiles = triton.cdiv(vocab_size, tile)
-    num_splits = 1 if rows > 1 else max(1, min(num_tiles, 4 * num_places // max(num_rows, 1), 64))
-    num_splits = 1 << num_splits.bit_length() - 1  # few kinds of launch, each of which is compiled
+    num_splits = 1 if rows > 1 else max(1, min(num_tiles, 4 * num_places // max(num_rows, 1), MOST_SPLITS))
+    num_splits = 1 << num_splits.bit_length() - 1
     share = triton.cdiv(num_tiles, num_splits) * tile
     return Launch(rows, tile, triton.cdiv(vocab_size, share), share, num_warps)

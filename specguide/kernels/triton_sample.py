@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
-from specguide.kernels.triton_argmax import choose_launch, launch_argmax, masked_argmax, row_max
+from specguide.kernels.triton_argmax import MOST_SPLITS, choose_launch, launch_argmax, masked_argmax, row_max
 from specguide.kernels.triton_bitmask import load_row, load_tile
 from specguide.kernels.triton_noise import exponential_noise, row_state
 
@@ -28,11 +28,11 @@ _PIVOTS: tl.constexpr = tl.constexpr(8)
 
 
 @triton.jit
-def _load_best(bests, ats, row, NUM_SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+def _load_best(bests, ats, row, num_splits, BLOCK: tl.constexpr):
     """The greatest part of a row and its index; both scalars."""
     split = tl.arange(0, BLOCK)
-    best = tl.load(bests + row * NUM_SPLITS + split, mask=split < NUM_SPLITS, other=float("-inf"))
-    at = tl.load(ats + row * NUM_SPLITS + split, mask=split < NUM_SPLITS, other=_NONE)
+    best = tl.load(bests + row * num_splits + split, mask=split < num_splits, other=float("-inf"))
+    at = tl.load(ats + row * num_splits + split, mask=split < num_splits, other=_NONE)
     greatest = tl.max(best, 0)
     return greatest, tl.min(tl.where(best == greatest, at, _NONE), 0)
 
@@ -135,19 +135,18 @@ def _kth_log_weight(
     return -high.to(tl.float32, bitcast=True)
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def _race_kernel(
     logits, bitmask, guided, row_ids, bests, ats, temperatures, min_ps,
     seeds, positions, clocks, winners, masses, num_rows, vocab_size,
-    logits_stride, bitmask_stride, row_ids_stride, share, WORDS: tl.constexpr,
-    NUM_SPLITS: tl.constexpr, BLOCK: tl.constexpr,
+    logits_stride, bitmask_stride, row_ids_stride, num_splits, share, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """The race of one row over `share` columns."""
     row = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
     temperature = tl.load(temperatures + row)
     if temperature >= _GREEDY:
-        best, _at = _load_best(bests, ats, row, NUM_SPLITS, BLOCK)
+        best, _at = _load_best(bests, ats, row, num_splits, BLOCK)
         row3 = row + tl.arange(0, 1)[:, None, None]
         words_offset, is_guided, exists = load_row(row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride)
         min_p = 0.0
@@ -158,9 +157,9 @@ def _race_kernel(
             logits, bitmask, row, words_offset, is_guided, exists, split * share,
             tl.minimum((split + 1) * share, vocab_size), vocab_size, logits_stride, best, temperature, min_p, state,
             float("-inf"), _NONE, WORDS)
-        tl.store(clocks + row * NUM_SPLITS + split, clock)
-        tl.store(winners + row * NUM_SPLITS + split, winner)
-        tl.store(masses + row * NUM_SPLITS + split, mass)
+        tl.store(clocks + row * num_splits + split, clock)
+        tl.store(winners + row * num_splits + split, winner)
+        tl.store(masses + row * num_splits + split, mass)
 
 
 @triton.jit
@@ -176,19 +175,19 @@ def _load_filters(top_ks, top_ps, min_ps, row):
     return top_k, top_p, min_p
 
 
-@triton.jit(do_not_specialize=["num_rows"])
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def _settle_kernel(
     logits, bitmask, guided, row_ids, bests, ats, temperatures, top_ks,
     top_ps, min_ps, seeds, positions, clocks, winners, masses, output,
-    num_rows, vocab_size, logits_stride, bitmask_stride, row_ids_stride,
-    WORDS: tl.constexpr, NUM_SPLITS: tl.constexpr, BLOCK: tl.constexpr,
+    num_rows, vocab_size, logits_stride, bitmask_stride, row_ids_stride, num_splits,
+    WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """One row's token: the race's winner, once top-k and top-p keep it."""
     row = tl.program_id(0).to(tl.int64)
-    best, token = _load_best(bests, ats, row, NUM_SPLITS, BLOCK)
+    best, token = _load_best(bests, ats, row, num_splits, BLOCK)
     temperature = tl.load(temperatures + row)
     if (temperature >= _GREEDY) & (best > float("-inf")):
-        _clock, token = _load_best(clocks, winners, row, NUM_SPLITS, BLOCK)
+        _clock, token = _load_best(clocks, winners, row, num_splits, BLOCK)
         top_k, top_p, min_p = _load_filters(top_ks, top_ps, min_ps, row)
         if (top_k > 0) | (top_p < 1):
             row3 = row + tl.arange(0, 1)[:, None, None]
@@ -196,7 +195,7 @@ def _settle_kernel(
                                                        bitmask_stride)
             state = row_state(tl.load(seeds + row), tl.load(positions + row))
             split = tl.arange(0, BLOCK)
-            mass = tl.sum(tl.load(masses + row * NUM_SPLITS + split, mask=split < NUM_SPLITS, other=0), 0)
+            mass = tl.sum(tl.load(masses + row * num_splits + split, mask=split < num_splits, other=0), 0)
             if (top_k > 0) & (top_p < 1):
                 kth = _kth_log_weight(logits, bitmask, row, words_offset, is_guided, exists, vocab_size,
                                       logits_stride, best, temperature, top_k, WORDS)
@@ -231,12 +230,11 @@ def masked_sample(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tens
     masses = torch.empty(clocks.shape, dtype=torch.float64, device=logits.device)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
     rows = (logits, bitmask, guided.view(torch.uint8), row_ids, parts.best, parts.at, params.temperature)
-    sizes = (num_rows, vocab_size, logits.stride(0), bitmask.stride(0), row_ids.stride(0))
-    block = triton.next_power_of_2(launch.num_splits)
+    sizes = (num_rows, vocab_size, logits.stride(0), bitmask.stride(0), row_ids.stride(0), launch.num_splits)
     _race_kernel[(num_rows, launch.num_splits)](
         *rows, params.min_p, params.seed, positions, clocks, winners, masses, *sizes, launch.share,
-        WORDS=launch.tile // 32, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=launch.num_warps)
+        WORDS=launch.tile // 32, BLOCK=MOST_SPLITS, num_warps=launch.num_warps)
     _settle_kernel[(num_rows,)](
         *rows, params.top_k, params.top_p, params.min_p, params.seed, positions, clocks, winners, masses, output,
-        *sizes, WORDS=128, NUM_SPLITS=launch.num_splits, BLOCK=block, num_warps=16)
+        *sizes, WORDS=128, BLOCK=MOST_SPLITS, num_warps=16)
     return output

@@ -28,7 +28,7 @@ from specguide.spec.proposals import ProposedChains
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, Slots, SlotState
-from specguide.spec.warm_up import WarmUp, captures, decode_kinds, prefills_without_requests
+from specguide.spec.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 
 class OneModelStep:
@@ -91,22 +91,22 @@ class OneModelStep:
         with self._guide.on_forward_stream():
             self._state.leave(slot)
 
-    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> Sequence[WarmUp]:
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """What captures all graphs and compiles all kernels that requests may need; nothing on a CPU.
 
         No slot may have a request while one runs.
         """
         if self._fixed is None:
-            return []
+            return WarmUps()
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
-        warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
-        if isinstance(self._fixed, CapturedIterations):
-            kinds = [(*kind, levels) for kind in decode_kinds(self._max_batch_size) for levels in self._levels(kind[0])]
-            warm_ups += captures(self._guide, partial(self._fixed.run, self._decode_first), kinds)
-            prefill_sizes = captured_sizes(self._max_batch_size, max_prefill_tokens)
-            warm_ups += captures(self._guide, partial(self._prefill_sized, [], []),
-                                 product(prefill_sizes, (SamplingKind.GREEDY, SamplingKind.SAMPLED)))
-        return warm_ups
+        prefills = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
+        if not isinstance(self._fixed, CapturedIterations):
+            return WarmUps(prefills)
+        kinds = [(*kind, levels) for kind in decode_kinds(self._max_batch_size) for levels in self._levels(kind[0])]
+        prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
+        iterations = (*runs(self._guide, partial(self._fixed.run, self._decode_first), kinds),
+                      *runs(self._guide, partial(self._prefill_sized, [], []), prefill_kinds))
+        return WarmUps((*prefills, *iterations), iterations)  # the first of a kind runs as it is
 
     def _levels(self, num_slots: int) -> list[Levels]:
         """That come up where the slots 0 … num_slots - 1 have requests."""
@@ -126,25 +126,25 @@ class OneModelStep:
             size = captured_size(len(batch.slots), num_tokens, self._max_batch_size)
         if size is None:
             return self._prefill_exactly(batch.chunks, batch.slots, sampling)
-        return self._prefill_sized(batch.chunks, batch.slots, size, sampling.kind)
+        return self._prefill_sized(batch.chunks, batch.slots, size)
 
     def _prefill_exactly(self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling) -> Verified:
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         return self._prefill_plan(plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device))
 
-    def _prefill_sized(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], kind: SamplingKind
-                       ) -> Verified:
-        """Filled up to a size for which there is, or will be, a graph."""
+    def _prefill_sized(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> Verified:
+        """Filled up to a size for which there is, or will be, a graph; it does for greedy requests and others."""
         assert self._fixed is not None
         values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
         self._plan[:len(values)].copy_(values)
-        return self._fixed.run(self._prefill_first, *size, kind)
+        return self._fixed.run(self._prefill_first, *size)
 
-    def _prefill_first(self, num_requests: int, num_tokens: int, kind: SamplingKind) -> Verified:
+    def _prefill_first(self, num_requests: int, num_tokens: int) -> Verified:
         """What the first values of the plan say."""
         plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
-        return self._prefill_plan(plan, num_tokens, all_used(kind, self._plan.device), self._max_batch_size)
+        sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
+        return self._prefill_plan(plan, num_tokens, sampling, self._max_batch_size)
 
     def _prefill_plan(self, plan: PrefillPlan, max_query_len: int, sampling: Sampling, num_slots: int,
                       scored: ScoredTokens | None = None) -> Verified:

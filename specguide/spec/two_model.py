@@ -23,7 +23,7 @@ from specguide.spec.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.spec.results import PendingOutput, ResultRing, Verified
 from specguide.spec.selection import Sampling, SamplingKind, Selection, all_used, guide_snapshot, num_graph_slots
 from specguide.spec.slots import Query, SlotState
-from specguide.spec.warm_up import WarmUp, captures, decode_kinds, prefills_without_requests
+from specguide.spec.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
 
@@ -78,18 +78,18 @@ class TwoModelStep:
         with self._guide.on_forward_stream():
             self._state.leave(slot)
 
-    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> Sequence[WarmUp]:
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
         """What captures all graphs and compiles all kernels that requests may need; nothing on a CPU.
 
         No slot may have a request while one runs.
         """
         if self._stream is None:
-            return []
+            return WarmUps()
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
         warm_ups = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if self._graph_stream is not None:
-            warm_ups += captures(self._guide, self._decode_first, decode_kinds(self._max_batch_size))
-        return warm_ups
+            warm_ups += runs(self._guide, self._decode_first, decode_kinds(self._max_batch_size), num_times=2)
+        return WarmUps(captures=warm_ups)  # an iteration may capture a pass that it has run before
 
     def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
         """Slots 0 … num_slots - 1, whichever of them have requests."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any
@@ -56,7 +57,20 @@ def prefills_without_requests(guide: GuidedDecoder, prefill: Callable[[list[Chun
             for chunks, kind in prefill_kinds(max_batch_size, max_prefill_tokens, max_model_len)]
 
 
-def captures(guide: GuidedDecoder, iterate: Callable[..., object], kinds: Iterable[tuple[Any, ...]]) -> list[WarmUp]:
-    """`iterate` of each kind as often as it takes to capture it: once eagerly and once more, for every turn of the
-    recorder."""
-    return [partial(run_idle, guide, partial(iterate, *kind), 2 * guide.recorder.num_turns) for kind in kinds]
+@dataclass(frozen=True)
+class WarmUps:
+    """What compiles all kernels and captures all graphs that requests may need.
+
+    rehearsals: launch each kernel as it may be launched; nothing that they compute is needed, so kernels may be
+                compiled meanwhile instead of launched
+    captures:   once these have run there is nothing left to capture
+    """
+
+    rehearsals: Sequence[WarmUp] = ()
+    captures: Sequence[WarmUp] = ()
+
+
+def runs(guide: GuidedDecoder, iterate: Callable[..., object], kinds: Iterable[tuple[Any, ...]], num_times: int = 1
+         ) -> list[WarmUp]:
+    """`iterate` of each kind, `num_times` for every turn of the recorder."""
+    return [partial(run_idle, guide, partial(iterate, *kind), num_times * guide.recorder.num_turns) for kind in kinds]

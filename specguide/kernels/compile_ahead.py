@@ -1,0 +1,63 @@
+"""Owns compiling kernels before they are launched: all at once on many threads instead of one after another.
+
+Each kernel is compiled anew for the constants that it is launched with, which only the code that launches it knows. So
+that code is rehearsed: it runs as it is, on real tensors, but its launches compile, and leave their outputs alone.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+class _Compilers(ThreadPoolExecutor):
+    """Threads that compile a kernel and load it onto the device."""
+
+    def __init__(self, device: torch.device, num_threads: int) -> None:
+        super().__init__(num_threads, "kernel compiler", lambda: torch.cuda.set_device(device))
+
+    def submit(self, compile_kernel: Callable[[], Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # type: ignore[override]
+        def compile_and_load() -> Any:
+            kernel = compile_kernel()
+            kernel[(1,)]  # what would launch it; loads it
+            return kernel
+
+        return super().submit(compile_and_load)
+
+
+@contextmanager
+def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
+    """Whatever is launched meanwhile is compiled instead, on threads; all of it is compiled at the end.
+
+    Tensors that kernels would fill are zeros, so that what is read from them, indices say, is within bounds. Gives
+    False, and changes nothing, without a GPU and where Triton cannot compile on threads: then kernels are compiled as
+    they are launched.
+    """
+    if device.type != "cuda":
+        yield False
+        return
+    try:
+        from triton import AsyncCompileMode  # 3.5 and later
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        yield False
+        return
+    launch, empty, empty_like = JITFunction.run, torch.empty, torch.empty_like
+
+    def compile_only(self, *args, grid, warmup, **kwargs):
+        return launch(self, *args, grid=grid, warmup=True, **kwargs)
+
+    with _Compilers(device, num_threads) as compilers, AsyncCompileMode(compilers):
+        JITFunction.run = compile_only
+        torch.empty, torch.empty_like = torch.zeros, torch.zeros_like  # type: ignore[assignment]
+        try:
+            yield True
+        finally:
+            JITFunction.run = launch
+            torch.empty, torch.empty_like = empty, empty_like
