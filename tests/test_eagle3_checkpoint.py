@@ -36,7 +36,7 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"draft_vocab_size": 91}, "'draft_vocab_size' 91 is more than 'vocab_size' 90"),
     ({"draft_vocab_size": 32}, r"d2t \(expected \[32\], found \[33\]\)"),
     ({"hidden_act": "gelu"}, r"config\.json: 'hidden_act' 'gelu' is not supported"),
-    ({"fc_norm": True}, "'fc_norm' True is not supported in an EAGLE-3 head"),
+    ({"fc_norm": True}, "'fc_norm' True is not supported; supported: False"),
     ({"eagle_config": {"use_aux_hidden_state": False}}, "'use_aux_hidden_state' False is not supported"),
     ({"eagle_aux_hidden_state_layer_ids": [1, 3, 7]}, "inputs of layers 1, 3, 7 of the target, which has 6 layers"),
     ({"eagle_aux_hidden_state_layer_ids": [1, 3]}, r"fc\.weight \(expected \[24, 48\], found \[24, 72\]\)"),

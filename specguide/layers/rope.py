@@ -11,8 +11,14 @@ import torch
 from torch import Tensor
 
 from specguide.errors import CheckpointError
+from specguide.json_fields import flag, mapping, positive_int, positive_number, shown
 
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn")
+
+# "finetuned" tells how a model came to be.
+_PARAMETERS = ("rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor",
+               "high_freq_factor", "beta_fast", "beta_slow", "truncate", "attention_factor", "mscale",
+               "mscale_all_dim", "partial_rotary_factor", "finetuned")
 
 
 @dataclass(frozen=True)
@@ -44,34 +50,32 @@ class RopeConfig:
     def from_hf(cls, config: Mapping[str, Any], max_position_embeddings: int) -> RopeConfig:
         """From config.json: `rope_parameters` (transformers 5), or `rope_scaling` beside `rope_theta` (before).
 
-        Raises CheckpointError for a rope type that is not known, or a parameter that is missing or not a number.
+        Raises CheckpointError for a rope type or parameter that is not known, and for one that is missing or wrong.
         """
-        rope = dict(config.get("rope_scaling") or config.get("rope_parameters") or {})
-        if any(isinstance(value, dict) for value in rope.values()):
-            raise CheckpointError("rope parameters per layer type are not supported")
+        rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
         rope_type = rope.get("rope_type") or rope.get("type") or "default"
-        if rope_type not in ROPE_TYPES:
-            raise CheckpointError(f"rope type {rope_type!r} is not supported; known: {', '.join(ROPE_TYPES)}")
-        if "mrope_section" in rope:
-            raise CheckpointError("rope parameter 'mrope_section' (multimodal positions) is not supported")
-        partial = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
-        if partial not in (None, 1, 1.0):
-            raise CheckpointError(f"partial_rotary_factor {partial} is not supported: only 1.0 is")
+        _check_parameters(config, rope, rope_type)
         theta = _number(rope, "rope_theta", config.get("rope_theta", 10_000.0))
+        if theta <= 1:
+            raise CheckpointError(f"rope parameter 'rope_theta' must be more than 1, found {theta}")
         if rope_type in ("default", "dynamic"):
             return cls(theta=theta, rope_type=rope_type)
         if rope_type == "linear":
             return cls(theta=theta, rope_type=rope_type, factor=_number(rope, "factor"))
-        original_len = int(config.get("original_max_position_embeddings")
-                           or _number(rope, "original_max_position_embeddings", max_position_embeddings))
+        original_len = positive_int(
+            config, "original_max_position_embeddings",
+            positive_int(rope, "original_max_position_embeddings", max_position_embeddings))
         if rope_type == "llama3":
+            low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
+            if low >= high:
+                raise CheckpointError(f"rope parameter 'high_freq_factor' {high} must be more than 'low_freq_factor' "
+                                      f"{low}")
             return cls(theta=theta, rope_type=rope_type, factor=_number(rope, "factor"), original_len=original_len,
-                       low_freq_factor=_number(rope, "low_freq_factor"),
-                       high_freq_factor=_number(rope, "high_freq_factor"))
+                       low_freq_factor=low, high_freq_factor=high)
         factor = _number(rope, "factor", max_position_embeddings / original_len)
         return cls(theta=theta, rope_type=rope_type, factor=factor, original_len=original_len,
                    beta_fast=_number(rope, "beta_fast", 32.0), beta_slow=_number(rope, "beta_slow", 1.0),
-                   truncate=bool(rope.get("truncate", True)), attention_factor=_yarn_attention_factor(rope, factor))
+                   truncate=flag(rope, "truncate", True), attention_factor=_yarn_attention_factor(rope, factor))
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
@@ -128,9 +132,22 @@ def _yarn_attention_factor(rope: Mapping[str, Any], factor: float) -> float:
     return mscale(1.0)
 
 
-def _number(rope: Mapping[str, Any], name: str, default: float | None = None) -> float:
-    value = rope.get(name)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise CheckpointError(f"rope parameter {name!r} must be a number, found {value!r}")
-    return float(value)
+def _check_parameters(config: Mapping[str, Any], rope: Mapping[str, Any], rope_type: Any) -> None:
+    """Raise CheckpointError for what is not implemented; every parameter of rope changes the arithmetic."""
+    if any(isinstance(value, dict) for value in rope.values()):
+        raise CheckpointError("rope parameters per layer type are not supported")
+    if rope_type not in ROPE_TYPES:
+        raise CheckpointError(f"rope type {shown(rope_type)} is not supported; known: {', '.join(ROPE_TYPES)}")
+    partial = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
+    if partial not in (None, 1):
+        raise CheckpointError(f"partial_rotary_factor {shown(partial)} is not supported: only 1.0 is")
+    unknown = [name for name, value in rope.items() if name not in _PARAMETERS and value not in (None, False)]
+    if unknown:
+        raise CheckpointError(f"rope parameter {shown(unknown[0])} {shown(rope[unknown[0]])} is not supported")
+
+
+def _number(rope: Mapping[str, Any], name: str, default: Any = None) -> float:
+    try:
+        return positive_number(rope, name, default)
+    except CheckpointError as error:
+        raise CheckpointError(f"rope parameter {error}") from None

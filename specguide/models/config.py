@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError
+from specguide.json_fields import flag, naming, positive_int, positive_number, read_json, shown, token_ids
 from specguide.layers.rope import RopeConfig
+from specguide.models.config_fields import check_fields
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,10 @@ FAMILIES: dict[str, Family] = {
     "MiMoForCausalLM": QWEN2,
 }
 
-# Settings that change the arithmetic and are not implemented; each must be absent, or one of these values.
-UNSUPPORTED_UNLESS: dict[str, tuple[Any, ...]] = {
-    "quantization_config": (None,),
-    "compression_config": (None,),
-    "hidden_act": (None, "silu", "swish"),
-    "use_mrope": (None, False),
-    "no_rope_layers": (None, []),
-    "is_causal": (None, True),
-    "attention_chunk_size": (None,),
-    "logits_scaling": (None, 1, 1.0),
-    "final_logit_softcapping": (None,),
-}
+# More than any model has. What lies below is compared with the shapes in the files before memory is taken.
+LARGEST = {"vocab_size": 2**26, "hidden_size": 2**22, "intermediate_size": 2**22, "num_hidden_layers": 2**12,
+           "num_attention_heads": 2**14, "num_key_value_heads": 2**14, "head_dim": 2**14,
+           "max_position_embeddings": 2**24}
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,6 @@ class ModelConfig:
     tie_word_embeddings: bool
     sliding_windows: tuple[int | None, ...]
     max_position_embeddings: int
-    bos_token_id: int | None = None
     eos_token_ids: tuple[int, ...] = ()
 
     @classmethod
@@ -95,111 +87,77 @@ class ModelConfig:
 
         Raises CheckpointError when they are unreadable or ask for what is not implemented; the message says what.
         """
-        config = read_json(Path(folder) / "config.json")
-        generation_file = Path(folder) / "generation_config.json"
-        generation = read_json(generation_file) if generation_file.is_file() else {}
-        try:
-            return cls.from_hf(config, generation)
-        except CheckpointError as error:
-            raise CheckpointError(f"{Path(folder) / 'config.json'}: {error}") from None
+        path, generation_path = Path(folder) / "config.json", Path(folder) / "generation_config.json"
+        config = read_json(path)
+        generation = read_json(generation_path) if generation_path.exists() else {}
+        has_the_word = generation.get("eos_token_id") is not None
+        with naming(path):
+            model = cls.from_hf({**config, "eos_token_id": None} if has_the_word else config)
+        with naming(generation_path):
+            eos = token_ids(generation, "eos_token_id", model.vocab_size)
+        return model if eos is None else replace(model, eos_token_ids=eos)
 
     @classmethod
-    def from_hf(cls, config: Mapping[str, Any], generation: Mapping[str, Any] | None = None) -> ModelConfig:
-        """From the contents of config.json and generation_config.json; raises CheckpointError."""
+    def from_hf(cls, config: Mapping[str, Any], *, known: Collection[str] = ()) -> ModelConfig:
+        """From the contents of config.json; raises CheckpointError.
+
+        known: fields that the caller reads itself
+        """
         architecture = _architecture(config)
         family = FAMILIES[architecture]
-        refuse_unsupported(config)
-        hidden_size, num_heads = positive_int(config, "hidden_size"), positive_int(config, "num_attention_heads")
-        num_layers = positive_int(config, "num_hidden_layers")
-        max_positions = positive_int(config, "max_position_embeddings", family.max_position_embeddings)
-        head_dim = positive_int(config, "head_dim", family.head_dim or hidden_size // num_heads)
-        num_kv_heads = positive_int(config, "num_key_value_heads", num_heads)
+        check_fields(config, known=known)
+        hidden_size, num_heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
+        num_layers, vocab_size = _size(config, "num_hidden_layers"), _size(config, "vocab_size")
+        max_positions = _size(config, "max_position_embeddings", family.max_position_embeddings)
+        head_dim = _size(config, "head_dim", family.head_dim or hidden_size // num_heads)
+        num_kv_heads = _size(config, "num_key_value_heads", num_heads)
         if num_heads % num_kv_heads or head_dim % 2:
             raise CheckpointError(f"{num_heads} heads of dimension {head_dim} with {num_kv_heads} key-value heads: the "
                                   "key-value heads must divide the heads, and the dimension must be even")
-        eos = (generation or {}).get("eos_token_id")
-        vocab_size = positive_int(config, "vocab_size")
         return cls(
             architecture=architecture, vocab_size=vocab_size, hidden_size=hidden_size,
-            intermediate_size=positive_int(config, "intermediate_size"), num_layers=num_layers, num_heads=num_heads,
-            num_kv_heads=num_kv_heads, head_dim=head_dim, norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+            intermediate_size=_size(config, "intermediate_size"), num_layers=num_layers, num_heads=num_heads,
+            num_kv_heads=num_kv_heads, head_dim=head_dim, norm_eps=positive_number(config, "rms_norm_eps", 1e-6),
             rope=RopeConfig.from_hf(config, max_positions), qk_norm=family.qk_norm,
             qkv_bias=_stated(family.qkv_bias, config, "attention_bias"),
             out_bias=_stated(family.out_bias, config, "attention_bias"),
             mlp_bias=_stated(family.mlp_bias, config, "mlp_bias"),
-            tie_word_embeddings=bool(config.get("tie_word_embeddings", False)),
+            tie_word_embeddings=flag(config, "tie_word_embeddings"),
             sliding_windows=_sliding_windows(config, family, num_layers), max_position_embeddings=max_positions,
-            bos_token_id=config.get("bos_token_id"),
-            eos_token_ids=token_ids(config.get("eos_token_id") if eos is None else eos, vocab_size))
+            eos_token_ids=token_ids(config, "eos_token_id", vocab_size) or ())
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; raises CheckpointError when there is none."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: holds a {type(value).__name__}, not a JSON object")
-    return value
-
-
-def positive_int(config: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """An integer ≥ 1 of config.json; a missing or null one is `default`. Raises CheckpointError."""
-    value = config.get(name)
-    value = default if value is None else value
-    if value is None:
-        raise CheckpointError(f"{name!r} is missing")
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise CheckpointError(f"{name!r} must be an integer ≥ 1, found {value!r}")
-    return value
-
-
-def token_ids(value: Any, vocab_size: int) -> tuple[int, ...]:
-    """`eos_token_id` as Hugging Face writes it: an id, a list of ids, or null. Raises CheckpointError."""
-    ids = () if value is None else tuple(value) if isinstance(value, list) else (value,)
-    for token in ids:
-        if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab_size:
-            raise CheckpointError(f"'eos_token_id' {token!r} is not an id of the vocabulary of {vocab_size}")
-    return ids
-
-
-def refuse_unsupported(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError for the first setting of UNSUPPORTED_UNLESS that asks for more than is implemented."""
-    for name, accepted in UNSUPPORTED_UNLESS.items():
-        if config.get(name) not in accepted:
-            shown = [value for value in accepted if value is not None]
-            only = f"; supported: {', '.join(map(repr, shown))}" if shown else ""
-            raise CheckpointError(f"{name!r} {config[name]!r} is not supported{only}")
+def _size(config: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    return positive_int(config, name, default, at_most=LARGEST[name])
 
 
 def _architecture(config: Mapping[str, Any]) -> str:
     architectures = config.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise CheckpointError(f"'architectures' must be a list of names, found {shown(architectures)}")
     known = next((name for name in architectures if name in FAMILIES), None)
     if known is None:
-        found = ", ".join(map(str, architectures)) or "none stated"
-        raise CheckpointError(f"architecture {found!r} is unknown; known: {', '.join(FAMILIES)}")
+        found = ", ".join(architectures) or "none stated"
+        raise CheckpointError(f"architecture {shown(found)} is unknown; known: {', '.join(FAMILIES)}")
     return known
 
 
 def _stated(fixed: bool | None, config: Mapping[str, Any], name: str) -> bool:
-    return bool(config.get(name, False)) if fixed is None else fixed
+    stated = flag(config, name)
+    return stated if fixed is None else fixed
 
 
 def _sliding_windows(config: Mapping[str, Any], family: Family, num_layers: int) -> tuple[int | None, ...]:
     """The window of each layer, from `sliding_window`, `use_sliding_window`, `max_window_layers`, `layer_types`."""
-    layer_types = config.get("layer_types")
-    if layer_types is not None and (len(layer_types) != num_layers
-                                    or set(layer_types) - {"full_attention", "sliding_attention"}):
-        raise CheckpointError(f"'layer_types' must be 'full_attention' or 'sliding_attention' for each of the "
-                              f"{num_layers} layers, found {layer_types!r}")
+    layer_types = read_layer_types(config, num_layers)
     window = config.get("sliding_window", family.sliding_window)
-    if family.windowed == "by_flag" and not config.get("use_sliding_window", False):
+    is_used = flag(config, "use_sliding_window")
+    if family.windowed == "by_flag" and not is_used:
         window = None
     if window is not None:
         window = positive_int({"sliding_window": window}, "sliding_window")
+    if family.windowed == "never" and window is not None and is_used:
+        raise CheckpointError(f"'use_sliding_window' with 'sliding_window' {window}: this architecture has no window")
     if family.windowed != "by_flag":
         window = window if family.windowed == "always" else None
         uniform = "full_attention" if window is None else "sliding_attention"
@@ -207,8 +165,24 @@ def _sliding_windows(config: Mapping[str, Any], family: Family, num_layers: int)
             raise CheckpointError("'layer_types' that differ from layer to layer are not supported here")
         return (window,) * num_layers
     if layer_types is None:
-        first = config.get("max_window_layers", 28)
+        first = 0 if config.get("max_window_layers") == 0 else positive_int(config, "max_window_layers", 28)
         layer_types = ["sliding_attention" if layer >= first else "full_attention" for layer in range(num_layers)]
     elif window is None and "sliding_attention" in layer_types:
         raise CheckpointError("'layer_types' asks for 'sliding_attention', but no window is in use")
     return tuple(window if kind == "sliding_attention" else None for kind in layer_types)
+
+
+def read_layer_types(config: Mapping[str, Any], num_layers: int | None = None) -> list[str] | None:
+    """`layer_types`, each "full_attention" or "sliding_attention"; None where it is missing. Raises CheckpointError.
+
+    num_layers: how many there must be; None: one or more
+    """
+    kinds = config.get("layer_types")
+    if kinds is None:
+        return None
+    if (not isinstance(kinds, list) or not kinds or num_layers not in (None, len(kinds))
+            or not all(kind in ("full_attention", "sliding_attention") for kind in kinds)):
+        layers = "each layer" if num_layers is None else f"each of the {num_layers} layers"
+        raise CheckpointError(f"'layer_types' must be 'full_attention' or 'sliding_attention' for {layers}, found "
+                              f"{shown(kinds)}")
+    return kinds

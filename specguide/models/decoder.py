@@ -12,6 +12,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.json_fields import check_folder
 from specguide.kernels import linear
 from specguide.layers.attention import Attention, empty_attention
 from specguide.layers.linear import empty_weight
@@ -22,6 +23,7 @@ from specguide.models.config import ModelConfig
 from specguide.models.weights import (
     Destination,
     attention_destinations,
+    check_weights,
     load_weights,
     mlp_destinations,
     open_weights,
@@ -33,6 +35,9 @@ MTP_PREFIX = "model.mtp_layers."
 
 _DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
+
+_LARGEST_TABLE = 4 * 2**30
+"""Bytes of the rotary table: 8 million positions of a head of 128 in bfloat16."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +101,10 @@ class Decoder:
         if max_positions > config.max_position_embeddings:
             raise InvalidParams(f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "
                                 "positions that the model has", param="max_model_len")
+        table_bytes = 2 * max_positions * config.head_dim * dtype.itemsize
+        if table_bytes > _LARGEST_TABLE:
+            raise InvalidParams(f"the table of {max_positions} positions needs {table_bytes} bytes; set max_model_len "
+                                f"to {max_positions * _LARGEST_TABLE // table_bytes} or less", param="max_model_len")
         # A tied matrix is laid out for the product; looking rows up in it costs little either way.
         self.lm_head = empty_weight(config.vocab_size, config.hidden_size, device=self.device, dtype=dtype)
         self.embed_weight = self.lm_head if config.tie_word_embeddings else self._empty(config.vocab_size,
@@ -114,16 +123,22 @@ class Decoder:
         Raises CheckpointError that names the file and what is wrong with it.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: is not a folder")
-        decoder = cls(ModelConfig.from_folder(folder), device=device, dtype=dtype, max_positions=max_positions)
-        files = weight_files(folder)
-        tied = decoder.config.tie_word_embeddings
-        load_weights(files, decoder.destinations(), ignored=lambda name: name.endswith("rotary_emb.inv_freq")
-                     or (tied and name == "lm_head.weight") or name.startswith(MTP_PREFIX))
+        check_folder(folder)
+        config, files = ModelConfig.from_folder(folder), weight_files(folder)
+        tied = config.tie_word_embeddings
+        check_weights(files, cls.skeleton(config).destinations(), ignored=lambda name: (
+            name.endswith("rotary_emb.inv_freq") or name.startswith(MTP_PREFIX)
+            or (tied and name == "lm_head.weight")))
+        decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions)
+        load_weights(files, decoder.destinations())
         if tied:
             decoder._check_tied_head(files)
         return decoder
+
+    @classmethod
+    def skeleton(cls, config: ModelConfig) -> Decoder:
+        """Shapes without memory, on the meta device; files are compared with them before memory is taken."""
+        return cls(config, device="meta", max_positions=1)
 
     def forward(self, input_ids: Tensor, context: ForwardContext, cache: KVCache,
                 tapped_layers: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:

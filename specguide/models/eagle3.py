@@ -11,6 +11,7 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.json_fields import check_folder, naming
 from specguide.kernels import linear
 from specguide.layers.attention import empty_attention
 from specguide.layers.linear import Linear, empty_weight
@@ -22,6 +23,7 @@ from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.weights import (
     Destination,
     attention_destinations,
+    check_weights,
     linear_destinations,
     load_weights,
     mlp_destinations,
@@ -63,15 +65,15 @@ class Eagle3Head:
         self.fc = Linear.empty(hidden_size, taps_size, bias=False, device=device, dtype=dtype)
         self.attention = empty_attention(
             2 * hidden_size, hidden_size, layer.num_heads, layer.num_kv_heads, layer.head_dim, qkv_bias=layer.qkv_bias,
-            out_bias=layer.out_bias, qk_norm=False, norm_eps=layer.norm_eps, sliding_window=None, device=device,
-            dtype=dtype)
+            out_bias=layer.out_bias, qk_norm=False, norm_eps=layer.norm_eps,
+            sliding_window=layer.sliding_windows[0], device=device, dtype=dtype)
         self.mlp = GatedMlp.empty(hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype)
         self.input_norm, self.hidden_norm, self.post_attention_norm, self.norm = (
             RmsNorm.empty(hidden_size, eps=layer.norm_eps, device=device, dtype=dtype) for _ in range(4))
         self.embed_weight = target.embed_weight
         if present.embed_tokens:
-            self.embed_weight = torch.empty(layer.vocab_size, hidden_size, device=device, dtype=dtype)
-        self.lm_head = target.lm_head
+            self.embed_weight = empty_weight(layer.vocab_size, hidden_size, device=device, dtype=dtype)
+        self.lm_head = self.embed_weight if config.tie_word_embeddings else target.lm_head
         if present.lm_head:
             self.lm_head = empty_weight(config.draft_vocab_size, hidden_size, device=device, dtype=dtype)
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32, device=device)
@@ -83,31 +85,34 @@ class Eagle3Head:
         """From a folder with config.json and model.safetensors (or shards, or pytorch_model.bin).
 
         The embeddings and, where the vocabulary is not pruned, the output matrix are the target's when the folder
-        has none. `device` and `dtype` are the target's. Raises CheckpointError that names what is wrong, or does not
-        fit the target, and InvalidParams for another device or dtype than the target's.
+        has none; where config.json ties the two, the output matrix is the embeddings. `device` and `dtype` are the
+        target's. Raises CheckpointError that names what is wrong, or does not fit the target, and InvalidParams for
+        another device or dtype than the target's.
         """
         folder, device, dtype = Path(folder), torch.device(device or target.device), dtype or target.dtype
         if (device, dtype) != (target.device, target.dtype):
             raise InvalidParams(f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
                                 f"asked for {device} and {dtype}", param="dtype")
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: is not a folder")
+        check_folder(folder)
         config = Eagle3Config.from_folder(folder)
         files = weight_files(folder, pickle=True)
         names = {_canonical(name) for name in stored_names(files)}
         present = OptionalParts(embed_tokens="embed_tokens.weight" in names, lm_head="lm_head.weight" in names,
                                 d2t="d2t" in names, t2d="t2d" in names)
-        try:
+        with naming(folder):
             _check_fit(config, target.config, present)
-            head = cls(config, target, present)
-        except CheckpointError as error:
-            raise CheckpointError(f"{folder}: {error}") from None
+            skeleton = cls(config, Decoder.skeleton(target.config), present)
         d2t = torch.zeros(config.draft_vocab_size, dtype=torch.int64)
         t2d = torch.zeros(config.layer.vocab_size, dtype=torch.bool)
         vocabulary = {"d2t": Destination.of(d2t)} if present.d2t else {}
         vocabulary |= {"t2d": Destination.of(t2d)} if present.t2d else {}
-        load_weights(files, head.destinations() | vocabulary, rename=_canonical,
-                     ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
+        check_weights(files, skeleton.destinations() | vocabulary, rename=_canonical,
+                      ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
+        with naming(folder):
+            head = cls(config, target, present)
+        load_weights(files, head.destinations() | vocabulary, rename=_canonical)
+        if config.tie_word_embeddings and present.embed_tokens and present.lm_head and not present.d2t:
+            _check_tied(folder, head)
         if present.d2t:
             target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size)
             head.target_ids = target_ids.to(device, torch.int32)
@@ -176,8 +181,16 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts
     if not present.d2t and pruned:
         raise CheckpointError(f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of the "
                               f"target's {vocab_size}")
-    if not present.lm_head and (pruned or present.d2t or hidden_size != target.hidden_size):
+    is_tied = config.tie_word_embeddings and present.embed_tokens
+    if not present.lm_head and (pruned or present.d2t or (hidden_size != target.hidden_size and not is_tied)):
         raise CheckpointError("missing weights: lm_head.weight")
+
+
+def _check_tied(folder: Path, head: Eagle3Head) -> None:
+    """A tied head may hold the matrix twice, but not two matrices, unless its vocabulary is pruned."""
+    if not torch.equal(head.lm_head, head.embed_weight):
+        raise CheckpointError(f"{folder}: config.json ties the embeddings, but lm_head.weight is not equal to "
+                              "embed_tokens.weight")
 
 
 def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) -> Tensor:

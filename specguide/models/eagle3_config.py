@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError
-from specguide.models.config import ModelConfig, positive_int, read_json
+from specguide.json_fields import flag, mapping, naming, positive_int, read_json, shown
+from specguide.models.config import ModelConfig, read_layer_types
+from specguide.models.config_fields import check_neutral
 
-# Later variants of the head, which compute something else. Each must be absent or one of these values.
-UNSUPPORTED_UNLESS: dict[str, tuple[Any, ...]] = {
+# Variants of the head, which compute something else. Each must be absent or one of these values.
+NEUTRAL: dict[str, Collection[Any]] = {
     "fc_norm": (None, False),
     "norm_before_fc": (None, False),
     "norm_output": (None, False),
     "use_aux_hidden_state": (None, True),
+    "use_input_layernorm_in_first_layer": (None, True),
+    "use_last_layernorm": (None, True),
+    "use_mtp_layernorm": (None, False),
     "parallel_draft_step": (None, 1),
+    "parallel_drafting": (None, False),
+    "bias": (None, False),
+    "speculators_model_type": (None, "eagle3"),
 }
+
+# The layers of the target whose hidden states the head reads, and what such a number counts: 0, the inputs of layers;
+# 1, their outputs, which are the inputs of the layers that follow.
+_LAYERS_AT_TOP = {"eagle_aux_hidden_state_layer_ids": 0, "aux_hidden_state_layer_ids": 0, "target_layer_ids": 1}
+_LAYERS_IN_EAGLE_CONFIG = dict.fromkeys(_LAYERS_AT_TOP, 1)
+
+# Beside what a dense decoder states; the second half tells where a head comes from.
+_KNOWN = frozenset((*NEUTRAL, *_LAYERS_AT_TOP, "draft_vocab_size", "target_hidden_size", "norm_before_residual",
+                    "num_aux_hidden_states", "eagle_config", "transformer_layer_config",
+                    "next_layer_regular", "has_lm_head", "has_embed_tokens", "embed_requires_grad",
+                    "has_no_defaults_at_init", "speculators_config", "speculators_version", "target_model_type",
+                    "target_layer_count"))
 
 
 @dataclass(frozen=True)
@@ -28,6 +48,7 @@ class Eagle3Config:
     draft_vocab_size:     tokens that it can propose
     target_hidden_size:   of the target whose hidden states it reads
     norm_before_residual: the residual is the normalised feature, not the feature
+    tie_word_embeddings:  where it has no output matrix of its own, that is the matrix of its embeddings
     stated_layers:        the tapped layers as `Decoder.forward` counts them (a layer's input); None: the default
     """
 
@@ -35,6 +56,7 @@ class Eagle3Config:
     draft_vocab_size: int
     target_hidden_size: int
     norm_before_residual: bool
+    tie_word_embeddings: bool
     stated_layers: tuple[int, ...] | None
 
     @classmethod
@@ -42,10 +64,8 @@ class Eagle3Config:
         """Read config.json; raises CheckpointError when it is unreadable or asks for what is not implemented."""
         path = Path(folder) / "config.json"
         config = read_json(path)
-        try:
+        with naming(path):
             return cls.from_hf(config)
-        except CheckpointError as error:
-            raise CheckpointError(f"{path}: {error}") from None
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> Eagle3Config:
@@ -54,19 +74,21 @@ class Eagle3Config:
         Neither the stated architecture nor the number of layers is looked at: heads are published under their
         target's. What the head really is, its weights say, and every one of them must find its place.
         """
+        stated_layers = _stated_layers(config)
         config = _flat(config)
-        for name, accepted in UNSUPPORTED_UNLESS.items():
-            if config.get(name) not in accepted:
-                raise CheckpointError(f"{name!r} {config[name]!r} is not supported in an EAGLE-3 head")
+        check_neutral(config, NEUTRAL)
+        if stated_layers and positive_int(config, "num_aux_hidden_states", len(stated_layers)) != len(stated_layers):
+            raise CheckpointError(f"'num_aux_hidden_states' {config['num_aux_hidden_states']} contradicts the layers "
+                                  f"that are stated, {shown(list(stated_layers))}")
         layer = ModelConfig.from_hf({**config, "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 1,
-                                     "layer_types": None, "tie_word_embeddings": False})
+                                     "sliding_window": None, "layer_types": None}, known=_KNOWN)
         draft_vocab_size = positive_int(config, "draft_vocab_size", layer.vocab_size)
         if draft_vocab_size > layer.vocab_size:
             raise CheckpointError(f"'draft_vocab_size' {draft_vocab_size} is more than 'vocab_size' {layer.vocab_size}")
-        return cls(layer=layer, draft_vocab_size=draft_vocab_size,
+        return cls(layer=replace(layer, sliding_windows=(_sliding_window(config),)), draft_vocab_size=draft_vocab_size,
                    target_hidden_size=positive_int(config, "target_hidden_size", layer.hidden_size),
-                   norm_before_residual=bool(config.get("norm_before_residual", False)),
-                   stated_layers=_stated_layers(config))
+                   norm_before_residual=flag(config, "norm_before_residual"),
+                   tie_word_embeddings=layer.tie_word_embeddings, stated_layers=stated_layers)
 
     def tapped_layers(self, num_target_layers: int) -> tuple[int, ...]:
         """The layers of the target to tap; by default its 2nd, middle and last but 3rd, as EAGLE-3 was published.
@@ -82,27 +104,48 @@ class Eagle3Config:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """One level: the layer's settings that `speculators` nests, and the flags inside `eagle_config`."""
-    nested = config.get("transformer_layer_config")
-    if nested is not None and "norm_before_residual" not in config:
+    """One level: the layer's settings that `speculators` nests, and what `eagle_config` says beside the layers."""
+    nested = mapping(config, "transformer_layer_config")
+    if nested and "norm_before_residual" not in config:
         raise CheckpointError("'norm_before_residual' is missing, and its default has changed between versions of "
                               "this format; state it")
-    eagle_config = config.get("eagle_config") or {}
-    flags = {name: eagle_config[name] for name in UNSUPPORTED_UNLESS if name in eagle_config}
-    return {**(nested or {}), **{name: value for name, value in config.items() if value is not None}, **flags}
+    eagle_config = {name: value for name, value in mapping(config, "eagle_config").items()
+                    if name not in _LAYERS_IN_EAGLE_CONFIG}
+    return {**nested, **{name: value for name, value in config.items() if value is not None}, **eagle_config}
+
+
+def _sliding_window(config: Mapping[str, Any]) -> int | None:
+    """The window of the head's one layer. Raises CheckpointError where the fields contradict.
+
+    `layer_types` decides where it is stated; of several, the first entry is the head's, as in vLLM. Otherwise a window
+    is in use unless `use_sliding_window` says no, which is the default where Qwen's `max_window_layers` stands.
+    """
+    layer_types, first = read_layer_types(config), config.get("max_window_layers")
+    is_stated = config.get("sliding_window") is not None
+    if layer_types is not None:
+        is_used = layer_types[0] == "sliding_attention"
+        if is_used and not is_stated:
+            raise CheckpointError("'layer_types' asks for 'sliding_attention', but 'sliding_window' is missing")
+    else:
+        is_used = is_stated and flag(config, "use_sliding_window", default=first is None)
+        if is_used and first not in (None, 0):
+            raise CheckpointError(f"'use_sliding_window' asks for a window, and 'max_window_layers' {shown(first)} "
+                                  "leaves the head's one layer without it; state 'layer_types'")
+    return positive_int(config, "sliding_window") if is_used else None
 
 
 def _stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The two spellings count differently: at the top level a layer's input, within `eagle_config` its output."""
+    """The tapped layers in the names in use, as inputs of layers; see _LAYERS_AT_TOP. Raises CheckpointError."""
     stated = set()
-    for layers, offset in ((config.get("eagle_aux_hidden_state_layer_ids"), 0),
-                           ((config.get("eagle_config") or {}).get("eagle_aux_hidden_state_layer_ids"), 1)):
-        if layers:
-            if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
-                raise CheckpointError("'eagle_aux_hidden_state_layer_ids' must be a list of integers, found "
-                                      f"{layers!r}")
-            stated.add(tuple(layer + offset for layer in layers))
+    for place, offsets in ((config, _LAYERS_AT_TOP), (mapping(config, "eagle_config"), _LAYERS_IN_EAGLE_CONFIG)):
+        for name, offset in offsets.items():
+            layers = place.get(name)
+            if layers:
+                if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
+                    raise CheckpointError(f"{name!r} must be a list of integers, found {shown(layers)}")
+                stated.add(tuple(layer + offset for layer in layers))
     if len(stated) > 1:
-        raise CheckpointError("'eagle_aux_hidden_state_layer_ids' is stated twice, and differently: at the top level "
-                              "it counts the inputs of layers, within 'eagle_config' their outputs")
+        raise CheckpointError("the layers of the target to tap are stated twice, and differently: at the top level "
+                              "'eagle_aux_hidden_state_layer_ids' and 'aux_hidden_state_layer_ids' count the inputs of "
+                              "layers; 'target_layer_ids', and all of them within 'eagle_config', count outputs")
     return stated.pop() if stated else None

@@ -11,12 +11,20 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
+from specguide.json_fields import check_folder, naming, positive_int, read_json
 from specguide.kernels import linear
 from specguide.layers.linear import Linear
 from specguide.layers.norm import RmsNorm
-from specguide.models.config import ModelConfig, positive_int, read_json
+from specguide.models.config import ModelConfig
 from specguide.models.decoder import MTP_PREFIX, Decoder, DecoderLayer
-from specguide.models.weights import Destination, linear_destinations, load_weights, stored_names, weight_files
+from specguide.models.weights import (
+    Destination,
+    check_weights,
+    linear_destinations,
+    load_weights,
+    stored_names,
+    weight_files,
+)
 
 _MODULE = f"{MTP_PREFIX}0."
 
@@ -48,6 +56,9 @@ class MtpHead:
             if size != target_size:
                 raise CheckpointError(f"the MTP head is for a target of {name} {size}, the target has {target_size}; "
                                       "name the folder of the head that was trained with it")
+        if len(set(config.sliding_windows)) > 1:
+            raise CheckpointError("'sliding_window' differs from layer to layer, and nothing says which window the MTP "
+                                  "head has; put its tensors into a folder of their own with 'layer_types' of one kind")
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device, self.dtype = target.device, target.dtype
         self.tapped_layers = (target.config.num_layers,)
@@ -67,17 +78,17 @@ class MtpHead:
         what is wrong, or does not fit the target.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: is not a folder")
+        check_folder(folder)
         config, stated = ModelConfig.from_folder(folder), read_json(folder / "config.json")
         files = weight_files(folder)
-        try:
+        with naming(folder):
             _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
+            skeleton = cls(config, Decoder.skeleton(target.config))
+        check_weights(files, skeleton.destinations(), ignored=lambda name: not name.startswith(MTP_PREFIX)
+                      or name.endswith("rotary_emb.inv_freq"))
+        with naming(folder):
             head = cls(config, target)
-        except CheckpointError as error:
-            raise CheckpointError(f"{folder}: {error}") from None
-        load_weights(files, head.destinations(), ignored=lambda name: not name.startswith(MTP_PREFIX)
-                     or name.endswith("rotary_emb.inv_freq"))
+        load_weights(files, head.destinations())
         return head
 
     @staticmethod

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from pickle import UnpicklingError
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from specguide.errors import CheckpointError
+from specguide.json_fields import check_folder, is_file, read_json, shown
 from specguide.layers.attention import Attention
 from specguide.layers.linear import Linear
 from specguide.layers.mlp import GatedMlp
@@ -58,21 +57,35 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
 
     pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index cannot be read.
     """
-    if (folder / INDEX_FILE).is_file():
-        try:
-            shards = sorted(set(json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))["weight_map"].values()))
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise CheckpointError(f"{folder / INDEX_FILE}: cannot be read as an index of weights: {error!r}") from None
-        missing = [name for name in shards if not (folder / name).is_file()]
+    check_folder(folder)
+    if (folder / INDEX_FILE).exists():
+        shards = _shards(folder / INDEX_FILE)
+        missing = [name for name in shards if not is_file(folder / name)]
         if missing:
             raise CheckpointError(f"{folder}: {INDEX_FILE} names files that are not there: {_some(missing)}")
+        outside = [name for name in shards if not (folder / name).parent.resolve().is_relative_to(folder.resolve())]
+        if outside:
+            raise CheckpointError(f"{folder}: {INDEX_FILE} leads outside the folder: {_some(outside)}")
         return tuple(folder / name for name in shards)
     for name in (SINGLE_FILE, PICKLE_FILE) if pickle else (SINGLE_FILE,):
-        if (folder / name).is_file():
+        if is_file(folder / name):
             return (folder / name,)
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder}: is not a folder")
     raise CheckpointError(f"{folder}: holds no {SINGLE_FILE} and no {INDEX_FILE}")
+
+
+def _shards(path: Path) -> list[str]:
+    """The files that an index names. A file may itself be a link to elsewhere: a hub's cache is made of such links."""
+    weight_map = read_json(path).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise CheckpointError(f"{path}: cannot be read as an index of weights: 'weight_map' must be an object of "
+                              f"files by tensor, found {shown(weight_map)}")
+    for name, shard in weight_map.items():
+        if not isinstance(shard, str) or not shard.endswith(".safetensors"):
+            raise CheckpointError(f"{path}: 'weight_map' has no safetensors file for {shown(name)}, found "
+                                  f"{shown(shard)}")
+        if "\\" in shard or PurePosixPath(shard).is_absolute() or ".." in PurePosixPath(shard).parts:
+            raise CheckpointError(f"{path}: 'weight_map' leads outside the folder: {shown(shard)}")
+    return sorted(set(weight_map.values()))
 
 
 @contextmanager
@@ -84,10 +97,11 @@ def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
     if path.suffix == ".safetensors":
         try:
             file = safe_open(path, framework="pt", device="cpu")
-        except (SafetensorError, OSError) as error:
+            stored = {name: _stored_slice(file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        except Exception as error:  # of a damaged header it raises other kinds than its own, too
             raise CheckpointError(f"{path}: cannot be read as safetensors (truncated or damaged?): {error}") from None
         with file:
-            yield {name: _stored_slice(file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            yield stored
     else:
         yield _stored_pickle(path)
 
@@ -101,14 +115,13 @@ def stored_names(files: tuple[Path, ...]) -> set[str]:
     return names
 
 
-def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
-                 ignored: Callable[[str], bool] = lambda name: False,
-                 rename: Callable[[str], str] = lambda name: name) -> None:
-    """Fill every destination from the files, tensor by tensor.
+def check_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
+                  ignored: Callable[[str], bool] = lambda name: False,
+                  rename: Callable[[str], str] = lambda name: name) -> None:
+    """Compare the names, shapes and types in the files with the destinations, which may be on the meta device.
 
     ignored: names that may be left over;  rename: from the file's names to those of `destinations`
-    Nothing is read before all names and shapes have been found right. Raises CheckpointError that names what is
-    missing, left over, there twice, or of the wrong shape or type.
+    Raises CheckpointError that names what is missing, left over, there twice, or of the wrong shape or type.
     """
     found: dict[str, StoredTensor] = {}
     twice: list[str] = []
@@ -118,6 +131,14 @@ def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination
                 twice += [name] if rename(name) in found else []
                 found[rename(name)] = tensor
     _check(files[0].parent, found, destinations, twice, ignored)
+
+
+def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
+                 rename: Callable[[str], str] = lambda name: name) -> None:
+    """Fill every destination from the files, tensor by tensor; `check_weights` has found them right.
+
+    rename: from the file's names to those of `destinations`
+    """
     with torch.no_grad():
         for path in files:
             with open_weights(path) as stored:
@@ -168,10 +189,15 @@ def _stored_slice(file: Any, name: str) -> StoredTensor:
 def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        return {name: StoredTensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.clone)
-                for name, tensor in state.items()}
-    except (OSError, RuntimeError, ValueError, AttributeError, EOFError, UnpicklingError) as error:
+        return {str(name): _stored_tensor(tensor) for name, tensor in state.items()}
+    except Exception as error:  # what a damaged file makes the unpickler do has no bounds
         raise CheckpointError(f"{path}: cannot be read as a file of plain tensors: {error}") from None
+
+
+def _stored_tensor(tensor: Tensor) -> StoredTensor:
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        raise ValueError(f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}")
+    return StoredTensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.clone)
 
 
 def _check(folder: Path, found: Mapping[str, StoredTensor], destinations: Mapping[str, Destination], twice: list[str],

@@ -1,0 +1,143 @@
+"""Owns how the JSON files of a model folder are read: what is wrong with one is a CheckpointError that names it."""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from specguide.errors import CheckpointError
+
+LARGEST_FILE = 256 * 2**20
+"""Bytes. The index of a model of a thousand shards has a few MiB."""
+
+LARGEST_SIZE = 2**31 - 1
+"""Of any count or size in a file, so that it fits an int32."""
+
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = 60
+
+
+@contextmanager
+def naming(place: Path) -> Iterator[None]:
+    """Put the file or folder in front of the message of a CheckpointError."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"{place}: {error}") from None
+
+
+def check_folder(folder: Path) -> None:
+    """Raise CheckpointError where there is no such folder."""
+    try:
+        is_there = folder.is_dir()
+    except OSError:  # a name that is too long for the file system
+        is_there = False
+    if not is_there:
+        raise CheckpointError(f"{folder}: is not a folder")
+
+
+def is_file(path: Path) -> bool:
+    """True where a file can be read; False for a folder, a pipe, and a name that cannot be one."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; raises CheckpointError when there is none."""
+    try:
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"{path}: is not a file")
+        if path.stat().st_size > LARGEST_FILE:
+            raise CheckpointError(f"{path}: has {path.stat().st_size} bytes, more than the {LARGEST_FILE} that are "
+                                  "read of a JSON file")
+        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_contradiction)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise CheckpointError(f"{path}: is not JSON: {error}") from None
+    except RecursionError:
+        raise CheckpointError(f"{path}: is nested too deeply to be read") from None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path}: holds a {type(value).__name__}, not a JSON object")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: as Python writes it, cut where it is long or deep."""
+    return _SHOWN.repr(value)
+
+
+def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object within an object; a missing or null one is empty. Raises CheckpointError."""
+    value = config.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise CheckpointError(f"{name!r} must be a JSON object, found {shown(value)}")
+    return value or {}
+
+
+def positive_int(config: Mapping[str, Any], name: str, default: int | None = None, *,
+                 at_most: int = LARGEST_SIZE) -> int:
+    """An integer of 1 … `at_most`; a missing or null one is `default`. Raises CheckpointError."""
+    value = config.get(name)
+    value = default if value is None else value
+    if value is None:
+        raise CheckpointError(f"{name!r} is missing")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise CheckpointError(f"{name!r} must be an integer ≥ 1, found {shown(value)}")
+    if value > at_most:
+        raise CheckpointError(f"{name!r} {shown(value)} is more than any model has; at most {at_most} can be read")
+    return value
+
+
+def positive_number(config: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    """A finite number > 0; a missing or null one is `default`. Raises CheckpointError."""
+    value = config.get(name)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise CheckpointError(f"{name!r} must be a number, found {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not 0 < number < math.inf:
+        raise CheckpointError(f"{name!r} must be a finite number > 0, found {shown(value)}")
+    return number
+
+
+def flag(config: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """true or false; a missing or null one is `default`. Raises CheckpointError."""
+    value = config.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise CheckpointError(f"{name!r} must be true or false, found {shown(value)}")
+    return value
+
+
+def token_ids(config: Mapping[str, Any], name: str, vocab_size: int = LARGEST_SIZE) -> tuple[int, ...] | None:
+    """Ids as Hugging Face writes them: one, or a list; None where they are missing or null. Raises CheckpointError."""
+    value = config.get(name)
+    if value is None:
+        return None
+    ids = tuple(value) if isinstance(value, list) else (value,)
+    for token in ids:
+        if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab_size:
+            raise CheckpointError(f"{name!r} {shown(token)} is not an id of the vocabulary of {vocab_size}")
+    return ids
+
+
+def _without_contradiction(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these fields; ValueError where one is stated twice with different values."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise ValueError(f"{shown(name)} is stated twice, and differently")
+        found[name] = value
+    return found
