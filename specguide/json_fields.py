@@ -96,7 +96,8 @@ def positive_int(config: Mapping[str, Any], name: str, default: int | None = Non
     return value
 
 
-def positive_number(config: Mapping[str, Any], name: str, default: float | None = None) -> float:
+def positive_number(config: Mapping[str, Any], name: str, default: float | None = None, *,
+                    at_most: float = math.inf) -> float:
     """A finite number > 0; a missing or null one is `default`. Raises CheckpointError."""
     value = config.get(name)
     value = default if value is None else value
@@ -108,6 +109,8 @@ def positive_number(config: Mapping[str, Any], name: str, default: float | None 
         number = math.inf
     if not 0 < number < math.inf:
         raise CheckpointError(f"{name!r} must be a finite number > 0, found {shown(value)}")
+    if number > at_most:
+        raise CheckpointError(f"{name!r} must be {at_most} at most, found {shown(value)}")
     return number
 
 

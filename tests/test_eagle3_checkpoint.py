@@ -25,9 +25,29 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     ({"eagle_config": {"eagle_aux_hidden_state_layer_ids": []}}, (2, 3, 3)),
     ({"eagle_aux_hidden_state_layer_ids": [1, 4, 6],
       "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
+    ({"aux_hidden_state_layer_ids": [1, 4, 6]}, (1, 4, 6)),
+    ({"target_layer_ids": [0, 3, 5]}, (1, 4, 6)),
+    ({"aux_hidden_state_layer_ids": [1, 4, 6], "target_layer_ids": [0, 3, 5], "num_aux_hidden_states": 3}, (1, 4, 6)),
+    ({"eagle_config": {"aux_hidden_state_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
+    ({"eagle_config": {"target_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
 ])
 def test_tapped_layers(settings: dict[str, Any], layers: tuple[int, ...]) -> None:
     assert Eagle3Config.from_hf({**CONFIG, **settings}).tapped_layers(NUM_LAYERS) == layers
+
+
+@pytest.mark.parametrize(("settings", "window"), [
+    ({}, None), ({"sliding_window": None}, None), ({"sliding_window": 7}, 7),
+    ({"sliding_window": 7, "use_sliding_window": True}, 7), ({"sliding_window": 7, "use_sliding_window": False}, None),
+    ({"sliding_window": 7, "max_window_layers": 28}, None),  # as Qwen's configurations mean it
+    ({"sliding_window": 7, "max_window_layers": 28, "use_sliding_window": False}, None),
+    ({"sliding_window": 7, "max_window_layers": 0, "use_sliding_window": True}, 7),
+    ({"sliding_window": 7, "layer_types": ["full_attention"]}, None),
+    ({"sliding_window": 7, "layer_types": ["sliding_attention", "full_attention"]}, 7),
+])
+def test_windows(settings: dict[str, Any], window: int | None) -> None:
+    assert Eagle3Config.from_hf({**CONFIG, **settings}).layer.sliding_windows == (window,)
+    nested = {"transformer_layer_config": {**CONFIG, **settings}, "norm_before_residual": False}
+    assert Eagle3Config.from_hf(nested).layer.sliding_windows == (window,)
 
 
 CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
@@ -43,6 +63,19 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"eagle_aux_hidden_state_layer_ids": [1, "3"]}, "must be a list of integers"),
     ({"eagle_aux_hidden_state_layer_ids": [1, 3, 5],
       "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 3, 5]}}, "stated twice, and differently"),
+    ({"aux_hidden_state_layer_ids": [1, 3, 5], "target_layer_ids": [1, 3, 5]}, "stated twice, and differently"),
+    ({"target_layer_ids": 3}, "'target_layer_ids' must be a list of integers"),
+    ({"target_layer_ids": [1, 2, 3], "num_aux_hidden_states": 4}, "'num_aux_hidden_states' 4 contradicts"),
+    ({"sliding_window": "x"}, "'sliding_window' must be an integer"),
+    ({"layer_types": ["sliding_attention"]}, "'sliding_window' is missing"),
+    ({"layer_types": ["chunked_attention"]}, "'layer_types' must be"),
+    ({"sliding_window": 7, "use_sliding_window": True, "max_window_layers": 28}, "'max_window_layers' 28 leaves"),
+    ({"logit_scale": 0.5}, "'logit_scale' 0.5 is not supported"),
+    ({"eagle_config": {"use_last_layernorm": False}}, "'use_last_layernorm' False is not supported"),
+    ({"eagle_config": {"feature_scale": 2.0}}, "'feature_scale' 2.0 is unknown"),
+    ({"eagle_config": 3}, "'eagle_config' must be a JSON object, found 3"),
+    ({"dflash_config": {"target_layer_ids": [1, 2, 3]}}, "'dflash_config' .* is not supported"),
+    ({"speculators_model_type": "peagle"}, "'speculators_model_type' 'peagle' is not supported"),
     ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "'dynamic' is supported up to the head's 16 positions"),
     ({"attention_bias": True}, r"missing weights: midlayer\.self_attn\.k_proj\.bias"),
 ]

@@ -13,6 +13,7 @@ from paging import Sequences
 from safetensors.torch import load_file
 from torch import Tensor
 
+from specguide.draft_tree import DraftTree
 from specguide.errors import CheckpointError
 from specguide.models import Decoder, Eagle3Head
 
@@ -32,6 +33,7 @@ class SlowHead:
     def __init__(self, config: dict[str, Any], weights: Weights, embeddings: Tensor, inv_freq: Tensor) -> None:
         self.config, self.weights, self.embeddings = config, weights, embeddings
         self.inv_freq = inv_freq
+        self.window = config.get("sliding_window")
 
     def norm(self, name: str, x: Tensor) -> Tensor:
         mean_square = x.square().mean(-1, keepdim=True)
@@ -56,8 +58,10 @@ class SlowHead:
         out = []
         for head in range(query.shape[1]):
             scores = query[:, head] @ key[:, head // group].T / self.config["head_dim"] ** 0.5
-            future = torch.ones_like(scores).triu(1).bool()
-            out.append(scores.masked_fill(future, float("-inf")).softmax(-1) @ value[:, head // group])
+            hidden = torch.ones_like(scores).triu(1).bool()
+            if self.window is not None:
+                hidden |= torch.ones_like(scores).tril(-self.window).bool()
+            out.append(scores.masked_fill(hidden, float("-inf")).softmax(-1) @ value[:, head // group])
         return self.linear("midlayer.self_attn.o_proj", torch.cat(out, dim=-1))
 
     def forward(self, input_ids: Tensor, features: Tensor) -> Tensor:
@@ -120,6 +124,7 @@ def check_drafting(head: Eagle3Head, slow: SlowHead, target: Decoder, num_steps:
 VARIANTS: dict[str, dict[str, Any]] = {
     "published": {}, "llama3-rope": {"rope_scaling": LLAMA3_ROPE},
     "norm-before-residual": {"norm_before_residual": True},
+    "sliding-window": {"sliding_window": 5}, "window-of-one": {"sliding_window": 1},
     "official-architecture": {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 40},
 }
 
@@ -132,6 +137,32 @@ def test_drafting_equals_the_slow_head(name: str, target: Decoder, tmp_path: Pat
     assert head.tapped_layers == (2, 3, 3)
     assert (head.config.num_layers, head.config.num_kv_heads, head.config.head_dim) == (1, 2, 10)
     check_drafting(head, slow_head(config, weights, target), target)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("window", [None, 1, 2, 3, 9])
+def test_each_path_of_a_tree_equals_the_slow_head(window: int | None, target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "sliding_window": window}
+    weights = random_head(config)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    slow = slow_head(config, weights, target)
+    tree, random = DraftTree((-1, 0, 0, 1, 1, 2, 4, 6)), torch.Generator().manual_seed(3)
+    lengths = [7, 12]
+    sequences = Sequences(len(lengths), 12 + tree.num_nodes)
+    cache = sequences.cache(head.config)
+    ids = [torch.randint(0, VOCAB_SIZE, (length + tree.num_nodes,), generator=random) for length in lengths]
+    features = [torch.randn(len(row), head.config.hidden_size, generator=random) for row in ids]
+    head.forward(torch.cat([row[:length] for row, length in zip(ids, lengths, strict=True)]),
+                 torch.cat([row[:length] for row, length in zip(features, lengths, strict=True)]),
+                 sequences.extend(lengths), cache)
+    nodes, _ = head.forward(torch.cat([row[length:] for row, length in zip(ids, lengths, strict=True)]),
+                            torch.cat([row[length:] for row, length in zip(features, lengths, strict=True)]),
+                            sequences.tree(tree), cache)
+    for seq, length in enumerate(lengths):
+        for node in range(tree.num_nodes):
+            seen = [*range(length), *(length + other for other in tree.path(node))]
+            expected = slow.forward(ids[seq][seen], features[seq][seen])[-1]
+            torch.testing.assert_close(nodes[seq * tree.num_nodes + node], expected, atol=1e-4, rtol=1e-4)
 
 
 def test_a_head_of_another_size_with_its_own_embeddings(target: Decoder, tmp_path: Path) -> None:
@@ -173,6 +204,44 @@ def test_whole_vocabulary_needs_neither_map_nor_matrix(target: Decoder, tmp_path
     assert torch.equal(head.target_ids, torch.arange(VOCAB_SIZE))
     weights["lm_head.weight"] = target.lm_head
     check_drafting(head, slow_head(CONFIG, weights, target), target, num_steps=2)
+
+
+def tied_head(config: dict[str, Any]) -> Weights:
+    """With embeddings of its own for the whole vocabulary, and no output matrix."""
+    weights = random_head({**config, "draft_vocab_size": VOCAB_SIZE})
+    for name in ("d2t", "t2d", "lm_head.weight"):
+        del weights[name]
+    weights["embed_tokens.weight"] = torch.randn(VOCAB_SIZE, config["hidden_size"])
+    return weights
+
+
+@pytest.mark.parametrize("hidden_size", [24, 28])
+def test_a_tied_head_is_tied_to_its_own_embeddings(hidden_size: int, target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "draft_vocab_size": None, "hidden_size": hidden_size, "target_hidden_size": TARGET_HIDDEN,
+              "tie_word_embeddings": True}
+    weights = tied_head(config)
+    head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    weights["lm_head.weight"] = weights["embed_tokens.weight"]
+    check_drafting(head, slow_head(config, weights, target), target, num_steps=2)
+    weights["lm_head.weight"] = weights["embed_tokens.weight"].clone()
+    Eagle3Head.load(save_head(tmp_path, config, weights), target)
+    weights["lm_head.weight"][3, 5] += 1
+    with pytest.raises(CheckpointError, match=r"ties the embeddings, but lm_head\.weight is not equal"):
+        Eagle3Head.load(save_head(tmp_path, config, weights), target)
+
+
+def test_a_head_that_is_not_tied_takes_the_output_matrix_of_the_target(target: Decoder, tmp_path: Path) -> None:
+    config = {**CONFIG, "draft_vocab_size": None}
+    head = Eagle3Head.load(save_head(tmp_path, config, tied_head(config)), target)
+    assert head.lm_head is target.lm_head and head.embed_weight is not target.embed_weight
+
+
+def test_a_pruned_head_keeps_its_output_matrix_where_it_says_tied(target: Decoder, tmp_path: Path) -> None:
+    """Heads are published with the flag of their target and a matrix of their own."""
+    weights = random_head(CONFIG)
+    weights["embed_tokens.weight"] = torch.randn(VOCAB_SIZE, CONFIG["hidden_size"])
+    head = Eagle3Head.load(save_head(tmp_path, {**CONFIG, "tie_word_embeddings": True}, weights), target)
+    assert torch.equal(head.lm_head, weights["lm_head.weight"])
 
 
 def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:

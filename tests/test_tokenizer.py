@@ -217,7 +217,7 @@ def test_end_tokens_of_a_folder(folder: Path) -> None:
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [6, 7]}))
     assert Tokenizer.from_folder(folder).eos_token_ids == (6, 7)
     (folder / "generation_config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"generation_config\.json: cannot be read as JSON"):
+    with pytest.raises(CheckpointError, match=r"generation_config\.json: is not JSON"):
         Tokenizer.from_folder(folder)
 
 

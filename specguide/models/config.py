@@ -47,7 +47,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 # More than any model has. What lies below is compared with the shapes in the files before memory is taken.
-LARGEST = {"vocab_size": 2**26, "hidden_size": 2**22, "intermediate_size": 2**22, "num_hidden_layers": 2**12,
+LARGEST = {"vocab_size": 2**26, "hidden_size": 2**22, "intermediate_size": 2**22, "num_hidden_layers": 2**10,
            "num_attention_heads": 2**14, "num_key_value_heads": 2**14, "head_dim": 2**14,
            "max_position_embeddings": 2**24}
 
@@ -117,7 +117,8 @@ class ModelConfig:
         return cls(
             architecture=architecture, vocab_size=vocab_size, hidden_size=hidden_size,
             intermediate_size=_size(config, "intermediate_size"), num_layers=num_layers, num_heads=num_heads,
-            num_kv_heads=num_kv_heads, head_dim=head_dim, norm_eps=positive_number(config, "rms_norm_eps", 1e-6),
+            num_kv_heads=num_kv_heads, head_dim=head_dim,
+            norm_eps=positive_number(config, "rms_norm_eps", 1e-6, at_most=1.0),
             rope=RopeConfig.from_hf(config, max_positions), qk_norm=family.qk_norm,
             qkv_bias=_stated(family.qkv_bias, config, "attention_bias"),
             out_bias=_stated(family.out_bias, config, "attention_bias"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.json_fields import check_folder, naming, read_json, token_ids
 from specguide.tokenizer.detokenizer import IncrementalDetokenizer, detokenizers
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -43,8 +44,7 @@ class Tokenizer:
         CheckpointError when the folder has no tokenizer, or none that works without Python code of its own.
         """
         folder = Path(folder)
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: is not a folder")
+        check_folder(folder)
         chat = _transformers_tokenizer(folder)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
@@ -145,7 +145,7 @@ class Tokenizer:
         """
         if size not in self._vocabularies:
             self._vocabularies[size] = self._vocabulary(
-                size or max(self._backend.get_vocab(with_added_tokens=True).values()) + 1)
+                size or max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1)
         return self._vocabularies[size]
 
     def _vocabulary(self, size: int) -> Vocabulary:
@@ -160,7 +160,7 @@ class Tokenizer:
 def _transformers_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer as `transformers` has it; imported here, because the import takes most of a second."""
     try:
-        if _read(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
+        if _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
             from transformers import PreTrainedTokenizerFast
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         from transformers import AutoTokenizer
@@ -173,18 +173,14 @@ def _transformers_tokenizer(folder: Path) -> Any:
 
 def _stated_eos(folder: Path) -> tuple[int, ...] | None:
     for name in ("generation_config.json", "config.json"):
-        eos = _read(folder / name).get("eos_token_id")
+        config = _read_if_there(folder / name)
+        with naming(folder / name):
+            eos = token_ids(config, "eos_token_id")
         if eos is not None:
-            return tuple(eos) if isinstance(eos, list) else (eos,)
+            return eos
     return None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_if_there(path: Path) -> dict[str, Any]:
     """A JSON object, empty where there is no such file; raises CheckpointError."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON: {error}") from None
-    return value if isinstance(value, dict) else {}
+    return read_json(path) if path.exists() else {}
