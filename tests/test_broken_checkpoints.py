@@ -6,7 +6,7 @@ import json
 import os
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +111,8 @@ FIELDS = [*MORE_FIELDS, *eagle3_heads.CONFIG, "quantization_config", "favourite_
 @given(changes=st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=9), JSON_VALUES, max_size=3))
 def test_any_configuration(changes: dict[str, Any]) -> None:
     config = {**eagle3_heads.CONFIG, "architectures": ["Qwen3ForCausalLM"], **changes}
-    try:
+    with suppress(CheckpointError):
         ModelConfig.from_hf(json.loads(json.dumps(config)))
-    except CheckpointError:
-        pass
 
 
 DOCUMENTS = [b"", b"\xff\xfe{}", b"null", b"3", b"[]", b"[" * 100_000, b'{"a":' * 100_000, b'{"a": 1,}', b"\0",
@@ -213,14 +211,15 @@ def test_a_file_may_be_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("header", [
     b"{}", b"[]", b"\xff", b"{" * 500, b'{"x":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4]}}',
-    b'{"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}', b'{"x":{"dtype":"Z9","shape":[1],"data_offsets":[0,4]}}',
+    b'{"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}',
+    b'{"x":{"dtype":"Z9","shape":[1],"data_offsets":[0,4]}}',
     b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}}', b'{"x":3}', b'{"__metadata__":3}',
     b'{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4000000000000]}}'])
 def test_headers_of_safetensors(header: bytes, tmp_path: Path) -> None:
     eagle3_heads.load_target(tmp_path)
     for length in (len(header), 2**62, 2**64 - 1, 0):
         (tmp_path / "model.safetensors").write_bytes(length.to_bytes(8, "little") + header + b"\0\0\0\0")
-        with little_memory(), pytest.raises(CheckpointError, match="cannot be read as safetensors|missing weights"):
+        with little_memory(), pytest.raises(CheckpointError, match=r"cannot be read as safetensors|missing weights"):
             Decoder.load(tmp_path)
 
 
