@@ -13,6 +13,7 @@
     │   └── RequestTimeout             it had not ended by its deadline
     ├── QueueFull                      too many requests are under way to take another; an API server answers 429
     └── EngineError                    the engine itself failed; every request in flight ends
+        └── EngineClosed               it takes no requests any more, since it is being closed
 """
 
 from __future__ import annotations
@@ -93,3 +94,7 @@ class QueueFull(SpecguideError):
 
 class EngineError(SpecguideError):
     """The engine failed as a whole."""
+
+
+class EngineClosed(EngineError):
+    """The engine takes no requests any more, since it is being closed or is closed."""

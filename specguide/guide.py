@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
+from specguide.integers import as_int, is_int
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Reasoning:
             if not (mark is None and name == "begin") and not is_text(mark):
                 raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
                                     param="reasoning")
-        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 0):
+        object.__setattr__(self, "max_tokens", as_int(self.max_tokens))
+        if self.max_tokens is not None and not (is_int(self.max_tokens) and self.max_tokens >= 0):
             raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
                                 param="reasoning")
 

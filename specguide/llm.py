@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
-from specguide.engine import Engine, EngineStats
+from specguide.engine import Engine, EngineStats, Turns
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestOutput
@@ -26,6 +26,9 @@ class LLM:
     guide_backend: "auto", "llguidance" or "xgrammar"; `guide` gives the whole GuideConfig instead
     the others:    as in EngineConfig
 
+    Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and `chat` between two
+    iterations, and with them their requests.
+
     Raises CheckpointError and InvalidParams.
     """
 
@@ -41,6 +44,7 @@ class LLM:
             guide=guide or GuideConfig(backend=guide_backend), cache=cache or CacheConfig(),
             max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
             device=device, dtype=dtype, lag=lag, enforce_eager=enforce_eager, trace=trace))
+        self._turns = Turns(self._engine)
         self.tokenizer = self._engine.tokenizer
 
     @classmethod
@@ -87,11 +91,13 @@ class LLM:
 
         Raises EngineError where a capture fails.
         """
-        self._engine.warm_up()
+        with self._turns as engine:
+            engine.warm_up()
 
     def reset_prefix_cache(self) -> None:
         """Forget the keys of earlier prompts and outputs, say to time what they cost."""
-        self._engine.reset_prefix_cache()
+        with self._turns as engine:
+            engine.reset_prefix_cache()
 
     def stats(self) -> EngineStats:
         """What the engine has done since it was built."""
@@ -104,24 +110,23 @@ class LLM:
         what the host did. Of each the last 65,536 spans are kept. Raises InvalidParams for an engine that records
         none and for a path that cannot be written.
         """
-        self._engine.write_trace(path)
+        with self._turns as engine:
+            engine.write_trace(path)
 
     def spans(self) -> list[Span]:
         """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an engine that has none."""
-        return self._engine.spans()
+        with self._turns as engine:
+            return engine.spans()
 
     def close(self) -> None:
         """Stop the worker threads."""
-        self._engine.close()
+        self._turns.close()
 
     def _run(self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]) -> list[RequestOutput]:
-        order: list[list[Request] | UserError] = []
-        for prompt, param in zip(prompts, params, strict=True):
-            order.append(prompt if isinstance(prompt, UserError) else
-                         [self._engine.add(prompt, param, sample=sample) for sample in range(param.n)])
-        while self._engine.num_unfinished:
-            self._engine.step()
-        return [_refused(item) if isinstance(item, UserError) else _output(item) for item in order]
+        asked = [(prompt, param) for prompt, param in zip(prompts, params, strict=True)
+                 if not isinstance(prompt, UserError)]
+        ended = iter(self._turns.run(asked))
+        return [_refused(prompt) if isinstance(prompt, UserError) else _output(next(ended)) for prompt in prompts]
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int] | UserError:
         try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning, is_text
+from specguide.integers import as_int, as_ints, is_int
 
 MAX_LOGPROBS = 20
 """Likeliest tokens of each place that a request may ask for."""
@@ -39,8 +40,9 @@ class Speculation:
 
     def __post_init__(self) -> None:
         for name in ("num_draft_tokens", "num_forced_tokens"):
-            number = getattr(self, name)
-            if number is not None and not (_is_int(number) and number >= 0):
+            number = as_int(getattr(self, name))
+            object.__setattr__(self, name, number)
+            if number is not None and not (is_int(number) and number >= 0):
                 raise InvalidParams(f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
                                     param=f"speculation.{name}")
         if not isinstance(self.guided_drafts, bool | None):
@@ -122,8 +124,7 @@ class SamplingParams:
     return_drafts: bool = False
 
     def __post_init__(self) -> None:
-        for name, normal in (("stop_token_ids", _as_tuple), ("allowed_token_ids", _as_tuple), ("bad_words", _as_tuple),
-                             ("logits_processors", _as_processors), ("logit_bias", _as_biases)):
+        for name, normal in _NORMAL.items():
             object.__setattr__(self, name, normal(getattr(self, name)))
         stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
@@ -166,10 +167,6 @@ def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
     return None
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_real(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e30 < value < 1e30
 
@@ -179,7 +176,7 @@ def _is_positive(value: Any) -> bool:
 
 
 def _are_ids(values: Any) -> bool:
-    return isinstance(values, tuple) and all(_is_int(value) and value >= 0 for value in values)
+    return isinstance(values, tuple) and all(is_int(value) and value >= 0 for value in values)
 
 
 def _are_texts(values: Any) -> bool:
@@ -188,11 +185,11 @@ def _are_texts(values: Any) -> bool:
 
 def _are_biases(biases: Any) -> bool:
     return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
-        _is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+        is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
 
 
 def _int_in(least: int, most: float = math.inf) -> _Predicate:
-    return lambda value: _is_int(value) and least <= value <= most
+    return lambda value: is_int(value) and least <= value <= most
 
 
 def _real_in(least: float, most: float = math.inf) -> _Predicate:
@@ -251,9 +248,24 @@ def _as_tuple(values: Any) -> Any:
     return tuple(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else values
 
 
+def _as_ids(values: Any) -> Any:
+    try:
+        return values if isinstance(values, (str, bytes)) else tuple(as_ints(values))
+    except TypeError:  # nothing that has elements
+        return values
+
+
 def _as_biases(biases: Any) -> Any:
     """A dict of its own; ids may be text, as JSON has them."""
     if not isinstance(biases, Mapping):
         return biases
-    return {int(token) if isinstance(token, str) and token.isdecimal() else token: bias
+    return {int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
             for token, bias in biases.items()}
+
+
+_NORMAL: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "prompt_logprobs", "n"), as_int),
+    "stop_token_ids": _as_ids, "allowed_token_ids": _as_ids, "bad_words": _as_tuple,
+    "logits_processors": _as_processors, "logit_bias": _as_biases,
+}
+"""How values of SamplingParams' fields become those that are checked and kept."""

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "specguide"
 
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("errors", "env", "json_fields", "guide", "params", "draft_tree", "draft_window", "config", "request", "batch"),
+    ("errors", "env", "integers", "json_fields", "guide", "params", "draft_tree", "draft_window", "config", "request",
+     "batch"),
     ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
     ("models", "scheduler"),

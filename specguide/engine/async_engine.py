@@ -16,9 +16,10 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from specguide.engine.engine import Engine
+from specguide.engine.failures import told
 from specguide.engine.stats import EngineStats, request_record
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
-from specguide.errors import EngineError, QueueFull
+from specguide.errors import EngineClosed, EngineError, InvalidParams, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics
@@ -67,8 +68,7 @@ class _Live:
         """What is new, if anything is; the last delta where its request has ended or the engine has failed."""
         request = self.request
         if request is None:
-            return None if failure is None else RequestDelta("", (), "error", error=failure, metrics=RequestMetrics(),
-                                                             index=self.sample)
+            return None if failure is None else self.fail(failure)
         token_ids = tuple(request.output_ids[self.num_sent:])
         logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
         prompt_logprobs = tuple(request.prompt_logprobs) if request.has_prompt_logprobs and not self.num_sent else None
@@ -84,6 +84,11 @@ class _Live:
         return replace(news, finish_reason=request.finish_reason or "error", stop_reason=request.stop_reason,
                        error=request.error if request.finish_reason else failure, metrics=request.metrics)
 
+    def fail(self, failure: EngineError) -> RequestDelta:
+        """The last delta where there is nothing to add to what was sent."""
+        metrics = RequestMetrics() if self.request is None else self.request.metrics
+        return RequestDelta("", (), "error", error=failure, metrics=metrics, index=self.sample)
+
 
 class AsyncEngine:
     """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any event loop.
@@ -93,13 +98,14 @@ class AsyncEngine:
 
     engine:      is this object's from now on, and closed by it
     max_waiting: most requests under way beyond the engine's slots; each sample counts
+    max_unfinished: most requests under way in all
     """
 
     def __init__(self, engine: Engine, *, max_waiting: int = 1024) -> None:
         self.config, self.tokenizer = engine.config, engine.tokenizer
         self.vocab_size, self.max_model_len = engine.vocab_size, engine.max_model_len
         self._engine = engine
-        self._most = engine.config.max_batch_size + max_waiting
+        self.max_unfinished = engine.config.max_batch_size + max_waiting
         self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__
         engine.on_ready = lambda: self._commands.put(lambda: None)
         self._lock = threading.Lock()  # over the next two
@@ -109,14 +115,14 @@ class AsyncEngine:
         self._live: list[_Live] = []
         self._close_at_s: float | None = None
         self._closing_since_s, self._num_awaited = 0.0, 0
-        self._close_report = CloseReport(0.0, 0, 0)
+        self._closed: Future[CloseReport] = Future()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
     @property
     def health(self) -> EngineHealth:
         """Unhealthy once the engine has failed, for good, and once it is being closed."""
-        cause = self._failure or (EngineError("the engine is being closed") if self._is_closing else None)
+        cause = self._failure or (EngineClosed("the engine is being closed") if self._is_closing else None)
         return EngineHealth(cause is None, cause)
 
     @property
@@ -130,7 +136,8 @@ class AsyncEngine:
 
         priority: each step is worth a head start, see scheduler.waiting
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises InvalidParams for the
-        prompt, QueueFull where too many requests are under way, EngineError where the engine has failed or is closed.
+        prompt and for more samples than there is ever room for, QueueFull where too many requests are under way,
+        EngineError where the engine has failed, EngineClosed where it is closed.
         """
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
@@ -167,8 +174,7 @@ class AsyncEngine:
             is_first, self._is_closing = not self._is_closing, True
         if is_first:
             self._commands.put(partial(self._begin_close, time.perf_counter() + timeout_s))
-        await asyncio.to_thread(self._thread.join)
-        return self._close_report
+        return await asyncio.shield(asyncio.wrap_future(self._closed))
 
     async def __aenter__(self) -> AsyncEngine:
         return self
@@ -179,10 +185,13 @@ class AsyncEngine:
     def _check_room(self, num_samples: int) -> None:
         health = self.health
         if health.cause is not None:
-            raise EngineError(f"no request is taken: {health.cause}") from health.cause
-        if self.num_unfinished + num_samples > self._most:
-            raise QueueFull(f"{self.num_unfinished} requests are under way and there is room for {self._most}; try "
-                            "again later, or raise max_waiting")
+            raise type(health.cause)(f"no request is taken: {health.cause}") from health.cause
+        if num_samples > self.max_unfinished:
+            raise InvalidParams(f"n = {num_samples} samples are more than the {self.max_unfinished} requests that there "
+                                "is room for; ask for fewer, or raise max_waiting", param="n")
+        if self.num_unfinished + num_samples > self.max_unfinished:
+            raise QueueFull(f"{self.num_unfinished} requests are under way and there is room for "
+                            f"{self.max_unfinished}; try again later, or raise max_waiting")
 
     def _run(self) -> None:
         while not self._closing_is_over():
@@ -193,7 +202,7 @@ class AsyncEngine:
                 if self._engine.failure is not None and self._failure is None:
                     raise self._engine.failure
                 self._publish()
-            except Exception as cause:  # whatever it was, nobody may wait for ever
+            except BaseException as cause:  # whatever it was, an exit too, nobody may wait for ever
                 self._fail(cause)
         self._end_close()
 
@@ -231,7 +240,7 @@ class AsyncEngine:
 
     def _publish(self) -> None:
         """Send what is new, in one go for each event loop; let go of what has ended."""
-        news = [(live, delta) for live in self._live if (delta := live.take(self._failure)) is not None]
+        news = [(live, delta) for live in self._live if (delta := self._news_of(live)) is not None]
         ended = {id(live) for live, delta in news if delta.finish_reason is not None}
         if ended:
             _log([live.request for live in self._live if id(live) in ended])
@@ -244,10 +253,19 @@ class AsyncEngine:
             except RuntimeError:  # the loop is closed, and its readers are gone
                 self._cancel_all(live for live, _ in letters)
 
-    def _fail(self, cause: Exception) -> None:
+    def _news_of(self, live: _Live) -> RequestDelta | None:
+        try:
+            return live.take(self._failure)
+        except BaseException:  # say of a tokenizer, which may be what the engine has failed with
+            if self._failure is None:
+                raise
+            return live.fail(self._failure)
+
+    def _fail(self, cause: BaseException) -> None:
         """The engine cannot be trusted any more: all requests end, and those that are yet to be taken up will."""
         if self._failure is None:
-            self._failure = cause if isinstance(cause, EngineError) else EngineError(f"the engine failed: {cause}")
+            self._failure = cause if isinstance(cause, EngineError) else EngineError(
+                f"the engine failed: {told(cause)}")
             _LOGGER.error("no more requests are taken: %s", self._failure, exc_info=cause)
         self._publish()
 
@@ -260,16 +278,16 @@ class AsyncEngine:
 
     def _end_close(self) -> None:
         num_aborted = len(self._live)
-        self._close_report = CloseReport(time.perf_counter() - self._closing_since_s,
-                                         self._num_awaited - num_aborted, num_aborted)
-        _LOGGER.info("closed: %s", self._close_report)
+        report = CloseReport(time.perf_counter() - self._closing_since_s, self._num_awaited - num_aborted, num_aborted)
+        _LOGGER.info("closed: %s", report)
         try:
             self._cancel_all(self._live)
             self._publish()
             self._engine.close()
-        except Exception as cause:
+        except BaseException as cause:
             _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
             self._fail(cause)
+        self._closed.set_result(report)
 
 
 def _answer(asked: Future[T], ask: Callable[[], T]) -> None:

@@ -17,7 +17,8 @@ from specguide.config import EngineConfig
 from specguide.engine.adaptive import LevelChoice
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.draft_counts import count_drafts
-from specguide.engine.failures import iteration_errors, timeout
+from specguide.engine.failures import iteration_errors, timeout, told
+from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import Launched, take_iterations
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.runner import Runner, target_folder
@@ -26,6 +27,7 @@ from specguide.errors import EngineError, InvalidParams, SpecguideError, UserErr
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
+from specguide.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.sampling import Adjustment, bind_processors
@@ -44,11 +46,12 @@ class Engine:
     failure:       why the last iteration that failed did; None where none has
     on_ready:      called when a grammar has been compiled, from any thread
 
-    `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. Not
-    thread-safe: one thread calls both.
+    `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. One call at a
+    time, of whatever thread: where one is under way, another raises EngineError, but for what says "from any thread".
     """
 
     def __init__(self, config: EngineConfig) -> None:
+        self.in_use = InUse()
         self.config = config
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
             tokenizer = reader.submit(_tokenizer, config)
@@ -93,10 +96,14 @@ class Engine:
         """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""
         if isinstance(prompt, str):
             prompt = self.tokenizer.encode(prompt) if prompt else []
-        ids = list(prompt)
+        try:
+            ids = as_ints(prompt)
+        except TypeError:
+            raise InvalidParams(f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
+                                param="prompt") from None
         if not ids:
             raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
-        bad = next((token for token in ids if not isinstance(token, int) or not 0 <= token < self.vocab_size), None)
+        bad = next((token for token in ids if not is_int(token) or not 0 <= token < self.vocab_size), None)
         if bad is not None:
             raise InvalidParams(f"prompt token {bad!r} is not an id of this model's {self.vocab_size} tokens",
                                 param="prompt")
@@ -109,6 +116,7 @@ class Engine:
         """
         return None if params.guide is None else self._grammar(self._compiler.compile(params.guide), params)
 
+    @one_at_a_time
     def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0, sample: int = 0,
             arrival_s: float | None = None) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
@@ -120,7 +128,7 @@ class Engine:
         text = OutputText(self.tokenizer.detokenizer(), params.stop or (), params.include_stop_str_in_output)
         arrival_s = time.perf_counter() if arrival_s is None else arrival_s
         request = Request(next(self._request_ids), list(prompt_ids), params, _seed(params.seed, sample),
-                          priority=priority, text=text, arrival_s=arrival_s, sample=sample)
+                          priority=as_int(priority), text=text, arrival_s=arrival_s, sample=sample)
         request.metrics.prompt_tokens = len(request.prompt_ids)
         self._deadlines.add(request)
         if params.guide is None:
@@ -131,6 +139,7 @@ class Engine:
             future.add_done_callback(lambda _: self.on_ready())
         return request
 
+    @one_at_a_time
     def cancel(self, request: Request) -> None:
         """End a request as aborted; the next `step` returns it. Nothing happens to one that has ended."""
         if request.finish_reason is None:
@@ -144,6 +153,7 @@ class Engine:
         is_busy = self._ended or self._in_flight or self._scheduler.num_unfinished
         return 0.0 if is_busy or any(future.done() for future in self._compiling) else self._deadlines.wait_s()
 
+    @one_at_a_time
     def step(self) -> list[Request]:
         """Launch an iteration and take the results of those that are due. Returns the requests that finished.
 
@@ -165,14 +175,18 @@ class Engine:
             lag = self._runner.lag if batch is not None and not batch.processed else 0
             while len(self._in_flight) > lag:
                 finished += self._commit(self._in_flight.popleft())
-        except Exception as cause:
+        except BaseException as cause:
             finished += self._abandon(cause)
+            if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's; the next step returns them
+                self._ended += finished
+                raise
         self._step_s += time.perf_counter() - start
         for request in finished:
             self._deadlines.discard(request)
             self._counts.add(request)
         return finished
 
+    @one_at_a_time
     def warm_up(self) -> None:
         """Compile all kernels and capture all CUDA graphs that requests may need; else both happen as they come up.
 
@@ -190,11 +204,14 @@ class Engine:
             before_ns = guide.counters()["callback_ns"]
             self._runner.warm_up()
             guide.errors(())
-        except Exception as cause:
+        except BaseException as cause:
             self._abandon(cause)
+            if not isinstance(cause, Exception):
+                raise
             raise EngineError(f"the warm-up failed: {cause}") from cause
         self._warm_up_ns += guide.counters()["callback_ns"] - before_ns
 
+    @one_at_a_time
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
         for request in list(self._compiling.values()):
@@ -220,10 +237,12 @@ class Engine:
                            accepted={k: list(v) for k, v in counts.accepted.items()},
                            latency={name: histogram.copy() for name, histogram in counts.latency.items()})
 
+    @one_at_a_time
     def reset_prefix_cache(self) -> None:
         """Forget the keys of earlier prompts and outputs: the next requests compute all of theirs."""
         self._runner.pages.forget()
 
+    @one_at_a_time
     def spans(self) -> list[Span]:
         """The timeline so far. Waits for what is under way; raises InvalidParams where there is none."""
         if not self.config.trace:
@@ -239,10 +258,10 @@ class Engine:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
 
-    def _abandon(self, cause: Exception) -> list[Request]:
+    def _abandon(self, cause: BaseException) -> list[Request]:
         """An iteration failed, and with it all that is in flight."""
         self._in_flight.clear()
-        self.failure = error = EngineError(f"the iteration failed: {cause}")
+        self.failure = error = EngineError(f"the iteration failed: {told(cause)}")
         error.__cause__ = cause
         finished = self._scheduler.abort(error)
         self._leave_slots()

@@ -46,3 +46,8 @@ def timeout(request: Request) -> RequestTimeout:
         + (" for its grammar or a slot" if request.params.guide else " for a slot")
         + f", ran {total_s - waited_s:.3g} s and has {len(request.output_ids)} tokens; raise timeout_s, lower "
         "max_tokens, or send fewer requests at once", waited_s=waited_s, ran_s=total_s - waited_s)
+
+
+def told(cause: BaseException) -> str:
+    """A failure in words; of Ctrl-C, an exit and the like, which have none that make sense alone, with their name."""
+    return str(cause) if isinstance(cause, Exception) and str(cause) else f"{type(cause).__name__}({cause})"

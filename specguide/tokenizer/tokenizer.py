@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.integers import as_ints
 from specguide.json_fields import check_folder, naming, read_json, token_ids
 from specguide.tokenizer.detokenizer import IncrementalDetokenizer, detokenizers
 from specguide.tokenizer.token_bytes import token_bytes
@@ -91,7 +92,7 @@ class Tokenizer:
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
-        return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
+        return self._backend.decode(as_ints(token_ids), skip_special_tokens=skip_special_tokens)
 
     def detokenizer(self) -> IncrementalDetokenizer:
         """For tokens that come one after another: their text, as `decode` would have it of all of them.

@@ -1,0 +1,125 @@
+"""Owns the turns of threads that share an engine, and what Ctrl-C does to the requests of the one that waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from specguide.engine.engine import Engine
+from specguide.params import SamplingParams
+from specguide.request import Request
+
+_LOOK_S = 0.05
+"""After which a thread looks again, at the latest, whether another has done its work."""
+
+
+class Turns:
+    """Runs the requests of several threads on one engine. They step it in turn, and what they ask runs together."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._turn, self._next = threading.RLock(), threading.Lock()
+        self._running: set[Request] = set()  # changed in a turn alone
+        self._news = threading.Event()
+        engine.on_ready = self._news.set
+
+    def __enter__(self) -> Engine:
+        """Waits for a turn; the engine is the caller's until it leaves."""
+        with self._next:  # whoever has just had a turn waits behind those who are here
+            self._turn.acquire()
+        return self._engine
+
+    def __exit__(self, *_: object) -> None:
+        self._turn.release()
+
+    def run(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[list[Request]]:
+        """The samples of each prompt, once all have ended.
+
+        What is raised meanwhile, Ctrl-C say, leaves between two iterations, and the requests are cancelled.
+        """
+        with _Interrupts() as interrupts:
+            own: list[Request] = []
+            try:
+                samples = self._add(prompts, own, interrupts)
+                while not self._running.isdisjoint(own):
+                    self._advance(interrupts)
+            finally:
+                if not self._running.isdisjoint(own):
+                    self._cancel(own, interrupts)
+        return samples
+
+    def close(self) -> None:
+        """Close the engine; requests of other threads end as aborted."""
+        with self as engine:
+            engine.close()
+            self._running.clear()
+
+    def _add(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]], own: list[Request],
+             interrupts: _Interrupts) -> list[list[Request]]:
+        samples: list[list[Request]] = [[] for _ in prompts]
+        with interrupts.held(), self as engine:
+            for of_prompt, (prompt_ids, params) in zip(samples, prompts, strict=True):
+                for sample in range(params.n):
+                    request = engine.add(prompt_ids, params, sample=sample)
+                    self._running.add(request)
+                    of_prompt.append(request)
+                    own.append(request)
+        return samples
+
+    def _advance(self, interrupts: _Interrupts) -> None:
+        """One iteration; or a wait, where nothing can run before a grammar is compiled or another thread is done."""
+        with interrupts.held(), self as engine:
+            self._news.clear()
+            idle_s = engine.idle_s()
+            if idle_s == 0:
+                self._running.difference_update(engine.step())
+        if idle_s > 0:
+            self._news.wait(min(idle_s, _LOOK_S))
+
+    def _cancel(self, requests: Sequence[Request], interrupts: _Interrupts) -> None:
+        with interrupts.held(), self as engine:
+            for request in requests:
+                engine.cancel(request)
+            self._running.difference_update(requests, engine.step())
+
+
+class _Interrupts:
+    """While it is entered, Ctrl-C waits for the end of what is `held`; a second one does not.
+
+    Python would raise KeyboardInterrupt anywhere within an iteration, whose bookkeeping would then be half done. It
+    does so in the main thread alone; in others, and where the program handles SIGINT itself, nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self._is_held, self._num_pending = False, 0
+        self._before: Any = None
+
+    def __enter__(self) -> _Interrupts:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._before = signal.signal(signal.SIGINT, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises KeyboardInterrupt at the end, where there was one."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        if self._num_pending:
+            self._num_pending = 0
+            raise KeyboardInterrupt
+
+    def _take(self, *_: object) -> None:
+        if not self._is_held or self._num_pending:
+            raise KeyboardInterrupt
+        self._num_pending += 1
