@@ -246,6 +246,70 @@ def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where)
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit(3), GeneratorExit], ids=str)
+@pytest.mark.parametrize("place", ["processor", "matcher", "thread"])
+def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, error, place):
+    def leave(*_):
+        raise error
+
+    async def main():
+        engine = start(folders, max_batch_size=4)
+        tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
+        await until(lambda: engine._engine.num_unfinished == 3)
+        if place == "thread":
+            monkeypatch.setattr(engine, "_take_commands", leave)
+        guide = Guide(matcher=leave) if place == "matcher" else None
+        params = SamplingParams(logits_processors=[leave] if place == "processor" else (), guide=guide)
+        tasks.append(asyncio.create_task(collect(engine.generate("abc", params))))
+        await asyncio.wait_for(until(lambda: not engine.health.is_healthy), 10)
+        monkeypatch.undo()
+        for (_, _, last), in await asyncio.wait_for(asyncio.gather(*tasks), 10):
+            assert last.finish_reason == "error" and isinstance(last.error, EngineError)
+        assert type(error() if isinstance(error, type) else error).__name__ in str(engine.health.cause)
+        with pytest.raises(EngineError, match="no request is taken"):
+            engine.generate("abc")
+        await asyncio.wait_for(engine.close(), 10)
+        assert engine.num_unfinished == 0
+
+    asyncio.run(main())
+
+
+def test_a_failure_that_telling_it_meets_again_is_told(folders, monkeypatch):
+    async def main():
+        engine = start(folders)
+        tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(2)]
+        await until(lambda: engine._engine.num_unfinished == 2)
+        monkeypatch.setattr("specguide.scheduler.OutputText.take", lambda self: 1 / 0)
+        for (_, _, last), in await asyncio.wait_for(asyncio.gather(*tasks), 10):
+            assert isinstance(last.error, EngineError) and "division" in str(last.error)
+        await asyncio.wait_for(engine.close(), 10)
+
+    asyncio.run(main())
+
+
+def test_samples_that_there_is_never_room_for(folders):
+    async def main():
+        async with start(folders, max_batch_size=2, max_waiting=3) as engine:
+            with pytest.raises(InvalidParams, match=r"n = 6 samples are more than the 5 requests"):
+                engine.generate("abc", SamplingParams(n=6))
+            assert len(await collect(engine.generate("abc", SamplingParams(n=5, max_tokens=2)))) == 5
+
+    asyncio.run(main())
+
+
+def test_closing_does_not_wait_for_threads_of_others(folders):
+    """The event loop's own may all be busy when a server is stopped."""
+    async def main():
+        engine, done = start(folders), threading.Event()
+        busy = [asyncio.create_task(asyncio.to_thread(done.wait, 20)) for _ in range(64)]
+        await asyncio.sleep(0.05)
+        await asyncio.wait_for(engine.close(0), 10)
+        done.set()
+        await asyncio.gather(*busy)
+
+    asyncio.run(main())
+
+
 def test_close_waits_then_aborts_and_says_so(folders):
     async def main():
         engine = start(folders, max_batch_size=2)

@@ -173,6 +173,8 @@ def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
     misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
     engine._compiler.submit = submit
     outs = llm.generate(prompts, params)
+    while engine.num_unfinished:
+        engine.step()
     return outs, misfit
 
 

@@ -187,8 +187,8 @@ class AsyncEngine:
         if health.cause is not None:
             raise type(health.cause)(f"no request is taken: {health.cause}") from health.cause
         if num_samples > self.max_unfinished:
-            raise InvalidParams(f"n = {num_samples} samples are more than the {self.max_unfinished} requests that there "
-                                "is room for; ask for fewer, or raise max_waiting", param="n")
+            raise InvalidParams(f"n = {num_samples} samples are more than the {self.max_unfinished} requests that "
+                                "there is room for; ask for fewer, or raise max_waiting", param="n")
         if self.num_unfinished + num_samples > self.max_unfinished:
             raise QueueFull(f"{self.num_unfinished} requests are under way and there is room for "
                             f"{self.max_unfinished}; try again later, or raise max_waiting")

@@ -103,9 +103,9 @@ class Engine:
                                 param="prompt") from None
         if not ids:
             raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
-        bad = next((token for token in ids if not is_int(token) or not 0 <= token < self.vocab_size), None)
-        if bad is not None:
-            raise InvalidParams(f"prompt token {bad!r} is not an id of this model's {self.vocab_size} tokens",
+        bad = [token for token in ids if not is_int(token) or not 0 <= token < self.vocab_size]
+        if bad:
+            raise InvalidParams(f"prompt token {bad[0]!r} is not an id of this model's {self.vocab_size} tokens",
                                 param="prompt")
         return ids
 
