@@ -29,15 +29,13 @@ def serve(
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
-    import uvicorn
-
     from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
     from specguide.server.app import create_app
-    from specguide.server.connection import uvicorn_config
+    from specguide.server.stop import StoppableServer
 
     config = ServerConfig(served_model_name or model_name(model), **given[ServerConfig])
     engine = Engine(engine_config(model, given, no_spec=no_spec))
     typer.echo(str(engine.cache_size), err=True)
     engine.warm_up()
-    server = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
-    uvicorn.Server(uvicorn_config(server, config, host=host, port=port, log_level="info")).run()
+    app = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
+    StoppableServer(app, config, host=host, port=port, log_level="info").run()

@@ -18,6 +18,7 @@ from specguide.engine import AsyncEngine
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.server import chat, completions, responses
 from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
@@ -53,12 +54,14 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
 
     app = FastAPI(title="specguide", lifespan=lifespan)
     app.state.backend = Backend(engine, config)
+    app.state.bodies = BodyRoom(config.max_bodies_bytes)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(EngineCollector(engine))
     app.state.started_s = int(time.time())
     app.include_router(router)
     app.include_router(playground)
-    app.add_middleware(BodyLimit, max_bytes=config.max_body_bytes, timeout_s=config.body_timeout_s)
+    app.add_middleware(BodyLimit, room=app.state.bodies, max_bytes=config.max_body_bytes,
+                       timeout_s=config.body_timeout_s)
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
     app.exception_handler(ApiError)(lambda _, error: error.response())
@@ -163,7 +166,7 @@ def _backend(request: Request) -> Backend:
 async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
     """In a thread, since a schema or a prompt may be long."""
     backend = _backend(request)
-    return await backend.aside(len(await request.body()), understand, backend, body)
+    return await unless_left(request, backend.aside(len(await request.body()), understand, backend, body))
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:

@@ -12,7 +12,7 @@ from fastapi import Request
 
 from specguide.config import GuideConfig
 from specguide.engine import AsyncEngine, RequestDelta, RequestStream
-from specguide.errors import PromptTooLong
+from specguide.errors import InvalidParams, PromptTooLong
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.tool_format import ToolFormat, choose_tool_format
@@ -51,6 +51,18 @@ class Backend:
             raise PromptTooLong(f"the prompt has {len(prompt_ids)} tokens and the context holds "
                                 f"{self.engine.max_model_len}, output included; make it shorter", param=param)
 
+    def check_samples(self, num_prompts: int, num_samples: int) -> None:
+        """Raises InvalidParams for more answers than there is ever room for.
+
+        num_samples: of each prompt
+        """
+        most = self.engine.max_unfinished
+        if num_prompts * num_samples > most:
+            raise InvalidParams(f"n = {num_samples}"
+                                + (f" for each of {num_prompts} prompts" if num_prompts > 1 else "")
+                                + f" is more than the {most} answers that this server has room for at once; ask for "
+                                "fewer", param="n" if num_samples > 1 else "prompt")
+
     @cached_property
     def tool_format(self) -> ToolFormat:
         """Raises InvalidParams where it is not known."""
@@ -85,6 +97,8 @@ async def begun(stream: RequestStream) -> AsyncIterator[RequestDelta]:
     first = await anext(stream)
     if first.error is not None:
         raise ApiError.of(first.error)
+    if first.finish_reason == "abort" and not first.token_ids:  # never began, and the server is at its end
+        raise ApiError.shutting_down()
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:
         yield first

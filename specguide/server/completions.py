@@ -41,6 +41,7 @@ def understand(backend: Backend, body: CompletionRequest) -> Continuation:
     prompts = [backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in many]
     for prompt_ids in prompts:
         backend.check_prompt_ids(prompt_ids, "prompt")
+    backend.check_samples(len(prompts), body.n or 1)
     params = body.sampling(n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
     return Continuation(prompts, params)
 

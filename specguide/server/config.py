@@ -25,6 +25,11 @@ class ServerConfig:
     max_stop_strings: most stop strings, and most bad words
     max_stop_chars:   longest stop string or bad word, characters
 
+    Of all requests:
+
+    max_bodies_bytes: most bytes of all bodies whose answers have not begun, beyond the first 64 KiB of each; where
+                      there is no room, the largest that is still being sent is told 503
+
     Of connections:
 
     max_connections:  most that are open at once; one more is told 503 and closed
@@ -46,6 +51,7 @@ class ServerConfig:
     max_entries: int = 512
     max_stop_strings: int = 64
     max_stop_chars: int = 1024
+    max_bodies_bytes: int = 256 << 20
     max_connections: int = 4096
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0

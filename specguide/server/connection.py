@@ -1,4 +1,5 @@
-"""Owns a connection's bounds: how many there are, and how long one may send no header or leave an answer unread."""
+"""Owns a connection's bounds: how many there are, how long one may send no header or leave an answer unread, and what
+becomes of one whose client has sent all it will."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import socket
 from functools import partial
 from typing import Any
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,6 +20,8 @@ from specguide.server.errors import ApiError
 _LOOKS = 4  # in the time of the shortest bound
 _UNREAD_BYTES = 1 << 17
 """Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices an absent reader."""
+_PROBE_S = 0.1
+"""Between looks whether a client that sends nothing more is still there."""
 
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
@@ -34,6 +38,8 @@ class BoundedConnection(H11Protocol):
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0
         self._next_look: asyncio.TimerHandle | None = None
+        self._next_probe: asyncio.TimerHandle | None = None
+        self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuses one too many."""
@@ -46,9 +52,39 @@ class BoundedConnection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops looking."""
-        if self._next_look is not None:
-            self._next_look.cancel()
+        for look in (self._next_look, self._next_probe):
+            if look is not None:
+                look.cancel()
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more. True, and the connection stays open, where it may wait for an answer."""
+        if self._is_half_closed:
+            return True
+        if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:
+            return False
+        self._is_half_closed = True
+        if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
+            self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+        self._probe()
+        return True
+
+    def on_response_complete(self) -> None:
+        """Goes on to the next request, or ends where there is none and will be none."""
+        super().on_response_complete()
+        if self._is_half_closed and (self.cycle.response_complete or self.cycle.more_body):
+            self.transport.close()
+
+    def _probe(self) -> None:
+        """Whether the client has left for good, as what was written to it has found out: its request is cancelled.
+
+        To have left and to send nothing more look alike until something is written, and a half-closed socket is not
+        watched by the event loop.
+        """
+        if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+        else:
+            self._next_probe = self.loop.call_later(_PROBE_S, self._probe)
 
     def _look(self) -> None:
         """Cut the connection where it has been waiting for the same thing for too long."""

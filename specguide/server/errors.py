@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from specguide.errors import (
+    EngineClosed,
     EngineError,
     QueueFull,
     RequestTimeout,
@@ -44,7 +45,9 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     415: {"model": ErrorBody, "description": "The body is compressed"},
     429: {"model": ErrorBody, "description": "Too many requests are under way; come back after Retry-After",
           "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
-    503: {"model": ErrorBody, "description": "No requests are taken: the engine has failed or is being closed"},
+    503: {"model": ErrorBody, "description": "The engine has failed or is being closed, or there is no room; come back "
+                                             "after Retry-After",
+          "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
     "4XX": {"model": ErrorBody, "description": "Any other refusal"},
 }
 """What OpenAPI says of the errors of an endpoint."""
@@ -67,9 +70,17 @@ class ApiError(Exception):
             return cls(429, str(error), kind="rate_limit_error", code="queue_full")
         if isinstance(error, RequestTimeout):
             return cls(408, str(error), kind="timeout_error", code="timeout")
+        if isinstance(error, EngineClosed):
+            return cls.shutting_down()
         if isinstance(error, EngineError):
             return cls(503, str(error), kind="server_error", code="engine_failed")
         return cls(500, str(error), kind="server_error", code="request_failed")
+
+    @classmethod
+    def shutting_down(cls) -> ApiError:
+        """The server has been told to stop."""
+        return cls(503, "the server is being stopped and takes no more requests; ask another one, or try again later",
+                   kind="server_error", code="shutting_down")
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object; halves of surrogate pairs, which a request may be wrong about, are told as "?"."""
@@ -78,7 +89,7 @@ class ApiError(Exception):
 
     def response(self, *, closes: bool = False) -> JSONResponse:
         """To send. closes: the connection too, as where a body is not read to its end"""
-        headers = ({"Retry-After": str(_RETRY_AFTER_S)} if self.status == 429 else {}) | (
+        headers = ({"Retry-After": str(_RETRY_AFTER_S)} if self.status in (429, 503) else {}) | (
             {"Connection": "close"} if closes else {})
         return JSONResponse(self.body(), self.status, headers)
 

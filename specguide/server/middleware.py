@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from specguide.server.bodies import Body, BodyRoom
 from specguide.server.errors import ApiError, Refusal
 
 OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json", "/", "/playground/playground.css",
@@ -32,11 +33,12 @@ class ApiKeys:
 
 
 class BodyLimit:
-    """ASGI middleware. Answers 413 as soon as a body is known to be larger, 408 when it is not there in time, and 415
-    for one that is compressed; the connection ends with the answer, since the rest of the body may yet come."""
+    """ASGI middleware. Answers 413 as soon as a body is known to be larger, 408 when it is not there in time, 415 for
+    one that is compressed, and 503 where there is no room for it; the connection ends with the answer, since the rest
+    of the body may yet come."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout_s: float) -> None:
-        self._app, self._max_bytes, self._timeout_s = app, max_bytes, timeout_s
+    def __init__(self, app: ASGIApp, room: BodyRoom, max_bytes: int, timeout_s: float) -> None:
+        self._app, self._room, self._max_bytes, self._timeout_s = app, room, max_bytes, timeout_s
         self._too_large = ApiError(413, f"the body is larger than {max_bytes} bytes")
         self._too_slow = ApiError(408, f"the body was not there after {timeout_s:g} s", kind="timeout_error",
                                   code="body_timeout")
@@ -45,28 +47,50 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._room.closed_by is not None and scope["method"] not in ("GET", "HEAD"):
+            await self._room.closed_by.response()(scope, receive, send)
+            return
         refusal = self._refusal(dict(scope["headers"]))
         if refusal is not None:
             await refusal.response(closes=True)(scope, receive, send)
             return
+        with self._room.body() as body:
+            await self._app(scope, *self._limited(body, receive, send))
+
+    def _limited(self, body: Body, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """`receive` up to the body's end, and `send` that gives its room back once the answer begins."""
         deadline_s = asyncio.get_running_loop().time() + self._timeout_s
-        num_read, has_all = 0, False
 
         async def limited() -> Message:
-            nonlocal num_read, has_all
-            if has_all:
+            if body.is_whole:
                 return await receive()
-            try:
-                message = await asyncio.wait_for(receive(), deadline_s - asyncio.get_running_loop().time())
-            except asyncio.TimeoutError:
-                raise Refusal(self._too_slow, closes=True) from None
-            num_read += len(message.get("body", b""))
-            has_all = not message.get("more_body", False)
-            if num_read > self._max_bytes:
+            message = await self._unless_refused(body, receive, deadline_s)
+            self._room.grow(body, len(message.get("body", b"")))
+            if body.num_read > self._max_bytes:
                 raise Refusal(self._too_large, closes=True)
+            if body.refused.done():
+                raise body.refused.result()
+            body.is_whole = not message.get("more_body", False)
             return message
 
-        await self._app(scope, limited, send)
+        async def begun(message: Message) -> None:
+            self._room.leave(body)
+            await send(message)
+
+        return limited, begun
+
+    async def _unless_refused(self, body: Body, receive: Receive, deadline_s: float) -> Message:
+        receiving = asyncio.ensure_future(receive())
+        waiting_s = deadline_s - asyncio.get_running_loop().time()
+        try:
+            await asyncio.wait((receiving, body.refused), timeout=waiting_s, return_when=asyncio.FIRST_COMPLETED)
+            if body.refused.done():
+                raise body.refused.result()
+            if not receiving.done():
+                raise Refusal(self._too_slow, closes=True)
+            return receiving.result()
+        finally:
+            receiving.cancel()
 
     def _refusal(self, headers: dict[bytes, bytes]) -> ApiError | None:
         coding = headers.get(b"content-encoding", b"identity").strip().lower()

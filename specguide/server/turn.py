@@ -34,6 +34,7 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
     sampling: further values of SamplingParams; max_tokens None: all that the model has room for
     """
     backend.check_model(body.model)
+    backend.check_samples(1, sampling.get("n") or 1)
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
     tool_format, guide, tools = None, answer, None
     if choice is not None:
