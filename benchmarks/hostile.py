@@ -1,7 +1,8 @@
-"""Owns the latency of a well-behaved client of the API server while others are hostile.
+"""Owns the latency of a well-behaved client of the API server while others are hostile, and after it.
 
-A server of its own process with default limits, but short ones of time; beside each kind of hostile request, sent over
-and over by a few threads, one client sends short guided requests. Its latency is compared with a quiet server's.
+A server of its own process with default limits; beside each kind of hostile request, sent over and over by a few
+threads, one client sends short guided requests, and goes on when the hostile ones have left. Its latency is compared
+with a quiet server's. Beside it stands the most memory that the server's process held.
 
     python -m benchmarks.hostile --seconds 5
 """
@@ -16,30 +17,36 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.common import emit
+from benchmarks.hostile_kinds import Attack, kinds
 from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, slow_grammar, too_much
 
-Attack = Callable[[], str]
-"""One hostile request; returns what became of it."""
+_LONGEST_END_S = 10.0
 
 
 class Server:
     """`specguide serve` on a free port, until it is stopped."""
 
     def __init__(self, max_batch_size: int) -> None:
+        self._max_batch_size = max_batch_size
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, also again, on the same port."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "specguide", "serve", "--port", str(self.port), "--served-model-name", "small",
-             "--max-batch-size", str(max_batch_size), "--max-waiting", "64"],
+             "--max-batch-size", str(self._max_batch_size), "--max-waiting", "64", "--drain-s", "1"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while self.is_alive and not self.answers():
             time.sleep(0.1)
@@ -60,10 +67,27 @@ class Server:
         one.sendall(text)
         return one
 
-    def stop(self) -> None:
-        """Ends it."""
+    def forget_peak(self) -> None:
+        """`peak_mb` begins anew."""
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+
+    def peak_mb(self) -> int:
+        """Most memory that its process has held, 10^6 bytes; 0 where the system does not say."""
+        with contextlib.suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 // 10**6
+        return 0
+
+    def stop(self) -> bool:
+        """Ends it; whether it ended when it was told to."""
         self._process.terminate()
-        self._process.wait()
+        try:
+            return self._process.wait(_LONGEST_END_S) == 0
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
 
 
 def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
@@ -96,11 +120,26 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
     numbers, regexes = count(), count()
     yield "exponential regex", lambda: posted(chat(guided_regex=f"{EXPONENTIAL[next(regexes) % 5]}", max_tokens=8))()
     yield "grammars that compile for seconds", lambda: posted(slow_grammar(next(numbers)))()
+    yield from kinds(server.url, server.connect)
 
 
-def under(server: Server, attack: Attack, num_threads: int, seconds: float) -> dict[str, Any]:
-    """What became of the hostile requests, and the latency beside them, ms."""
+def under(server: Server, attack: Attack, num_threads: int, seconds: float, after_s: float) -> dict[str, Any]:
+    """What became of the hostile requests, and the neighbour's latency beside them and after them, ms."""
     outcomes: Counter[str] = Counter()
+    server.forget_peak()
+    with Neighbour(server.url) as neighbour:
+        _send(attack, num_threads, seconds, outcomes)
+        end = time.perf_counter()
+        peak_mb = server.peak_mb()
+        time.sleep(after_s)
+    taken = list(zip(neighbour.began, neighbour.seconds, strict=False))
+    return {"hostile": dict(outcomes), "answers": len(taken), "statuses": sorted(neighbour.statuses),
+            **_latency("", [took for began, took in taken if began < end]),
+            **_latency("after_", [took for began, took in taken if began >= end]), "peak_mb": peak_mb}
+
+
+def _send(attack: Attack, num_threads: int, seconds: float, outcomes: Counter[str]) -> None:
+    """Over and over for so long."""
     end = time.perf_counter() + seconds
 
     def repeat() -> None:
@@ -112,39 +151,60 @@ def under(server: Server, attack: Attack, num_threads: int, seconds: float) -> d
                 time.sleep(0.1)
 
     threads = [threading.Thread(target=repeat) for _ in range(num_threads)]
-    with Neighbour(server.url) as neighbour:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    ordered = sorted(1e3 * one for one in neighbour.seconds)
-    return {"hostile": dict(outcomes), "answers": len(neighbour.seconds), "statuses": sorted(neighbour.statuses),
-            "p50_ms": round(ordered[len(ordered) // 2], 1), "p99_ms": round(ordered[len(ordered) * 99 // 100], 1)}
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _latency(name: str, seconds: Sequence[float]) -> dict[str, float | None]:
+    """p50 and p99, ms; None where nothing was sent."""
+    ordered = sorted(1e3 * one for one in seconds)
+    return {f"{name}p{percent}_ms": round(ordered[len(ordered) * percent // 100], 1) if ordered else None
+            for percent in (50, 99)}
+
+
+def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
+    """What must not be, in words."""
+    faults = []
+    if not server.is_alive or not server.answers():
+        faults.append(f"the server is {'stuck' if server.is_alive else 'gone'}")
+    if row["statuses"] != [200]:
+        faults.append(f"the neighbour was told {row['statuses']}")
+    if "500" in row["hostile"]:
+        faults.append("the hostile client was told 500")
+    if None in (row["p50_ms"], row["after_p50_ms"]):
+        faults.append("the neighbour waited for all of the time")
+    return [f"{name}: {fault}" for fault in faults]
 
 
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each kind")
+    parser.add_argument("--after-s", type=float, default=10.0, help="that the neighbour goes on after each kind")
     parser.add_argument("--threads", type=int, default=1, help="hostile clients")
     parser.add_argument("--max-batch-size", type=int, default=8)
     parser.add_argument("--only", default="", help="kinds that have this in their name, and nothing")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     server = Server(args.max_batch_size)
-    rows, faults = [], []
-    under(server, lambda: time.sleep(0.1) or "waited", 1, 1.0)  # type: ignore[func-returns-value]
+    rows: list[dict[str, Any]] = []
+    faults: list[str] = []
+    _send(lambda: str(post(server.url, chat()).status_code), 1, 1.0, Counter())
     for name, attack in attacks(server):
         if name != "nothing" and args.only not in name:
             continue
-        rows.append({"attack": name, **under(server, attack, args.threads, args.seconds)})
-        row = rows[-1]
-        print(f"{name:34} p50 {row['p50_ms']:8.1f} ms   p99 {row['p99_ms']:8.1f} ms   {row['hostile']}", flush=True)
-        if not server.is_alive or not server.answers() or row["statuses"] != [200]:
-            faults.append(f"{name}: alive {server.is_alive}, the neighbour was told {row['statuses']}")
-        if not server.is_alive:
-            server = Server(args.max_batch_size)
-    server.stop()
+        row = under(server, attack, args.threads, args.seconds, args.after_s)
+        rows.append({"attack": name, **row})
+        print(f"{name:44} p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms; after p50 {row['after_p50_ms']} ms, p99 "
+              f"{row['after_p99_ms']} ms; {row['peak_mb']} MB; {row['hostile']}", flush=True)
+        faults += _faults(name, row, server)
+        if not server.answers():
+            server.stop()
+            server.start()
+    if not server.stop():
+        faults.append(f"the server did not end within {_LONGEST_END_S:g} s of being told to")
     emit("hostile", {key: value for key, value in vars(args).items() if key != "no_save"}, rows, save=not args.no_save)
     for fault in faults:
         print(fault, file=sys.stderr)

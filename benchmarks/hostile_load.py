@@ -18,12 +18,14 @@ _PAUSE_S = 0.02
 class Neighbour(threading.Thread):
     """Sends short guided requests, one after another, while it is entered.
 
-    seconds: of each answer; statuses: those there were, 0 where no answer came
+    began:    when each request was sent, by time.perf_counter
+    seconds:  that each took; statuses: those of the answers, 0 where none came
     """
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
         self._url, self._is_done = url, threading.Event()
+        self.began: list[float] = []
         self.seconds: list[float] = []
         self.statuses: set[int] = set()
 
@@ -38,6 +40,7 @@ class Neighbour(threading.Thread):
                     self.statuses.add(answer.status_code)
                 except httpx.HTTPError:
                     self.statuses.add(0)
+                self.began.append(start)
                 self.seconds.append(time.perf_counter() - start)
                 time.sleep(_PAUSE_S)
 
