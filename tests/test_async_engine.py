@@ -274,6 +274,29 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
     asyncio.run(main())
 
 
+def test_an_exit_in_a_matcher_that_runs_ends_its_request_alone(folders):
+    """It is called from worker threads, where its failures, of whatever kind, are told as its request's."""
+    class Leaving:
+        is_terminated = False
+
+        def accept(self, token):
+            raise SystemExit(3)
+
+        def fill(self, row):
+            row[:] = -1
+
+        rollback = forced_tokens = None
+
+    async def main():
+        async with start(folders) as engine:
+            neighbour = asyncio.create_task(collect(engine.generate("abc", SamplingParams(max_tokens=30))))
+            (_, _, last), = await collect(engine.generate("abc", SamplingParams(guide=Guide(matcher=Leaving))))
+            assert "SystemExit" in str(last.error) and engine.health.is_healthy
+            assert (await neighbour)[0][2].error is None
+
+    asyncio.run(main())
+
+
 def test_a_failure_that_telling_it_meets_again_is_told(folders, monkeypatch):
     async def main():
         engine = start(folders)

@@ -45,6 +45,7 @@ class Engine:
     max_model_len: longest prompt plus output, tokens
     failure:       why the last iteration that failed did; None where none has
     on_ready:      called when a grammar has been compiled, from any thread
+    in_use:        entered while a call is under way
 
     `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. One call at a
     time, of whatever thread: where one is under way, another raises EngineError, but for what says "from any thread".
