@@ -73,6 +73,11 @@ class Backend:
         vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
         return None if token is None or vocabulary.token_bytes[token] else token
 
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to a text, its leading space included; the name of a special token."""
+        spelled = self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes[token]
+        return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
+
     def check_model(self, name: str | None) -> None:
         """Raises ApiError for another model's name."""
         if name not in (None, self.config.model_name):

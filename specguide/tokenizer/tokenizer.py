@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming, read_json, token_ids
-from specguide.tokenizer.detokenizer import IncrementalDetokenizer, detokenizers
+from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -32,7 +32,7 @@ class Tokenizer:
         self._backend, self._chat = backend, chat
         self.eos_token_ids = tuple(eos_token_ids)
         self._vocabularies: dict[int | None, Vocabulary] = {}
-        self._detokenizers: Callable[[], IncrementalDetokenizer] | None = None
+        self._detokenizers: Detokenizers | None = None
         backend.no_truncation()
         backend.no_padding()
 
@@ -93,14 +93,17 @@ class Tokenizer:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
         return self._backend.decode(list(token_ids), skip_special_tokens=skip_special_tokens)
 
-    def detokenizer(self) -> IncrementalDetokenizer:
-        """For tokens that come one after another: their text, as `decode` would have it of all of them.
+    def detokenizer(self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False) -> IncrementalDetokenizer:
+        """For tokens that come one after another: their text behind a prompt, as `decode` would have it of all.
+
+        is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no space is trimmed where
+                   the prompt has no text, and no character goes on that the prompt has left incomplete
 
         Raises CheckpointError for a tokenizer whose text cannot be known token by token.
         """
         if self._detokenizers is None:
-            self._detokenizers = detokenizers(self._backend)
-        return self._detokenizers()
+            self._detokenizers = Detokenizers(self._backend)
+        return self._detokenizers.make(prompt_ids, is_guided=is_guided)
 
     def token_id(self, token: str) -> int | None:
         """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
@@ -162,9 +165,9 @@ def _transformers_tokenizer(folder: Path) -> Any:
     try:
         if _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
             from transformers import PreTrainedTokenizerFast
-            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         from transformers import AutoTokenizer
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except CheckpointError:
         raise
     except Exception as error:  # transformers and tokenizers raise many kinds, plain Exception among them
