@@ -275,3 +275,20 @@ def test_truncation_and_padding_of_the_file_are_off(tmp_path: Path) -> None:
     backend.save(str(tmp_path / "tokenizer.json"))
     subject = Tokenizer.from_file(tmp_path / "tokenizer.json", [0])
     assert subject.decode(subject.encode("a longer text than three tokens")) == "a longer text than three tokens"
+
+
+def test_code_of_a_folder_is_never_run_nor_asked_about(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`transformers` would ask on standard input whether to run it."""
+    def asked(*_: object) -> str:
+        raise AssertionError("somebody was asked")
+
+    monkeypatch.setattr("builtins.input", asked)
+    (folder / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}}))
+    (folder / "own.py").write_text("raise SystemExit('this code was run')")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    for auto_map in ({}, {"auto_map": {"AutoTokenizer": ["own.Slow", "own.Fast"]}}):
+        (folder / "tokenizer_config.json").write_text(json.dumps({**config, "tokenizer_class": "Own", **auto_map}))
+        try:
+            assert Tokenizer.from_folder(folder).token_id("<|end|>") is not None
+        except CheckpointError as error:
+            assert "its tokenizer cannot be read" in str(error)
