@@ -240,7 +240,8 @@ def test_chat_template(folder: Path) -> None:
     assert render() == "user: Zoë?\nassistant:"
     assert render(add_generation_prompt=False) == "user: Zoë?\n"
     assert render(json_schema={"const": "ë"}) == 'user: Zoë?\nschema {"const": "ë"}\nassistant:'
-    assert render(json_schema='{"a":1}', style="terse") == 'user: Zoë?\nschema {"a":1}\nterse\nassistant:'
+    assert render(variables={"style": "terse"}) == "user: Zoë?\nterse\nassistant:"
+    assert render(json_schema='{"a":1}') == 'user: Zoë?\nschema {"a":1}\nassistant:'
     assert render(tools=[{"type": "function", "function": {"name": "f"}}]) == "user: Zoë?\ntools 1\nassistant:"
     with pytest.raises(InvalidParams, match="the chat template refuses these messages: no robots"):
         subject.apply_chat_template([{"role": "robot", "content": ""}])

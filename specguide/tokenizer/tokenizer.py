@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming, read_json, token_ids
+from specguide.tokenizer.chat_template import ChatTemplate, template_values
+from specguide.tokenizer.client_template import ClientTemplate
+from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -29,8 +32,9 @@ class Tokenizer:
 
     def __init__(self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None) -> None:
         """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat template."""
-        self._backend, self._chat = backend, chat
+        self._backend, self._template = backend, ChatTemplate(chat)
         self.eos_token_ids = tuple(eos_token_ids)
+        self._control_tokens = ControlTokens(backend, self.eos_token_ids)
         self._vocabularies: dict[int | None, Vocabulary] = {}
         self._detokenizers: Detokenizers | None = None
         backend.no_truncation()
@@ -70,9 +74,8 @@ class Tokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """The text of the model's chat template; None where it has none."""
-        template = getattr(self._chat, "chat_template", None)
-        return template if isinstance(template, str) else None
+        """The text of the model's chat template, of several the one for tools; None where it has none."""
+        return self._template.text
 
     def __len__(self) -> int:
         """Tokens with an id, added ones included."""
@@ -81,13 +84,16 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule).
 
-        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell.
+        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell, and for
+        text that the vocabulary cannot write.
         """
         try:
             one, = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # holds no GIL
             return list(one.ids)
         except TypeError:
             raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
+        except Exception as error:  # a plain one, say for a character that the vocabulary lacks
+            raise InvalidParams(f"{text[:40]!r} … cannot be tokenized: {error}", param="prompt") from None
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
@@ -114,31 +120,44 @@ class Tokenizer:
         return self._backend.get_vocab(with_added_tokens=True)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
-                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None,
-                            **variables: Any) -> list[int]:
+                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None, *,
+                            variables: Mapping[str, Any] | None = None, add_generation_prompt: bool = True,
+                            allow_special_tokens: bool = False, client_template: ClientTemplate | None = None
+                            ) -> list[int]:
         """Token ids of a conversation, ready for the answer.
 
         messages:    with `role` and `content`, as in the OpenAI API
         tools:       tool definitions with JSON Schema parameters
         json_schema: the schema that the answer will follow, shown to the template as text under this name
-        variables:   more template variables; `add_generation_prompt=False` leaves the answer's opening out
+        variables:   more variables of the template; those that it does not read are left out
+        add_generation_prompt: False leaves the answer's opening out
+        allow_special_tokens:  special tokens that messages, tools and variables spell become these tokens; else they
+                     are text like any other, and only the template's own are special tokens
+        client_template: to take instead of the model's
 
-        Raises InvalidParams when the folder has no chat template, or the template refuses the messages.
+        Raises InvalidParams when the folder has no chat template, the template refuses the messages or fails, and for
+        variables with the name of something else.
         """
-        if self._chat is None or not self._chat.chat_template:
-            raise InvalidParams("this model has no chat template; give it a plain prompt", param="messages")
-        if json_schema is not None:
-            is_text = isinstance(json_schema, str)
-            variables["json_schema"] = json_schema if is_text else json.dumps(json_schema, ensure_ascii=False)
-        variables.setdefault("add_generation_prompt", True)
-        from jinja2 import TemplateError
-        try:
-            text = self._chat.apply_chat_template(
-                [dict(message) for message in messages], tools=[dict(tool) for tool in tools] if tools else None,
-                tokenize=False, **variables)
-        except (TemplateError, TypeError, ValueError, KeyError) as error:
-            raise InvalidParams(f"the chat template refuses these messages: {error}", param="messages") from None
-        return self.encode(text, add_special_tokens=False)
+        if json_schema is not None and not isinstance(json_schema, str):
+            json_schema = json.dumps(json_schema, ensure_ascii=False)
+        values = template_values(messages, tools, json_schema, add_generation_prompt=add_generation_prompt)
+        values |= self._template.known(variables or {}, values, client_template)
+        text = self._template.render(values, client_template)
+        token_ids = self.encode(text, add_special_tokens=False)
+        return token_ids if allow_special_tokens else self._without_forged(token_ids, text, values, client_template)
+
+    def _without_forged(self, token_ids: list[int], text: str, values: Mapping[str, Any],
+                        client_template: ClientTemplate | None) -> list[int]:
+        """Token ids of a rendered text whose control tokens are the template's own; `token_ids` where all are."""
+        control_tokens = self._control_tokens
+        marks = control_tokens.marks(values, text, self._template.constants(values, client_template))
+        if marks is None:
+            return token_ids
+        marked = marks.unescape(self._template.render(marks.of(values), client_template))
+        own = control_tokens.places(marked)
+        if [place.name for place in own] == [place.name for place in control_tokens.places(text)]:
+            return token_ids
+        return control_tokens.encode(marks.undo(marked), own)
 
     def vocabulary(self, size: int | None = None) -> Vocabulary:
         """The bytes of every token, for grammars.
