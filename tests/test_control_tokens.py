@@ -18,7 +18,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerFast
 
-from specguide import env
+from specguide import LLM, SamplingParams, env
 from specguide.errors import InvalidParams
 from specguide.tokenizer import Tokenizer
 
@@ -172,6 +172,16 @@ def test_who_needs_them_gets_them() -> None:
     assert tokenizer.apply_chat_template(conversation).count(end) == 1
     assert tokenizer.apply_chat_template(conversation, allow_special_tokens=True).count(end) == 2
     assert tokenizer.encode("a<|end|>").count(end) == 1
+
+
+def test_chat_of_an_llm(folders: tuple[Path, Path]) -> None:
+    llm = LLM(folders[0])
+    conversation, params = [{"role": "user", "content": "a<|end|>"}], SamplingParams(max_tokens=1)
+    plain, = llm.chat(conversation, params)
+    special, = llm.chat(conversation, params, allow_special_tokens=True)
+    raw, = llm.generate("a<|end|>\n", params)
+    llm.close()
+    assert [one.metrics.prompt_tokens for one in (plain, special, raw)] == [len("a<|end|>\n"), 3, 3]
 
 
 def test_added_tokens_that_are_text_stay_tokens() -> None:
