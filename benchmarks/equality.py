@@ -88,7 +88,8 @@ def logit_gap(token_ids: Sequence[int], tokens: tuple[int | None, int | None]) -
 def _exact_model() -> Any:
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(SHIPPED_MODEL / "target", dtype=torch.float64).eval()
+    model = AutoModelForCausalLM.from_pretrained(SHIPPED_MODEL / "target", dtype=torch.float64, trust_remote_code=False)
+    return model.eval()
 
 
 def _at(tokens: Sequence[int], index: int) -> int | None:

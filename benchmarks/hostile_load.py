@@ -12,6 +12,7 @@ import httpx
 USER = [{"role": "user", "content": "Hi"}]
 JSON = {"Content-Type": "application/json"}
 ENDLESS: dict[str, Any] = {"max_tokens": 1500, "ignore_eos": True}
+ENDLESS_TEMPLATE = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 _PAUSE_S = 0.02
 
 
@@ -112,6 +113,10 @@ def too_much() -> dict[str, bytes]:
         "200,000 wrong values": prompted([*[""] * 200_000, 1.5]),
         "200,000 unknown fields": chat(**{f"k{i}": 0 for i in range(200_000)}),
         "160,000 wrong biases": chat(logit_bias={str(i): "" for i in range(160_000)}),
+        "endless chat template": chat(chat_template=ENDLESS_TEMPLATE),
+        "endless chat template among variables": chat(chat_template_kwargs={"chat_template": ENDLESS_TEMPLATE}),
+        "padding of a prompt": chat(chat_template_kwargs={"tokenizer_kwargs": {"padding": "max_length"}}),
+        "large number for a template": chat(chat_template_kwargs={"num": 10**12}),
         "10,000 stop strings": chat(stop=["x"] * 10_000),
         "stop string of 3 MB": chat(stop="ab" * 1_500_000),
         "100,000 messages": chat(messages=USER * 100_000),

@@ -66,10 +66,13 @@ class LLM:
 
     def chat(self, conversations: Messages | Sequence[Messages],
              params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-             tools: Sequence[Mapping[str, Any]] | None = None) -> list[RequestOutput]:
+             tools: Sequence[Mapping[str, Any]] | None = None, allow_special_tokens: bool = False
+             ) -> list[RequestOutput]:
         """Answer each conversation, a list of messages, through the model's chat template.
 
-        A JSON schema guide is shown to the template as `json_schema`, for models that were taught to read it.
+        A JSON schema guide is shown to the template as `json_schema`, for models that were taught to read it. Special
+        tokens that the messages spell are text like any other, unless `allow_special_tokens` lets them be what they
+        are; `generate` always does.
         """
         if not conversations:
             raise InvalidParams("chat needs at least one message", param="messages")
@@ -80,7 +83,8 @@ class LLM:
         for messages, param in zip(many, per_prompt, strict=True):
             schema = param.guide.source() if param.guide is not None and param.guide.kind == "json_schema" else None
             try:
-                prompt = self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema)
+                prompt = self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema,
+                                                            allow_special_tokens=allow_special_tokens)
                 prompts.append(self._engine.prompt_ids(prompt))
             except UserError as error:
                 prompts.append(error)

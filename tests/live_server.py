@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from typing import Any
 
 import uvicorn
 
@@ -19,9 +20,10 @@ KEY = "a secret"
 class Server:
     """Runs in a thread until it is stopped."""
 
-    def __init__(self, api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False) -> None:
+    def __init__(self, api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False, **config: Any) -> None:
         self.engine = AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace)))
-        app = create_app(self.engine, ServerConfig("small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600))
+        app = create_app(self.engine, ServerConfig("small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600,
+                                                   **config))
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]

@@ -15,12 +15,7 @@ HIDDEN, NUM_LAYERS, VOCAB_SIZE, DRAFT_VOCAB_SIZE = 32, 6, 272, 200
 
 def save_target(folder: Path, seed: int = 0) -> Path:
     """A Llama of random weights whose tokens are single bytes, `<|end|>` is 256."""
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        hidden_size=HIDDEN, intermediate_size=64, num_hidden_layers=NUM_LAYERS, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=8, vocab_size=VOCAB_SIZE, max_position_embeddings=512, eos_token_id=256,
-        bos_token_id=None, initializer_range=0.4)
-    LlamaForCausalLM(config).save_pretrained(folder)
+    save_weights(folder, seed)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -29,6 +24,16 @@ def save_target(folder: Path, seed: int = 0) -> Path:
     fast.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
     fast.save_pretrained(folder)
     return folder
+
+
+def save_weights(folder: Path, seed: int = 0, vocab_size: int = VOCAB_SIZE, eos_token_id: int = 256) -> None:
+    """A Llama of random weights."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        hidden_size=HIDDEN, intermediate_size=64, num_hidden_layers=NUM_LAYERS, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, vocab_size=vocab_size, max_position_embeddings=512,
+        eos_token_id=eos_token_id, bos_token_id=None, initializer_range=0.4)
+    LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def save_head(folder: Path, seed: int = 1) -> Path:

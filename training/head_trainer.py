@@ -97,7 +97,8 @@ def random_weights(head: nn.Module, seed: int) -> None:
 
 def load_target(folder: Path, device: str) -> PreTrainedModel:
     """The frozen target, float32. Raises ValueError for a target that the head cannot be laid over."""
-    target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval().requires_grad_(False)
+    target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+    target.to(device).eval().requires_grad_(False)  # type: ignore[arg-type]
     scaling = (getattr(target.config, "rope_parameters", None) or {}).get("rope_type", "default")
     if scaling != "default":
         raise ValueError(f"{folder}: rope scaling {scaling!r} is not supported for a draft head's positions")

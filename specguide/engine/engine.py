@@ -126,7 +126,8 @@ class Engine:
         sample:    which of the prompt's params.n samples it is; each is a request of its own
         arrival_s: when it came, by `time.perf_counter`; None: now
         """
-        text = OutputText(self.tokenizer.detokenizer(), params.stop or (), params.include_stop_str_in_output)
+        detokenizer = self.tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
+        text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
         arrival_s = time.perf_counter() if arrival_s is None else arrival_s
         request = Request(next(self._request_ids), list(prompt_ids), params, _seed(params.seed, sample),
                           priority=as_int(priority), text=text, arrival_s=arrival_s, sample=sample)

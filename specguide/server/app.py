@@ -26,6 +26,7 @@ from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
 from specguide.server.middleware import ApiKeys, BodyLimit
 from specguide.server.playground import router as playground
+from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
     ChatRequest,
     CompletionRequest,
@@ -166,7 +167,7 @@ def _backend(request: Request) -> Backend:
 async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
     """In a thread, since a schema or a prompt may be long."""
     backend = _backend(request)
-    return await unless_left(request, backend.aside(len(await request.body()), understand, backend, body))
+    return await unless_left(request, backend.understood(len(await request.body()), understand, body))
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
@@ -175,7 +176,7 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
         raise InvalidParams("give a prompt or messages", param="prompt")
     if body.prompt is not None:
         return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
-    return backend.tokenizer.apply_chat_template(template_messages(body.messages or ()), tools=body.tools)
+    return prompt_ids(backend, body, ("messages", template_messages(body.messages or ())), tools=body.tools)
 
 
 def _text(backend: Backend, body: DetokenizeRequest) -> str:

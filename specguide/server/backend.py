@@ -18,8 +18,10 @@ from specguide.server.errors import ApiError
 from specguide.server.tool_format import ToolFormat, choose_tool_format
 
 T = TypeVar("T")
+B = TypeVar("B")
 _LOOK_S = 0.2
 _MANY_BYTES = 1 << 16
+_MOST_TEMPLATES = 2
 
 
 class Backend:
@@ -28,6 +30,7 @@ class Backend:
     def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
         self._lane = asyncio.Semaphore()  # of large bodies
+        self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)  # of clients' templates, whose threads wait for them
 
     @property
     def limits(self) -> GuideConfig:
@@ -35,13 +38,14 @@ class Backend:
         return self.engine.config.guide
 
     @cached_property
-    def _max_prompt_chars(self) -> int:
+    def max_prompt_chars(self) -> int:
+        """No prompt that fits into the context has more characters."""
         longest = max(map(len, self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes))
         return self.engine.max_model_len * longest
 
     def check_prompt(self, num_chars: int, param: str) -> None:
         """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it would take long."""
-        if num_chars > self._max_prompt_chars:
+        if num_chars > self.max_prompt_chars:
             raise PromptTooLong(f"a prompt of {num_chars} characters cannot fit into {self.engine.max_model_len} "
                                 "tokens; make it shorter", param=param)
 
@@ -79,11 +83,21 @@ class Backend:
         except RecursionError:
             raise ApiError(400, "the body is nested too deeply") from None
 
+    async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
+        """What a request's body means, found out aside. Raises what `understand` does, and ApiError as `aside`."""
+        async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
+            return await self.aside(num_bytes, understand, self, body)
+
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""
         token = self.tokenizer.token_id(text)
         vocabulary = self.tokenizer.vocabulary(self.engine.vocab_size)
         return None if token is None or vocabulary.token_bytes[token] else token
+
+    def token_bytes(self, token: int) -> bytes:
+        """What a token adds to a text, its leading space included; the name of a special token."""
+        spelled = self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes[token]
+        return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
 
     def check_model(self, name: str | None) -> None:
         """Raises ApiError for another model's name."""

@@ -98,9 +98,9 @@ class Answer:
     def _scores(self, offset: int, delta: RequestDelta) -> dict[str, list[Any]] | None:
         if delta.logprobs is None:
             return None
-        tokenizer, scores = self._backend.tokenizer, Choice().scores
+        scores = Choice().scores
         for token, entry in zip(delta.token_ids, delta.logprobs, strict=True):
-            names = {one: tokenizer.decode([one], skip_special_tokens=False) for one in entry}
+            names = {one: self._backend.token_bytes(one).decode(errors="replace") for one in entry}
             scores["text_offset"].append(offset)
             scores["tokens"].append(names[token])
             scores["token_logprobs"].append(entry[token].logprob)

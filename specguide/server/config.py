@@ -14,6 +14,8 @@ class ServerConfig:
     tool_format:    name of a description under specguide/grammars/tool_calls; left out: from the chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request
+    allow_special_tokens: special tokens that users' messages spell become these tokens; else they are text. A request
+                    may say otherwise; the prompt of a completion always has them
     drain_s:        longest time that requests under way are given when the server is stopped, seconds
 
     Of one request, all answered with a 400 that names the field:
@@ -30,6 +32,12 @@ class ServerConfig:
     max_bodies_bytes: most bytes of all bodies whose answers have not begun, beyond the first 64 KiB of each; where
                       there is no room, the largest that is still being sent is told 503
 
+    Of chat templates that requests bring, each of which is rendered in a process of its own:
+
+    allow_client_templates: requests may bring one, as chat_template; else they are told 400
+    template_timeout_s:     longest time of a rendering, seconds, in which its process has to start, too
+    template_max_bytes:     most memory of its process
+
     Of connections:
 
     max_connections:  most that are open at once; one more is told 503 and closed
@@ -44,6 +52,7 @@ class ServerConfig:
     tool_format: str | None = None
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024
+    allow_special_tokens: bool = False
     drain_s: float = 30.0
     max_body_values: int = 500_000
     max_samples: int = 128
@@ -52,6 +61,9 @@ class ServerConfig:
     max_stop_strings: int = 64
     max_stop_chars: int = 1024
     max_bodies_bytes: int = 256 << 20
+    allow_client_templates: bool = False
+    template_timeout_s: float = 5.0
+    template_max_bytes: int = 256 << 20
     max_connections: int = 4096
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0

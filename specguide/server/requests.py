@@ -114,7 +114,20 @@ class ResponseFormat(Body):
     format: dict[str, Any] | None = None
 
 
-class TurnFields(SamplingFields):
+class TemplateFields(Body):
+    """What is said of the way from a conversation to a prompt.
+
+    chat_template_kwargs: variables of the template; those that it does not read are left out
+    chat_template:        to take instead of the model's, where the server lets clients send one
+    allow_special_tokens: special tokens that the messages spell are what they are, not text; None: as the server has it
+    """
+
+    chat_template_kwargs: dict[str, Any] | None = None
+    chat_template: str | None = None
+    allow_special_tokens: bool | None = None
+
+
+class TurnFields(TemplateFields, SamplingFields):
     """What the endpoints that answer a conversation have in common."""
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
@@ -122,7 +135,6 @@ class TurnFields(SamplingFields):
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
     metadata: dict[str, str] | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class ChatRequest(TurnFields):
@@ -188,7 +200,7 @@ class CompletionRequest(SamplingFields):
     best_of: int | None = None
 
 
-class TokenizeRequest(Body):
+class TokenizeRequest(TemplateFields):
     """/tokenize: a prompt or messages"""
 
     model: str | None = None

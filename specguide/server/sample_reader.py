@@ -12,7 +12,6 @@ from specguide.server.tool_format import ToolFormat
 from specguide.server.tool_parser import Event, Text, ToolCallParser
 from specguide.server.turn import Turn
 from specguide.server.visible import VisibleText
-from specguide.tokenizer import Tokenizer
 
 Score = dict[str, Any]
 """A token's log-probability, as OpenAI has it."""
@@ -34,11 +33,12 @@ class SampleReader:
     """
 
     def __init__(self, backend: Backend, turn: Turn) -> None:
-        self._tokenizer, self._num_rivals = backend.tokenizer, turn.params.logprobs or 0
+        self._backend, self._num_rivals = backend, turn.params.logprobs or 0
         self._parser: ToolCallParser | None = None
         if turn.tool_format is not None:
             self._parser = ToolCallParser(turn.tool_format)
-            self._visible = VisibleText(backend.tokenizer, special_ids(backend, turn.tool_format))
+            self._visible = VisibleText(backend.tokenizer, special_ids(backend, turn.tool_format), turn.prompt_ids,
+                                        is_guided=turn.params.guide is not None)
         self.num_tokens = 0
         self.finish_reason: str | None = None
 
@@ -51,7 +51,7 @@ class SampleReader:
         """What a delta adds."""
         self.num_tokens += len(delta.token_ids)
         self.finish_reason = delta.finish_reason
-        scores = [token_score(self._tokenizer, token, entry, self._num_rivals)
+        scores = [token_score(self._backend, token, entry, self._num_rivals)
                   for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)]
         if self._parser is None:
             return [Piece([Text(delta.text)] if delta.text else [], scores)]
@@ -70,11 +70,11 @@ def special_ids(backend: Backend, tool_format: ToolFormat) -> list[int]:
     return [token for token in ids if token is not None]
 
 
-def token_score(tokenizer: Tokenizer, token: int, entry: dict[int, Logprob], num_rivals: int) -> Score:
+def token_score(backend: Backend, token: int, entry: dict[int, Logprob], num_rivals: int) -> Score:
     """A token's log-probability and those of the likeliest ones, as OpenAI has them."""
     def named(one: int) -> dict[str, Any]:
-        text = tokenizer.decode([one], skip_special_tokens=False)
-        return {"token": text, "logprob": entry[one].logprob, "bytes": list(text.encode())}
+        spelled = backend.token_bytes(one)
+        return {"token": spelled.decode(errors="replace"), "logprob": entry[one].logprob, "bytes": list(spelled)}
 
     rivals = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
     return {**named(token), "top_logprobs": [named(one) for one in rivals]}

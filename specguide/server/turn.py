@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.params import SamplingParams
 from specguide.server.backend import Backend
+from specguide.server.prompt import prompt_ids
 from specguide.server.requests import TurnFields
 from specguide.server.tool_choice import ToolChoice
 from specguide.server.tool_format import ToolFormat
@@ -42,24 +42,11 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
         guide = choice.guide(tool_format, backend.special_token, backend.limits, answer=answer,
                              is_parallel=body.parallel_tool_calls is not False)
         tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
-    variables = body.chat_template_kwargs or {}
-    taken = next((name for name in ("messages", "tools", "json_schema", "tokenize") if name in variables), None)
-    if taken is not None:
-        raise InvalidParams(f"{taken} is not a variable that chat_template_kwargs may set",
-                            param=f"chat_template_kwargs.{taken}")
-    prompt_ids = _prompt(backend, *messages, tools=tools, **variables,
-                         json_schema=answer.source() if answer and answer.kind == "json_schema" else None)
+    field, conversation = messages
+    backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
+    token_ids = prompt_ids(backend, body, messages, tools=tools,
+                           json_schema=answer.source() if answer and answer.kind == "json_schema" else None)
+    backend.check_prompt_ids(token_ids, field)
     if sampling.get("max_tokens") is None:
-        sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(prompt_ids))
-    return Turn(prompt_ids, body.sampling(**sampling, guide=guide), tool_format)
-
-
-def _prompt(backend: Backend, field: str, messages: Sequence[dict[str, Any]], **variables: Any) -> list[int]:
-    backend.check_prompt(sum(len(message["content"] or "") for message in messages), field)
-    try:
-        prompt_ids = backend.tokenizer.apply_chat_template(messages, **variables)
-    except InvalidParams as error:
-        error.param = field
-        raise
-    backend.check_prompt_ids(prompt_ids, field)
-    return prompt_ids
+        sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
+    return Turn(token_ids, body.sampling(**sampling, guide=guide), tool_format)

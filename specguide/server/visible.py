@@ -8,12 +8,13 @@ from specguide.tokenizer import Tokenizer
 
 
 class VisibleText:
-    """Of tokens that come one after another."""
+    """Of tokens that come one after another, behind a prompt. is_guided: as for Tokenizer.detokenizer"""
 
-    def __init__(self, tokenizer: Tokenizer, special_ids: Iterable[int]) -> None:
+    def __init__(self, tokenizer: Tokenizer, special_ids: Iterable[int], prompt_ids: Sequence[int] = (), *,
+                 is_guided: bool = False) -> None:
         self._tokenizer = tokenizer
         self._names = {token: tokenizer.decode([token], skip_special_tokens=False) for token in special_ids}
-        self._detokenizer = tokenizer.detokenizer()
+        self._detokenizer = tokenizer.detokenizer(prompt_ids, is_guided=is_guided)
 
     def add(self, token_ids: Sequence[int], *, is_last: bool = False) -> str:
         """What becomes certain."""
@@ -24,5 +25,5 @@ class VisibleText:
                 text += self._detokenizer.add(token)
             else:
                 text += self._detokenizer.flush() + name
-                self._detokenizer = self._tokenizer.detokenizer()
+                self._detokenizer = self._tokenizer.detokenizer(is_guided=True)  # the name begins no text
         return text + self._detokenizer.flush() if is_last else text

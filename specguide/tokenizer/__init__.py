@@ -1,7 +1,8 @@
 """Text to tokens and back, and the bytes behind them."""
 
+from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.detokenizer import IncrementalDetokenizer
 from specguide.tokenizer.tokenizer import Tokenizer
 from specguide.tokenizer.vocabulary import Vocabulary
 
-__all__ = ["IncrementalDetokenizer", "Tokenizer", "Vocabulary"]
+__all__ = ["ClientTemplate", "IncrementalDetokenizer", "Tokenizer", "Vocabulary"]

@@ -1,15 +1,17 @@
 """Owns the text of a token list that grows: each token's share of it, as soon as it is certain.
 
 What makes it more than a decode of each token: a character's bytes may be spread over tokens, SentencePiece decoders
-trim the space that a text begins with, and a run of byte tokens is text only if the whole run is UTF-8 (otherwise each
-byte of it is U+FFFD), so that a run is certain only once it has ended. `tokenizers.decoders.DecodeStream` gets the
-latter wrong: it shows the beginning of a run, and raises or goes astray when the rest turns out not to be UTF-8.
+trim the space that a text begins with (the prompt's, not that of the output behind it), and a run of byte tokens is
+text only if the whole run is UTF-8 (otherwise each byte of it is U+FFFD), so that a run is certain only once it has
+ended. `tokenizers.decoders.DecodeStream` gets the latter wrong: it shows the beginning of a run, and raises or goes
+astray when the rest turns out not to be UTF-8.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Protocol
 
 from specguide.errors import CheckpointError
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class IncrementalDetokenizer(Protocol):
-    """The text of one growing list of tokens.
+    """The text of one growing list of tokens, behind a prompt.
 
-    All that `add` returned and then `flush` make exactly `Tokenizer.decode` of all tokens. Not for several threads.
+    All that `add` returned and then `flush` make exactly `Tokenizer.decode` of the prompt and all tokens, less that of
+    the prompt. Not for several threads.
     """
 
     def add(self, token: int) -> str:
@@ -32,21 +35,60 @@ class IncrementalDetokenizer(Protocol):
         """The rest, where no more tokens come: U+FFFD for characters that were left incomplete."""
 
 
-def detokenizers(backend: Backend) -> Callable[[], IncrementalDetokenizer]:
-    """What makes one for each request; tables are shared.
+class Detokenizers:
+    """Makes one for each request; tables are shared.
 
     Raises CheckpointError for a decoder whose text cannot be known token by token.
     """
-    steps = decoder_steps(backend)
-    kinds = [step["type"] for step in steps]
-    if kinds == ["ByteLevel"]:
-        pieces = _BytePieces(backend)
-        return lambda: _ByteLevel(pieces)
-    fused = steps[kinds.index("Fuse"):] if "Fuse" in kinds else []
-    if any(step["type"] == "Strip" and step["stop"] for step in fused):
-        raise CheckpointError("the tokenizer's decoder trims the end of a text, which cannot be given token by token")
-    texts = _TextPieces(backend, "ByteFallback" in kinds)
-    return lambda: _SentencePiece(texts)
+
+    def __init__(self, backend: Backend) -> None:
+        steps = decoder_steps(backend)
+        kinds = [step["type"] for step in steps]
+        fused = steps[kinds.index("Fuse"):] if "Fuse" in kinds else []
+        if any(step["type"] == "Strip" and step["stop"] for step in fused):
+            raise CheckpointError("the tokenizer's decoder trims the end of a text, which cannot be given token by "
+                                  "token")
+        self._pieces: _BytePieces | _TextPieces = (
+            _BytePieces(backend) if kinds == ["ByteLevel"] else _TextPieces(backend, "ByteFallback" in kinds))
+
+    def make(self, prompt_ids: Sequence[int], *, is_guided: bool) -> IncrementalDetokenizer:
+        """As Tokenizer.detokenizer."""
+        behind = () if is_guided else prompt_ids
+        if isinstance(self._pieces, _BytePieces):
+            byte_level = _ByteLevel(self._pieces, behind)
+            return _behind(byte_level, byte_level.incomplete)
+        if is_guided:
+            return _SentencePiece(self._pieces, has_begun=True)
+        has_begun, held = self._pieces.state(behind)
+        return _behind(_SentencePiece(self._pieces, has_begun=has_begun, held=held),
+                       self._pieces.text(held, has_begun=has_begun))
+
+
+def _behind(detokenizer: IncrementalDetokenizer, told: str) -> IncrementalDetokenizer:
+    return _Untold(detokenizer, told) if told else detokenizer
+
+
+class _Untold:
+    """Text behind a prompt of which the end is uncertain; what `told`, its own text, ends with is not told again."""
+
+    def __init__(self, detokenizer: IncrementalDetokenizer, told: str) -> None:
+        self._detokenizer, self._told = detokenizer, told
+
+    def add(self, token: int) -> str:
+        return self._new(self._detokenizer.add(token))
+
+    def flush(self) -> str:
+        return self._new(self._detokenizer.flush())
+
+    def _new(self, text: str) -> str:
+        pairs = zip(text, self._told, strict=False)
+        num_same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if text:
+            self._told = self._told[num_same:] if num_same == len(text) else ""
+        return text[num_same:]
+
+
+_LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
 
 class _BytePieces(dict[int, bytes]):
@@ -62,11 +104,18 @@ class _BytePieces(dict[int, bytes]):
 
 
 class _ByteLevel:
-    """The tokens' bytes, decoded as they come."""
+    """The tokens' bytes, decoded as they come. incomplete: what the prompt's text has for a character not yet whole"""
 
-    def __init__(self, pieces: _BytePieces) -> None:
+    def __init__(self, pieces: _BytePieces, prompt_ids: Sequence[int]) -> None:
         self._pieces = pieces
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        end = b""
+        for token in reversed(prompt_ids):
+            end = pieces[token] + end
+            if len(end) >= _LONGEST_CHARACTER:
+                break
+        self._decoder.decode(end)
+        self.incomplete = self._decoder.getstate()[0].decode("utf-8", "replace")
 
     def add(self, token: int) -> str:
         return self._decoder.decode(self._pieces[token])
@@ -98,25 +147,40 @@ class _TextPieces(dict[int, object]):
             piece: object = _SKIPPED
         else:
             is_byte = self._has_byte_tokens and BYTE_TOKEN.fullmatch(entry)
-            piece = _BYTE if is_byte else self.inside([token])
+            piece = _BYTE if is_byte else self._inside([token])
         self[token] = piece
         return piece
 
-    def inside(self, tokens: Sequence[int]) -> str:
-        """Text of tokens inside a text."""
-        return self.whole([self._anchor, *tokens])[len(self.whole([self._anchor])):]
+    def text(self, tokens: Sequence[int], *, has_begun: bool) -> str:
+        """Text of tokens, inside a text that has begun, or as its beginning."""
+        return self._inside(tokens) if has_begun else self._whole(tokens)
 
-    def whole(self, tokens: Sequence[int]) -> str:
-        """Text of tokens with which a text begins."""
+    def state(self, prompt_ids: Sequence[int]) -> tuple[bool, list[int]]:
+        """Whether a prompt has any certain text, and which of its tokens are held back at its end."""
+        end = len(prompt_ids)
+        while end and self[prompt_ids[end - 1]] in (_SKIPPED, _BYTE):
+            end -= 1
+        run = [token for token in prompt_ids[end:] if self[token] is _BYTE]
+        num_looked_at = 8
+        while not self._whole(prompt_ids[:min(num_looked_at, end)]):
+            if num_looked_at >= end:
+                return False, [token for token in prompt_ids[:end] if self[token] is not _SKIPPED] + run
+            num_looked_at *= 2
+        return True, run
+
+    def _inside(self, tokens: Sequence[int]) -> str:
+        return self._whole([self._anchor, *tokens])[len(self._whole([self._anchor])):]
+
+    def _whole(self, tokens: Sequence[int]) -> str:
         return self._backend.decode(list(tokens), skip_special_tokens=True)
 
 
 class _SentencePiece:
     """The tokens' texts. Held back: a run of byte tokens, and all tokens until there is any text."""
 
-    def __init__(self, pieces: _TextPieces) -> None:
-        self._pieces, self._has_begun = pieces, False
-        self._held: list[int] = []
+    def __init__(self, pieces: _TextPieces, *, has_begun: bool, held: Sequence[int] = ()) -> None:
+        self._pieces, self._has_begun = pieces, has_begun
+        self._held = list(held)
 
     def add(self, token: int) -> str:
         piece = self._pieces[token]
@@ -131,7 +195,7 @@ class _SentencePiece:
         return self._release()
 
     def _release(self) -> str:
-        text = (self._pieces.inside if self._has_begun else self._pieces.whole)(self._held)
+        text = self._pieces.text(self._held, has_begun=self._has_begun)
         if text:
             self._has_begun = True
         if self._has_begun:

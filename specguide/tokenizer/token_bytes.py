@@ -23,7 +23,7 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
     """Bytes of the ids 0 … size - 1.
 
     Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for ids without a token.
-    An added token that is not special is text, and stands for its own content. Raises CheckpointError when the
+    An added token that is not special is text, which the decoder spells like any other. Raises CheckpointError when the
     decoder is neither byte-level nor of the SentencePiece kind, or an id lies outside.
     """
     to_bytes = _entry_decoder(backend)
@@ -33,11 +33,8 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
     for token, token_id in backend.get_vocab(with_added_tokens=True).items():
         if token_id >= size:
             raise CheckpointError(f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids")
-        if token_id in special_ids or token == unknown:
-            continue
-        if token_id in added:
-            table[token_id] = b"" if added[token_id].special else token.encode()
-        else:
+        is_special = token_id in special_ids or (token_id in added and added[token_id].special)
+        if not is_special and token != unknown:
             table[token_id] = to_bytes(token)
     return tuple(table)
 
@@ -51,6 +48,8 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     if not kinds or not set(kinds) <= _SENTENCEPIECE_STEPS:
         raise CheckpointError(f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
                               "the SentencePiece kind; the bytes of its tokens are not known")
+    if "Strip" in kinds and "Fuse" not in kinds[:kinds.index("Strip")]:
+        raise CheckpointError("the tokenizer's decoder strips tokens before it fuses them; their bytes are not known")
     replacements = [_replacement(step) for step in steps if step["type"] in ("Replace", "Metaspace")]
     byte_fallback = "ByteFallback" in kinds
 

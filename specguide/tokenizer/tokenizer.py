@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.integers import as_ints
 from specguide.json_fields import check_folder, naming, read_json, token_ids
-from specguide.tokenizer.detokenizer import IncrementalDetokenizer, detokenizers
+from specguide.tokenizer.chat_template import ChatTemplate, template_values
+from specguide.tokenizer.client_template import ClientTemplate
+from specguide.tokenizer.control_tokens import ControlTokens
+from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -30,10 +33,11 @@ class Tokenizer:
 
     def __init__(self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None) -> None:
         """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat template."""
-        self._backend, self._chat = backend, chat
+        self._backend, self._template = backend, ChatTemplate(chat)
         self.eos_token_ids = tuple(eos_token_ids)
+        self._control_tokens = ControlTokens(backend, self.eos_token_ids)
         self._vocabularies: dict[int | None, Vocabulary] = {}
-        self._detokenizers: Callable[[], IncrementalDetokenizer] | None = None
+        self._detokenizers: Detokenizers | None = None
         backend.no_truncation()
         backend.no_padding()
 
@@ -71,9 +75,8 @@ class Tokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """The text of the model's chat template; None where it has none."""
-        template = getattr(self._chat, "chat_template", None)
-        return template if isinstance(template, str) else None
+        """The text of the model's chat template, of several the one for tools; None where it has none."""
+        return self._template.text
 
     def __len__(self) -> int:
         """Tokens with an id, added ones included."""
@@ -82,26 +85,32 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule).
 
-        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell.
+        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell, and for
+        text that the vocabulary cannot write.
         """
         try:
             one, = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # holds no GIL
             return list(one.ids)
         except TypeError:
             raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
+        except Exception as error:  # a plain one, say for a character that the vocabulary lacks
+            raise InvalidParams(f"{text[:40]!r} … cannot be tokenized: {error}", param="prompt") from None
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
         return self._backend.decode(as_ints(token_ids), skip_special_tokens=skip_special_tokens)
 
-    def detokenizer(self) -> IncrementalDetokenizer:
-        """For tokens that come one after another: their text, as `decode` would have it of all of them.
+    def detokenizer(self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False) -> IncrementalDetokenizer:
+        """For tokens that come one after another: their text behind a prompt, as `decode` would have it of all.
+
+        is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no space is trimmed where
+                   the prompt has no text, and no character goes on that the prompt has left incomplete
 
         Raises CheckpointError for a tokenizer whose text cannot be known token by token.
         """
         if self._detokenizers is None:
-            self._detokenizers = detokenizers(self._backend)
-        return self._detokenizers()
+            self._detokenizers = Detokenizers(self._backend)
+        return self._detokenizers.make(prompt_ids, is_guided=is_guided)
 
     def token_id(self, token: str) -> int | None:
         """Id of a token given as its entry, say "<|eot_id|>"; None where there is none."""
@@ -112,31 +121,44 @@ class Tokenizer:
         return self._backend.get_vocab(with_added_tokens=True)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
-                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None,
-                            **variables: Any) -> list[int]:
+                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None, *,
+                            variables: Mapping[str, Any] | None = None, add_generation_prompt: bool = True,
+                            allow_special_tokens: bool = False, client_template: ClientTemplate | None = None
+                            ) -> list[int]:
         """Token ids of a conversation, ready for the answer.
 
         messages:    with `role` and `content`, as in the OpenAI API
         tools:       tool definitions with JSON Schema parameters
         json_schema: the schema that the answer will follow, shown to the template as text under this name
-        variables:   more template variables; `add_generation_prompt=False` leaves the answer's opening out
+        variables:   more variables of the template; those that it does not read are left out
+        add_generation_prompt: False leaves the answer's opening out
+        allow_special_tokens:  special tokens that messages, tools and variables spell become these tokens; else they
+                     are text like any other, and only the template's own are special tokens
+        client_template: to take instead of the model's
 
-        Raises InvalidParams when the folder has no chat template, or the template refuses the messages.
+        Raises InvalidParams when the folder has no chat template, the template refuses the messages or fails, and for
+        variables with the name of something else.
         """
-        if self._chat is None or not self._chat.chat_template:
-            raise InvalidParams("this model has no chat template; give it a plain prompt", param="messages")
-        if json_schema is not None:
-            is_text = isinstance(json_schema, str)
-            variables["json_schema"] = json_schema if is_text else json.dumps(json_schema, ensure_ascii=False)
-        variables.setdefault("add_generation_prompt", True)
-        from jinja2 import TemplateError
-        try:
-            text = self._chat.apply_chat_template(
-                [dict(message) for message in messages], tools=[dict(tool) for tool in tools] if tools else None,
-                tokenize=False, **variables)
-        except (TemplateError, TypeError, ValueError, KeyError) as error:
-            raise InvalidParams(f"the chat template refuses these messages: {error}", param="messages") from None
-        return self.encode(text, add_special_tokens=False)
+        if json_schema is not None and not isinstance(json_schema, str):
+            json_schema = json.dumps(json_schema, ensure_ascii=False)
+        values = template_values(messages, tools, json_schema, add_generation_prompt=add_generation_prompt)
+        values |= self._template.known(variables or {}, values, client_template)
+        text = self._template.render(values, client_template)
+        token_ids = self.encode(text, add_special_tokens=False)
+        return token_ids if allow_special_tokens else self._without_forged(token_ids, text, values, client_template)
+
+    def _without_forged(self, token_ids: list[int], text: str, values: Mapping[str, Any],
+                        client_template: ClientTemplate | None) -> list[int]:
+        """Token ids of a rendered text whose control tokens are the template's own; `token_ids` where all are."""
+        control_tokens = self._control_tokens
+        marks = control_tokens.marks(values, text, self._template.constants(values, client_template))
+        if marks is None:
+            return token_ids
+        marked = marks.unescape(self._template.render(marks.of(values), client_template))
+        own = control_tokens.places(marked)
+        if [place.name for place in own] == [place.name for place in control_tokens.places(text)]:
+            return token_ids
+        return control_tokens.encode(marks.undo(marked), own)
 
     def vocabulary(self, size: int | None = None) -> Vocabulary:
         """The bytes of every token, for grammars.
@@ -163,9 +185,9 @@ def _transformers_tokenizer(folder: Path) -> Any:
     try:
         if _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
             from transformers import PreTrainedTokenizerFast
-            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         from transformers import AutoTokenizer
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except CheckpointError:
         raise
     except Exception as error:  # transformers and tokenizers raise many kinds, plain Exception among them

@@ -49,7 +49,7 @@ async def part(name: str) -> FileResponse:
 async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token came about."""
     backend: Backend = request.app.state.backend
-    turn = await backend.aside(len(await request.body()), _understood, backend, body)
+    turn = await backend.understood(len(await request.body()), _understood, body)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream))
     return StreamingResponse(_lines(backend.engine, Narrator(backend, turn), deltas), media_type="text/event-stream",
