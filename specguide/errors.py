@@ -40,7 +40,12 @@ class PromptTooLong(InvalidParams):
 
 
 class InvalidGuide(UserError):
-    """A guide is contradictory, unreadable or malformed."""
+    """A guide is contradictory, unreadable or malformed.
+
+    `part` says which of a grammar's JSON Schemas it is, counted from 0, where the guide is a grammar with some.
+    """
+
+    part: int | None = None
 
 
 class UnsupportedGuide(InvalidGuide):

@@ -225,11 +225,39 @@ def test_when_it_is_full(server):
     until(lambda: server.engine.num_unfinished <= 1)
 
 
+@pytest.fixture
+def quick_limits(monkeypatch):
+    """Lanes that are soon full."""
+    monkeypatch.setattr(lanes, "QUICK_S", 0.2)
+    runner = engine_compiler._runner
+    return runner
+
+
 def test_grammars_that_compile_for_long(server, monkeypatch):
-    """One backend may be at them for a while; another's grammars are compiled all the same."""
-    monkeypatch.setattr(compiling, "MAX_ABANDONED", 1)
-    for number in range(2):
-        answer = post(server.url, slow_grammar(number))
-        assert answer.status_code == 400 and "compile_timeout_s" in answer.json()["error"]["message"]
+    """Some take their time, some wait, others are told to come again; a quick grammar is compiled meanwhile."""
+    monkeypatch.setattr(server.engine._engine._compiler._runner._slow, "_most_waiting", 1)
+    answers: list[httpx.Response] = []
+    attack = [threading.Thread(target=lambda number=number: answers.append(post(server.url, slow_grammar(number))))
+              for number in range(8)]
+    for thread in attack:
+        thread.start()
     fresh = chat(guided_json={"type": "object", "properties": {"fresh": {"type": "null"}}})
     assert post(server.url, fresh).status_code == 200
+    for thread in attack:
+        thread.join()
+    told = Counter(answer.status_code for answer in answers)
+    assert set(told) <= {200, 400, 503} and told[503] > 0, told
+    for answer in answers:
+        if answer.status_code == 503:
+            assert int(answer.headers["Retry-After"]) > 0 and answer.json()["error"]["code"] == "compiler_busy"
+        if answer.status_code == 400:
+            assert "compile_timeout_s" in answer.json()["error"]["message"]
+
+
+def test_schemas_of_tools_are_no_affair_of_the_requests_thread(server, monkeypatch):
+    """All of them are held up, and nothing else is: neither what needs no compile, nor what is compiled already."""
+    known = chat(guided_regex="known{20}")
+    assert post(server.url, known).status_code == 200
+    runner = server.engine._engine._compiler._runner
+    held = threading.Event()
+    monkeypatch.setattr(runner, "put", lambda job: held.wait(20) and None)

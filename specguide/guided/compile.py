@@ -84,6 +84,11 @@ class GrammarCompiler:
         """`submit`, and wait for it. Raises what the future's error would be."""
         return self.submit(guide).result()
 
+    def warm_up(self) -> None:
+        """Start what the first compile would wait for, and do not wait for it."""
+        if self.config.isolate_compiles:
+            self.submit(Guide(json_object=True))
+
     def close(self) -> None:
         """Take no more guides and let the threads and processes go; what is not compiled ends with an EngineError."""
         with self._lock:

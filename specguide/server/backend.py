@@ -80,11 +80,14 @@ class Backend:
                            param="model", code="model_not_found")
 
 
-async def begun(stream: RequestStream) -> AsyncIterator[RequestDelta]:
-    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later."""
+async def begun(stream: RequestStream, schema_params: Sequence[str | None] = ()) -> AsyncIterator[RequestDelta]:
+    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later.
+
+    schema_params: of a Turn, so that an error names the field of the schema that is wrong
+    """
     first = await anext(stream)
     if first.error is not None:
-        raise ApiError.of(first.error)
+        raise ApiError.of(first.error, schema_params)
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:
         yield first

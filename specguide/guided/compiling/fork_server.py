@@ -42,7 +42,7 @@ QUICK_S = 0.5
 """What takes longer than this is slow, seconds."""
 STACK_BYTES = 256 << 20
 """Of a thread that compiles: the libraries follow nested schemas and chains of rules on the stack."""
-_SLACK_BYTES = 256 << 20  # of addresses: a second thread's heap, which is reserved and hardly used
+_SLACK_BYTES = 16 << 20  # for Python and the answer
 _MOST_LEFT_BYTES = 128 << 20
 """Of memory that a worker may hold between two guides beyond what it began with."""
 _MOST_ANSWER_CHARS = 32 << 20
@@ -50,7 +50,7 @@ _SLOW_NICENESS = 15
 _WITH_TORCH = "--with-torch"
 _ANY = Guide(choice=["a"])
 _PR_SET_PDEATHSIG = 1
-_ADDRESSES, _RESIDENT = 0, 1  # fields of /proc/self/statm
+_RESIDENT, _DATA = 1, 5  # fields of /proc/self/statm
 
 
 @dataclass(frozen=True)
@@ -122,12 +122,13 @@ def main() -> None:
     for name in BACKEND_NAMES:  # which builds their tables; one that fails says why in the forks
         outcome(_ANY, config, functools.partial(libraries.compile, _ANY, name))
     _be_silent()
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # tvm_ffi writes a backtrace first, for a second
     gc.freeze()  # a fork that collected this garbage would copy its pages
     _Server(control, libraries).run()
 
 
 def _be_silent() -> None:
-    """What libraries write when they run out of memory is told in another way."""
+    """What libraries write when they crash is told in another way."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -170,12 +171,12 @@ def _memory_bytes(field: int) -> int:
 @contextmanager
 def _limits(config: GuideConfig) -> Iterator[None]:
     """The kernel ends this process when it outruns its time meanwhile; it gets no more memory than its share."""
-    most = _memory_bytes(_ADDRESSES) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+    most = _memory_bytes(_DATA) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_REAL, config.compile_timeout_s)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
-    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
