@@ -1,7 +1,8 @@
 """Owns the latency of a well-behaved client of the API server while others are hostile.
 
 A server of its own process with default limits, but short ones of time; beside each kind of hostile request, sent over
-and over by a few threads, one client sends short guided requests. Its latency is compared with a quiet server's.
+and over by a few threads, one client sends short guided requests. Its latency is compared with a quiet server's. Last,
+new schemas are sent beside schemas that take long to compile, see hostile_compile.
 
     python -m benchmarks.hostile --seconds 5
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks import hostile_compile
 from benchmarks.common import emit
 from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, slow_grammar, too_much
 
@@ -144,6 +146,10 @@ def main() -> None:
             faults.append(f"{name}: alive {server.is_alive}, the neighbour was told {row['statuses']}")
         if not server.is_alive:
             server = Server(args.max_batch_size)
+    if args.only in hostile_compile.NAME:
+        rows.append(hostile_compile.denial(server.url))
+        print(*(f"{key:15} {value}" for key, value in rows[-1].items()), sep="\n", flush=True)
+        faults += hostile_compile.faults_of(rows[-1])
     server.stop()
     emit("hostile", {key: value for key, value in vars(args).items() if key != "no_save"}, rows, save=not args.no_save)
     for fault in faults:

@@ -35,7 +35,7 @@ def slow_libraries() -> Iterator[None]:
 
 
 def slow(number: int) -> Guide:
-    return Guide(choice=[f"slow {number}"])
+    return Guide(choice=[f"slow! {number}"])
 
 
 def quick(number: int) -> Guide:
@@ -101,14 +101,15 @@ def test_refusals_come_over_whole(compiler):
 def test_time_and_memory_have_limits_and_a_crash_is_one_requests():
     """None is kept as a fact about the guide, and others are compiled meanwhile and after."""
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=True, compile_timeout_s=1.0))
-    for word, limit in (("slow", "compile_timeout_s"), ("large", "max_compile_bytes"), ("abort", "max_compile_bytes")):
+    for word, limit in (("slow!", "compile_timeout_s"), ("large!", "max_compile_bytes"),
+                        ("abort!", "max_compile_bytes")):
         late = compiler.submit(Guide(choice=[word]))
         assert compiler.compile(quick(0))
         error = late.exception(timeout=30)
         assert isinstance(error, GuideLimitExceeded) and error.limit == limit and limit in str(error)
         assert len(compiler.cache) == 1
     with pytest.raises(UnsupportedGuide, match="crashes on this choice"):
-        compiler.compile(Guide(choice=["crash"]))
+        compiler.compile(Guide(choice=["crash!"]))
     compiler.close()
 
 
@@ -201,7 +202,7 @@ from slow_libraries import SERVE
 sandbox._SERVE = SERVE
 compiler = GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=True))
 compiler.compile(Guide(regex="a"))
-compiler.submit(Guide(choice=["slow"]))
+compiler.submit(Guide(choice=["slow!"]))
 time.sleep(0.2)
 print(compiler._runner._sandbox._server.pid, flush=True)
 if {waits}:
