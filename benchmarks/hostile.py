@@ -2,7 +2,8 @@
 
 A server of its own process with default limits; beside each kind of hostile request, sent over and over by a few
 threads, one client sends short guided requests, and goes on when the hostile ones have left. Its latency is compared
-with a quiet server's. Beside it stands the most memory that the server's process held.
+with a quiet server's. Beside it stands the most memory that the server's process held. Last, new schemas are sent
+beside schemas that take long to compile, see hostile_compile.
 
     python -m benchmarks.hostile --seconds 5
 """
@@ -24,6 +25,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks import hostile_compile
 from benchmarks.common import emit
 from benchmarks.hostile_kinds import Attack, kinds
 from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, slow_grammar, too_much
@@ -203,6 +205,10 @@ def main() -> None:
         if not server.answers():
             server.stop()
             server.start()
+    if args.only in hostile_compile.NAME:
+        rows.append(hostile_compile.denial(server.url))
+        print(*(f"{key:15} {value}" for key, value in rows[-1].items()), sep="\n", flush=True)
+        faults += hostile_compile.faults_of(rows[-1])
     if not server.stop():
         faults.append(f"the server did not end within {_LONGEST_END_S:g} s of being told to")
     emit("hostile", {key: value for key, value in vars(args).items() if key != "no_save"}, rows, save=not args.no_save)

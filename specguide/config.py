@@ -140,8 +140,13 @@ class GuideConfig:
     max_values:            most values in a schema's JSON, and most choices
     max_rules:             most rules of a grammar
     compile_timeout_s:     longest compile, seconds
+    isolate_compiles:      True: a new guide is compiled first in a process of its own, which is killed where it outruns
+                           compile_timeout_s or max_compile_bytes, and by the engine only once that has gone well. For
+                           guides of strangers; `specguide serve` does so unless told otherwise. False: on a thread,
+                           which cannot be stopped and whose memory has no limit
+    max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
     cache_bytes:           budget of the compiled-grammar cache, bytes
-    num_compile_threads:   worker threads that compile
+    num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that take long go on beside
     num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
     target_wait_us:        how long the target's rows are still waited for when it has come to its last product, which
@@ -163,6 +168,8 @@ class GuideConfig:
     max_values: int = 20_000
     max_rules: int = 1000
     compile_timeout_s: float = 10.0
+    isolate_compiles: bool = False
+    max_compile_bytes: int = 256 << 20
     cache_bytes: int = 512 << 20
     num_compile_threads: int = 2
     num_threads: int | None = None

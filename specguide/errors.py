@@ -12,6 +12,7 @@
     │   ├── MatcherError               its grammar state failed, refused an accepted token, or allows nothing
     │   └── RequestTimeout             it had not ended by its deadline
     ├── QueueFull                      too many requests are under way to take another; an API server answers 429
+    ├── CompilerBusy                   too many grammars wait or take long; nothing is wrong with this one; 503
     └── EngineError                    the engine itself failed; every request in flight ends
         └── EngineClosed               it takes no requests any more, since it is being closed
 """
@@ -40,7 +41,12 @@ class PromptTooLong(InvalidParams):
 
 
 class InvalidGuide(UserError):
-    """A guide is contradictory, unreadable or malformed."""
+    """A guide is contradictory, unreadable or malformed.
+
+    `part` says which of a grammar's JSON Schemas it is, counted from 0, where the guide is a grammar with some.
+    """
+
+    part: int | None = None
 
 
 class UnsupportedGuide(InvalidGuide):
@@ -90,6 +96,10 @@ class RequestTimeout(RequestError):
 
 class QueueFull(SpecguideError):
     """Too many requests are under way to take another."""
+
+
+class CompilerBusy(SpecguideError):
+    """There is no room to compile another grammar now; the same one may be taken later."""
 
 
 class EngineError(SpecguideError):

@@ -207,7 +207,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
             name = source.names.get(field.name) if source else None
             if field.name not in fixed:
                 parameter = options[name or field.name]
-                if field.name != "max_batch_size":
+                if field.name not in ("max_batch_size", "isolate_compiles"):  # a server's is larger, or safer
                     assert parameter.default == field.default
 
 

@@ -8,15 +8,18 @@ import select
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 
+import httpx
 import pytest
 import uvicorn
+from slow_libraries import SERVE
 
-from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, slow_grammar, too_much
+from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, too_much
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.guided import compile as compiling
+from specguide.guided.compiling import sandbox
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
 from specguide.server.connection import uvicorn_config
@@ -30,7 +33,8 @@ class Server:
 
     def __init__(self) -> None:
         self.engine = AsyncEngine(Engine(EngineConfig(
-            spec=SpecConfig(), guide=GuideConfig(compile_timeout_s=1.0), max_batch_size=8)), max_waiting=MAX_WAITING)
+            spec=SpecConfig(), guide=GuideConfig(compile_timeout_s=1.0, isolate_compiles=True), max_batch_size=8)),
+            max_waiting=MAX_WAITING)
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
             self.port = one.getsockname()[1]
@@ -58,10 +62,12 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server()
-    post(server.url, chat())
-    yield server
-    server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox, "_SERVE", SERVE)
+        server = Server()
+        post(server.url, chat(guided_regex="[a-z]"))
+        yield server
+        server.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -225,11 +231,46 @@ def test_when_it_is_full(server):
     until(lambda: server.engine.num_unfinished <= 1)
 
 
-def test_grammars_that_compile_for_long(server, monkeypatch):
-    """One backend may be at them for a while; another's grammars are compiled all the same."""
-    monkeypatch.setattr(compiling, "MAX_ABANDONED", 1)
-    for number in range(2):
-        answer = post(server.url, slow_grammar(number))
-        assert answer.status_code == 400 and "compile_timeout_s" in answer.json()["error"]["message"]
-    fresh = chat(guided_json={"type": "object", "properties": {"fresh": {"type": "null"}}})
-    assert post(server.url, fresh).status_code == 200
+def slow(number: int, **fields) -> bytes:
+    """A body whose schema the libraries of `slow_libraries` compile for a minute."""
+    return chat(guided_json={"type": "object", "properties": {f"slow! {number}": {}}}, **fields)
+
+
+def slow_tool(number: int) -> bytes:
+    return chat(tools=[{"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {f"slow! tool {number}": {}}}}}])
+
+
+@pytest.mark.parametrize("body", [slow, slow_tool])
+def test_grammars_that_compile_for_long(server, monkeypatch, body):
+    """Some run into the limit, others are told to come again; new grammars and all else are served meanwhile."""
+    monkeypatch.setattr(server.engine._engine._compiler._runner._slow, "_most_waiting", 1)
+    answers: list[httpx.Response] = []
+    attack = [threading.Thread(target=lambda number=number: answers.append(post(server.url, body(number))))
+              for number in range(12)]
+    for thread in attack:
+        thread.start()
+    for number in range(3):
+        fresh = chat(guided_json={"type": "object", "properties": {f"{body.__name__} {number}": {"type": "null"}}})
+        assert post(server.url, fresh).status_code == 200
+    assert post(server.url, chat()).status_code == 200
+    for thread in attack:
+        thread.join()
+    told = Counter(answer.status_code for answer in answers)
+    assert set(told) == {400, 503}, told
+    for answer in answers:
+        error = answer.json()["error"]
+        if answer.status_code == 503:
+            assert int(answer.headers["Retry-After"]) > 0 and error["code"] == "compiler_busy"
+        else:
+            assert "compile_timeout_s" in error["message"] and error["param"] == (
+                "tools" if body is slow_tool else None)
+
+
+def test_a_tool_that_cannot_be_enforced_is_named(server):
+    tools = [{"type": "function", "function": {"name": name, "parameters": {
+        "type": "object", "properties": {"a": {"type": "array", "uniqueItems": name == "second"}}}}}
+        for name in ("first", "second")]
+    answer = post(server.url, chat(tools=tools, guided_json={"type": "object"}))
+    assert answer.status_code == 400 and "uniqueItems" in answer.json()["error"]["message"]
+    assert answer.json()["error"]["param"] == "tools[1].function.parameters"

@@ -14,9 +14,10 @@ from specguide.server.config import ServerConfig
 
 _SERVER = ConfigOptions(ServerConfig, "Limits of the server", {"model_name": None, "api_keys": "api_key"})
 _ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
+_GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
 
 
-@takes(_SERVER, SPEC, _ENGINE, CACHE, GUIDE)
+@takes(_SERVER, SPEC, _ENGINE, CACHE, _GUIDE)
 def serve(
     model: Annotated[Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")] = None,
     *,

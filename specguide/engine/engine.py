@@ -199,6 +199,7 @@ class Engine:
         if self.num_unfinished:
             raise EngineError(f"warm_up must run before requests are added or after they have ended, and "
                               f"{self.num_unfinished} are under way: step the engine until they have ended")
+        self._compiler.warm_up()
         guide = self._runner.guide
         try:
             while self._in_flight:

@@ -43,11 +43,6 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     return BACKEND_NAMES
 
 
-def rewrite(guide: Guide, backend: str) -> Guide:
-    """The first of `rewrites`; raises what it raises."""
-    return next(rewrites(guide, backend))
-
-
 def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best first.
 
@@ -131,8 +126,11 @@ def _grammar(source: str, backend: str) -> str:
 
 
 def _json_rewritten(source: str, backend: str) -> Iterator[str]:
-    """A Lark grammar in pieces, with the JSON Schemas in it rewritten; they keep their whitespace options."""
-    done = 0
+    """A Lark grammar in pieces, with the JSON Schemas in it rewritten; they keep their whitespace options.
+
+    Raises InvalidGuide, which says which of them it is.
+    """
+    done = num_schemas = 0
     for found in _JSON_OF_LARK.finditer(source):
         try:
             schema, end = json.JSONDecoder().raw_decode(source, found.end())
@@ -141,7 +139,12 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
         if found.start() < done or not isinstance(schema, (Mapping, bool)):
             continue
         options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
-        core = {**_schema(schema, backend), "x-guidance": {**options, **_LARK_OPTIONS}}
-        yield source[done:found.end()] + json.dumps(core)
+        try:
+            core = _schema(schema, backend)
+        except InvalidGuide as error:
+            error.part = num_schemas
+            raise
+        num_schemas += 1
+        yield source[done:found.end()] + json.dumps({**core, "x-guidance": {**options, **_LARK_OPTIONS}})
         done = end
     yield source[done:]

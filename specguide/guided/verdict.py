@@ -30,5 +30,7 @@ def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
         grouped.setdefault(str(reason), []).append(name)
     words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
     named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
-    return UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
-                            keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))
+    error = UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
+                             keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))
+    error.part = next((reason.part for reason in reasons.values() if reason.part is not None), None)
+    return error

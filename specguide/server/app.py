@@ -80,7 +80,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     turn = await _understood(request, chat.understand, body)
     answer = chat.Answer(backend, turn)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
-    deltas = await unless_left(request, begun(stream))
+    deltas = await unless_left(request, begun(stream, turn.schema_params))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
     return _events(_data(answer.chunks(deltas, include_usage=_wants_usage(body))))
@@ -92,7 +92,7 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     backend = _backend(request)
     answer = await _understood(request, responses.understand, body)
     stream = backend.engine.generate(answer.turn.prompt_ids, answer.turn.params, priority=body.priority)
-    deltas = await unless_left(request, begun(stream))
+    deltas = await unless_left(request, begun(stream, answer.turn.schema_params))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
     return _events(responses.lines(answer.events(deltas)))

@@ -106,11 +106,14 @@ class Backend:
                            param="model", code="model_not_found")
 
 
-async def begun(stream: RequestStream) -> AsyncIterator[RequestDelta]:
-    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later."""
+async def begun(stream: RequestStream, schema_params: Sequence[str | None] = ()) -> AsyncIterator[RequestDelta]:
+    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later.
+
+    schema_params: of a Turn, so that an error names the field of the schema that is wrong
+    """
     first = await anext(stream)
     if first.error is not None:
-        raise ApiError.of(first.error)
+        raise ApiError.of(first.error, schema_params)
     if first.finish_reason == "abort" and not first.token_ids:  # never began, and the server is at its end
         raise ApiError.shutting_down()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -9,8 +10,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from specguide.errors import (
+    CompilerBusy,
     EngineClosed,
     EngineError,
+    InvalidGuide,
     QueueFull,
     RequestTimeout,
     SpecguideError,
@@ -18,6 +21,7 @@ from specguide.errors import (
 )
 
 _RETRY_AFTER_S = 1
+_RETRY_COMPILE_AFTER_S = 5
 _MAX_CHARS = 2000
 
 
@@ -45,8 +49,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     415: {"model": ErrorBody, "description": "The body is compressed"},
     429: {"model": ErrorBody, "description": "Too many requests are under way; come back after Retry-After",
           "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
-    503: {"model": ErrorBody, "description": "The engine has failed or is being closed, or there is no room; come back "
-                                             "after Retry-After",
+    503: {"model": ErrorBody, "description": "The engine has failed or is being closed; with Retry-After: there is no "
+           "room, for bodies or to compile another grammar, now",
           "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
     "4XX": {"model": ErrorBody, "description": "Any other refusal"},
 }
@@ -57,17 +61,26 @@ class ApiError(Exception):
     """An answer with an error. status: of HTTP; kind, param, code: as OpenAI has them"""
 
     def __init__(self, status: int, message: str, *, kind: str = "invalid_request_error", param: str | None = None,
-                 code: str | None = None) -> None:
+                 code: str | None = None, retry_after_s: int | None = None) -> None:
         super().__init__(message)
         self.status, self.kind, self.param, self.code = status, kind, param, code
+        self.retry_after_s = _RETRY_AFTER_S if retry_after_s is None and status in (429, 503) else retry_after_s
 
     @classmethod
-    def of(cls, error: SpecguideError) -> ApiError:
-        """What an error of the engine is to a client."""
+    def of(cls, error: SpecguideError, schema_params: Sequence[str | None] = ()) -> ApiError:
+        """What an error of the engine is to a client.
+
+        schema_params: the fields that the JSON Schemas of a guide are from, where that is made of several
+        """
+        if isinstance(error, InvalidGuide) and schema_params:
+            param = "tools" if error.part is None else schema_params[error.part]
+            return cls(400, str(error), param=param)
         if isinstance(error, UserError):
             return cls(400, str(error), param=error.param)
         if isinstance(error, QueueFull):
             return cls(429, str(error), kind="rate_limit_error", code="queue_full")
+        if isinstance(error, CompilerBusy):
+            return cls(503, str(error), kind="server_error", code="compiler_busy", retry_after_s=_RETRY_COMPILE_AFTER_S)
         if isinstance(error, RequestTimeout):
             return cls(408, str(error), kind="timeout_error", code="timeout")
         if isinstance(error, EngineClosed):
@@ -89,7 +102,7 @@ class ApiError(Exception):
 
     def response(self, *, closes: bool = False) -> JSONResponse:
         """To send. closes: the connection too, as where a body is not read to its end"""
-        headers = ({"Retry-After": str(_RETRY_AFTER_S)} if self.status in (429, 503) else {}) | (
+        headers = ({} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}) | (
             {"Connection": "close"} if closes else {})
         return JSONResponse(self.body(), self.status, headers)
 

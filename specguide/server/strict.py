@@ -67,7 +67,7 @@ def _fault(node: Any) -> str | None:
     unknown = next((keyword for keyword in node if keyword not in _KEYWORDS), None)
     if unknown is not None:
         return f"'{unknown}' is not permitted."
-    if node.get("format", "date") not in _FORMATS:
+    if "format" in node and str(node["format"]) not in _FORMATS:
         return f"'{node['format']}' is not a valid format."
     if not any(keyword in node for keyword in ("type", "$ref", "anyOf", "enum", "const")):
         return "schema must have a 'type' key."
@@ -80,19 +80,30 @@ def _fault(node: Any) -> str | None:
 def _object_fault(node: Mapping[str, Any]) -> str | None:
     if node.get("additionalProperties") is not False:
         return "'additionalProperties' is required to be supplied and to be false."
-    required = node.get("required", ())
-    missing = next((name for name in node.get("properties", {}) if name not in required), None)
+    required = {name for name in _list(node, "required") if isinstance(name, str)}
+    missing = next((name for name in _mapping(node, "properties") if name not in required), None)
     if missing is not None:
         return ("'required' is required to be supplied and to be an array including every key in properties. "
                 f"Missing '{missing}'.")
     return None
 
 
+def _mapping(node: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
+    """A keyword's value; nothing where it is of another type, which the compile will refuse."""
+    value = node.get(keyword)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(node: Mapping[str, Any], keyword: str) -> list[Any]:
+    value = node.get(keyword)
+    return value if isinstance(value, list) else []
+
+
 def _limits(schema: Mapping[str, Any], nodes: list[tuple[Context, Any]]) -> Iterator[str]:
     depth = max(sum(key in ("properties", "items") for key in context[::2]) for context, _ in nodes)
-    names = [name for _, node in nodes for name in node.get("properties", {})]
-    values = [value for _, node in nodes for value in node.get("enum", ())]
-    characters = sum(map(len, names)) + sum(len(name) for name in schema.get("$defs", {})) + sum(
+    names = [name for _, node in nodes for name in _mapping(node, "properties")]
+    values = [value for _, node in nodes for value in _list(node, "enum")]
+    characters = sum(map(len, names)) + sum(len(name) for name in _mapping(schema, "$defs")) + sum(
         len(value) for value in [*values, *(node.get("const") for _, node in nodes)] if isinstance(value, str))
     for found, most, words in ((depth, _MAX_DEPTH, "levels of nesting"), (len(names), _MAX_PROPERTIES, "properties"),
                                (len(values), _MAX_ENUM_VALUES, "enum values"),
@@ -100,7 +111,7 @@ def _limits(schema: Mapping[str, Any], nodes: list[tuple[Context, Any]]) -> Iter
         if found > most:
             yield f"Expected at most {most} {words} in total, found {found}."
     for context, node in nodes:
-        texts = [value for value in node.get("enum", ()) if isinstance(value, str)]
+        texts = [value for value in _list(node, "enum") if isinstance(value, str)]
         if len(texts) > _MAX_LONG_ENUM and sum(map(len, texts)) > _MAX_ENUM_CHARACTERS:
             yield (f"In context={context}, an enum of more than {_MAX_LONG_ENUM} values may have at most "
                    f"{_MAX_ENUM_CHARACTERS} characters.")

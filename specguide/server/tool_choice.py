@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,9 +53,14 @@ class ToolChoice:
             if answer.kind not in ("json_schema", "json_object"):
                 raise InvalidParams(f"tools go together with a JSON schema for the answer, not with a {answer.kind}",
                                     param="tools")
-            schema = {"type": "object"} if answer.kind == "json_object" else answer.json_schema
+            schema = {"type": "object"} if answer.kind == "json_object" else json.loads(answer.source())
         return tool_guide(tool_format, self.tools, special_token, limits, must_call=self.must_call,
                           is_parallel=is_parallel and not self.is_named, answer=schema)
+
+    def schema_params(self, answer: Guide | None) -> tuple[str | None, ...]:
+        """The request's fields that the guide's JSON Schemas are from, in the guide's order; None: the answer's."""
+        of_answer = () if answer is None or self.must_call else (None,)
+        return (*of_answer, *(tool.param for tool in self.tools))
 
 
 def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide, InvalidParams
+from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.guided.backends.lark_terms import schema_term
-from specguide.guided.select import rewrite
 from specguide.server.strict import check_strict
 from specguide.server.tool_format import ToolFormat
 
@@ -27,10 +26,15 @@ SpecialToken = Callable[[str], int | None]
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call. parameters: the JSON schema of its arguments, an object's"""
+    """A function that a model may call.
+
+    parameters: the JSON schema of its arguments, an object's
+    param:      the request's field that has the schema
+    """
 
     name: str
     parameters: Mapping[str, Any]
+    param: str = "tools"
 
     @classmethod
     def of(cls, function: Mapping[str, Any], param: str) -> Tool:
@@ -46,15 +50,7 @@ class Tool:
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
             raise InvalidParams("a function's parameters must be a JSON schema of type object",
                                 param=f"{param}.parameters")
-        return cls(name, {"type": "object", **parameters})
-
-    def check(self, param: str) -> None:
-        """Raises InvalidGuide or UnsupportedGuide, which names the parameter, where the schema cannot be enforced."""
-        try:
-            rewrite(Guide(json_schema=self.parameters), _BACKEND)
-        except InvalidGuide as error:
-            error.param = f"{param}.parameters"
-            raise
+        return cls(name, {"type": "object", **parameters}, f"{param}.parameters")
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:
@@ -63,7 +59,7 @@ def function_of(definition: Mapping[str, Any]) -> Any:
 
 
 def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Raises InvalidParams and InvalidGuide, which name the tool."""
+    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
         kind, function, param = definition.get("type"), function_of(definition), f"tools[{index}]"
@@ -75,14 +71,13 @@ def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
         tool = Tool.of(function, param)
         if tool.name in tools:
             raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
-        tool.check(param)
         tools[tool.name] = tool
     return list(tools.values())
 
 
 def tool_guide(tool_format: ToolFormat, tools: Sequence[Tool], special_token: SpecialToken, limits: GuideConfig, *,
                must_call: bool = False, is_parallel: bool = True, answer: Any = None) -> Guide:
-    """The grammar of a message.
+    """The grammar of a message. Its JSON Schemas are those of the answer, if there is one, and of the tools.
 
     must_call:   it is calls, at least one
     is_parallel: it may have several, if the format has

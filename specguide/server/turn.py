@@ -18,11 +18,17 @@ from specguide.server.tool_guide import function_of, tools_of
 
 @dataclass(frozen=True)
 class Turn:
-    """A request that has been understood. tool_format: None where no tool may be called"""
+    """A request that has been understood.
+
+    tool_format:   None where no tool may be called
+    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is made of several;
+                   None: not of a tool
+    """
 
     prompt_ids: list[int]
     params: SamplingParams
     tool_format: ToolFormat | None
+    schema_params: tuple[str | None, ...] = ()
 
 
 def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[dict[str, Any]]],
@@ -37,10 +43,12 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
     backend.check_samples(1, sampling.get("n") or 1)
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
     tool_format, guide, tools = None, answer, None
+    schema_params: tuple[str | None, ...] = ()
     if choice is not None:
         tool_format = backend.tool_format
         guide = choice.guide(tool_format, backend.special_token, backend.limits, answer=answer,
                              is_parallel=body.parallel_tool_calls is not False)
+        schema_params = choice.schema_params(answer)
         tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
@@ -49,4 +57,4 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
     backend.check_prompt_ids(token_ids, field)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
-    return Turn(token_ids, body.sampling(**sampling, guide=guide), tool_format)
+    return Turn(token_ids, body.sampling(**sampling, guide=guide), tool_format, schema_params)

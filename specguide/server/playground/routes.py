@@ -51,7 +51,7 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     backend: Backend = request.app.state.backend
     turn = await backend.understood(len(await request.body()), _understood, body)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
-    deltas = await unless_left(request, begun(stream))
+    deltas = await unless_left(request, begun(stream, turn.schema_params))
     return StreamingResponse(_lines(backend.engine, Narrator(backend, turn), deltas), media_type="text/event-stream",
                              headers={"Cache-Control": "no-cache"})
 

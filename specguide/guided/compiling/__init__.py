@@ -1,0 +1,1 @@
+"""Owns how guides are compiled: which library, on which thread or in which process, under which limits."""

@@ -1,0 +1,219 @@
+"""Owns the process that compiles are tried in: it holds the libraries and a vocabulary, and forks workers.
+
+`main` runs in an interpreter of its own, which has neither CUDA nor threads, so that forking it is safe; a fork has the
+tables of the vocabulary without building or copying them. A worker compiles guide after guide, each in the time and
+memory that the kernel is told to end it at. The socket that guides come by is its lease: when the other end is closed,
+the worker is killed. When the control socket is closed, or the process at its other end has died, all of them end.
+
+A guide is a line of JSON on the lease: {"kind", "source", "backend"}. The answer is STARTED when its time begins, and
+then a line. It says how the backend is to be given the guide, and the memory that the grammar takes: {"kind", "source",
+"backend", "num_bytes", "is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was
+ended: {"signal"}.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import json
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from specguide.config import GuideConfig
+from specguide.errors import GuideLimitExceeded
+from specguide.guide import Guide
+from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.compiling.absent_torch import import_without_torch
+from specguide.guided.compiling.libraries import Enforced, Libraries, outcome
+
+STARTED = b"."
+QUICK_S = 0.5
+"""What takes longer than this is slow, seconds."""
+STACK_BYTES = 256 << 20
+"""Of a thread that compiles: the libraries follow nested schemas and chains of rules on the stack."""
+_SLACK_BYTES = 16 << 20  # for Python and the answer
+_MOST_LEFT_BYTES = 128 << 20
+"""Of memory that a worker may hold between two guides beyond what it began with."""
+_MOST_ANSWER_CHARS = 32 << 20
+_SLOW_NICENESS = 15
+_WITH_TORCH = "--with-torch"
+_ANY = Guide(choice=["a"])
+_PR_SET_PDEATHSIG = 1
+_RESIDENT, _DATA = 1, 5  # fields of /proc/self/statm
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A fork: its process, the socket that its guides come by, and a pipe that ends with the process."""
+
+    pid: int
+    lease: socket.socket
+    life: int
+
+
+class _Server:
+    """The loop of the process: a worker for every lease that comes by the control socket."""
+
+    def __init__(self, control: socket.socket, libraries: Libraries) -> None:
+        self._control, self._libraries = control, libraries
+        self._workers: dict[int, _Worker] = {}  # by each of its two descriptors
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+
+    def run(self) -> None:
+        """Until the control socket is closed."""
+        while True:
+            fd = self._poll.poll()[0][0]  # one at a time: what it does may close the others' descriptors
+            if fd == self._control.fileno():
+                message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
+                if not message:
+                    return
+                self._begin(socket.socket(fileno=fds[0]))
+            else:
+                worker = self._workers.pop(fd)
+                self._poll.unregister(fd)
+                if fd == worker.life:
+                    self._end(worker)
+                else:  # nobody waits for it
+                    os.kill(worker.pid, signal.SIGKILL)
+
+    def _begin(self, lease: socket.socket) -> None:
+        life, alive = os.pipe()
+        server = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _run_worker(server, lease, [self._control.fileno(), life, *self._workers], self._libraries)
+        os.close(alive)
+        worker = _Worker(pid, lease, life)
+        for fd in (lease.fileno(), life):
+            self._workers[fd] = worker
+            self._poll.register(fd, 0)  # tells when the other end is closed, and nothing else
+
+    def _end(self, worker: _Worker) -> None:
+        """Take leave of a process that has ended; says so on its lease where a signal ended it."""
+        if self._workers.pop(worker.lease.fileno(), None) is not None:
+            self._poll.unregister(worker.lease)
+        status = os.waitpid(worker.pid, 0)[1]
+        if os.WIFSIGNALED(status):
+            _send(worker.lease, {"signal": os.WTERMSIG(status)})
+        worker.lease.close()
+        os.close(worker.life)
+
+
+def main() -> None:
+    """Run the server. Standard input has the vocabulary and the limits, the argument is the control socket's number."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the engine decides when this ends
+    if _WITH_TORCH not in sys.argv and not import_without_torch("xgrammar"):
+        os.execv(sys.executable, [*sys.orig_argv, _WITH_TORCH])
+    control = socket.socket(fileno=int(sys.argv[1]))
+    vocabulary, config = pickle.load(sys.stdin.buffer)
+    libraries = Libraries(vocabulary, config)
+    for name in BACKEND_NAMES:  # which builds their tables; one that fails says why in the forks
+        outcome(_ANY, config, functools.partial(libraries.compile, _ANY, name))
+    _be_silent()
+    signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # tvm_ffi writes a backtrace first, for a second
+    gc.freeze()  # a fork that collected this garbage would copy its pages
+    _Server(control, libraries).run()
+
+
+def _be_silent() -> None:
+    """What libraries write when they crash is told in another way."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+
+
+def _run_worker(server: int, lease: socket.socket, others: Iterable[int], libraries: Libraries) -> NoReturn:
+    """The life of a worker. others: the server's descriptors, which must not outlive it here"""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == server:
+            for fd in others:
+                os.close(fd)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            _work(lease, libraries)
+    finally:
+        os._exit(0)
+
+
+def _work(lease: socket.socket, libraries: Libraries) -> None:
+    """Answer guides until there are no more, or one has left much behind in memory."""
+    threading.stack_size(STACK_BYTES)
+    before = _memory_bytes(_RESIDENT)
+    is_last = False
+    with lease.makefile("rb") as lines:
+        while not is_last:
+            asked = json.loads(lines.readline())
+            with _limits(libraries.config):
+                lease.sendall(STARTED)
+                answer = _answer_beside(asked, libraries)
+            is_last = _memory_bytes(_RESIDENT) > before + _MOST_LEFT_BYTES
+            _send(lease, {**answer, "is_last": is_last})
+
+
+def _memory_bytes(field: int) -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[field]) * resource.getpagesize()
+
+
+@contextmanager
+def _limits(config: GuideConfig) -> Iterator[None]:
+    """The kernel ends this process when it outruns its time meanwhile; it gets no more memory than its share."""
+    most = _memory_bytes(_DATA) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_REAL, config.compile_timeout_s)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
+    """The answer, made on a thread with a large stack, which becomes less urgent when it takes long."""
+    answers: list[dict[str, Any]] = []
+    thread = threading.Thread(target=lambda: answers.append(_answer(asked, libraries)))
+    thread.start()
+    thread.join(QUICK_S)
+    if thread.is_alive() and thread.native_id is not None:
+        os.setpriority(os.PRIO_PROCESS, thread.native_id, _SLOW_NICENESS)
+        thread.join()
+    return answers[0]
+
+
+def _answer(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
+    before = _memory_bytes(_RESIDENT)
+    guide = read_guide(asked["kind"], asked["source"])
+    found = outcome(guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on))
+    if isinstance(found, Enforced) and len(found.guide.source()) > _MOST_ANSWER_CHARS:
+        found = GuideLimitExceeded(f"the {guide.kind} is too large once it is written out; make it smaller",
+                                   limit="max_source_bytes")
+    if isinstance(found, Enforced):
+        return {"kind": found.guide.kind, "source": found.guide.source(), "backend": found.backend,
+                "num_bytes": max(0, _memory_bytes(_RESIDENT) - before)}
+    return {"error": type(found).__name__, "message": str(found), "fields": vars(found)}
+
+
+def _go_on(backend: str) -> None:
+    """Nothing stands against trying a backend here."""
+
+
+def read_guide(kind: str, source: str) -> Guide:
+    """A guide from its kind and canonical text."""
+    value: Any = {"json_object": True}.get(kind, source)
+    return Guide(**{kind: json.loads(source) if kind == "choice" else value})
+
+
+def _send(lease: socket.socket, answer: dict[str, Any]) -> None:
+    with suppress(OSError):  # nobody waits for it
+        lease.sendall(json.dumps(answer).encode() + b"\n")

@@ -1,0 +1,65 @@
+"""Owns what a compile is to those who run it: a guide, and whether anybody still waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from specguide.errors import SpecguideError
+from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compiling.libraries import Outcome
+
+
+@dataclass(eq=False)
+class Job:
+    """One compile, for all callers that wait for it. Its methods are called with the compiler's lock held.
+
+    key:       of the guide in the cache
+    requested: "auto", or the backend that is asked for
+    futures:   its callers'; none once it has come to something
+    """
+
+    key: Hashable
+    guide: Guide
+    requested: str
+    futures: list[Future[CompiledGrammar]] = field(default_factory=list)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a caller has not left."""
+        return not all(future.cancelled() for future in self.futures)
+
+    def take_futures(self) -> list[Future[CompiledGrammar]]:
+        """To be settled, once."""
+        futures, self.futures = self.futures, []
+        return futures
+
+
+Done = Callable[[Job, Outcome], None]
+"""Told what a job came to; a second time where it was given up first."""
+
+
+class Runner(Protocol):
+    """Runs jobs beside each other. Its methods may be called from any thread."""
+
+    def put(self, job: Job) -> None:
+        """Take a job; what it comes to is told, sooner or later."""
+        ...
+
+    def close(self) -> None:
+        """Let all go. Waits for threads that are between two jobs, and no longer than a moment for the others."""
+        ...
+
+
+def settle(futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError) -> None:
+    """Tell callers what their job came to."""
+    for future in futures:
+        if not future.set_running_or_notify_cancel():
+            continue
+        if isinstance(outcome, SpecguideError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

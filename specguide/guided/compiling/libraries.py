@@ -1,0 +1,114 @@
+"""Owns the grammar libraries over one vocabulary, and the search for the first one that enforces a guide."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from specguide.config import GuideConfig
+from specguide.errors import (
+    CompilerBusy,
+    EngineError,
+    GuideLimitExceeded,
+    InvalidGuide,
+    UnsupportedGuide,
+)
+from specguide.guide import Guide
+from specguide.guided.backends import Backend, CompiledGrammar, create_backend
+from specguide.guided.limits import check_limits
+from specguide.guided.select import candidates, rewrites
+from specguide.guided.verdict import check_start, why_none
+from specguide.tokenizer.vocabulary import Vocabulary
+
+T = TypeVar("T")
+Failure = InvalidGuide | CompilerBusy | EngineError
+"""Why there is no compiled grammar."""
+Outcome = CompiledGrammar | Failure
+"""What a compile comes to."""
+
+
+@dataclass(frozen=True)
+class Enforced:
+    """A guide that a backend enforces: as it was written for the backend, and what that made of it."""
+
+    guide: Guide
+    backend: str
+    grammar: CompiledGrammar
+
+
+class Libraries:
+    """Binds each library when it is first asked for. Its methods may be called from any thread."""
+
+    def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
+        self.config = config
+        self.vocabulary = vocabulary
+        self._backends: dict[str, Backend] = {}
+        self._lock = threading.Lock()
+
+    def first_enforcing(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
+        """The guide by the first backend that enforces it.
+
+        requested: "auto", or the backend that is asked for
+        before:    called with a backend's name before it is tried; what it raises ends the search
+
+        Raises InvalidGuide, UnsupportedGuide, GuideLimitExceeded.
+        """
+        check_limits(guide, self.config)
+        reasons: dict[str, InvalidGuide] = {}
+        for name in candidates(guide, requested):
+            before(name)
+            try:
+                for rewritten in rewrites(guide, name):
+                    try:
+                        return Enforced(rewritten, name, self.compile(rewritten, name))
+                    except InvalidGuide as error:
+                        reasons.setdefault(name, error)
+            except UnsupportedGuide as error:
+                reasons.setdefault(name, error)
+        raise why_none(guide, reasons)
+
+    def compile(self, rewritten: Guide, backend: str) -> CompiledGrammar:
+        """A guide that is written for the backend. Raises InvalidGuide, and UnsupportedGuide if it cannot begin."""
+        grammar = self._backend(backend).compile(rewritten, self.config)
+        check_start(grammar, self.vocabulary)
+        return grammar
+
+    def _backend(self, name: str) -> Backend:
+        with self._lock:
+            if name not in self._backends:
+                try:
+                    self._backends[name] = create_backend(name, self.vocabulary)
+                except EngineError as error:  # the library is not installed
+                    raise UnsupportedGuide(str(error)) from None
+            return self._backends[name]
+
+
+def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Failure:
+    """What the work on a guide comes to, be it an error."""
+    try:
+        return work()
+    except (InvalidGuide, CompilerBusy, EngineError) as error:
+        return error
+    except RecursionError:
+        return GuideLimitExceeded(f"the {guide.kind} is nested too deeply; max_depth is {config.max_depth}",
+                                  limit="max_depth")
+    except MemoryError:
+        return too_large(guide, config)
+    except Exception as error:  # a library's bug must end this request alone
+        return EngineError(f"compiling the {guide.kind} failed: {type(error).__name__}: {error}")
+
+
+def too_slow(config: GuideConfig) -> GuideLimitExceeded:
+    """The error of a compile that outran its time."""
+    return GuideLimitExceeded(
+        f"the grammar took longer to compile than compile_timeout_s ({config.compile_timeout_s:g} s); make it smaller, "
+        "or raise the limit", limit="compile_timeout_s")
+
+
+def too_large(guide: Guide, config: GuideConfig) -> GuideLimitExceeded:
+    """The error of a compile that outran its memory."""
+    return GuideLimitExceeded(
+        f"compiling the {guide.kind} takes more memory than max_compile_bytes ({config.max_compile_bytes}); make it "
+        "smaller, or raise the limit", limit="max_compile_bytes")

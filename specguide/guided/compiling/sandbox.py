@@ -1,0 +1,202 @@
+"""Owns the processes in which guides are compiled first: a fork server, which starts with the first guide, and workers.
+
+See fork_server for their side. Nothing of it outlives this process: the server ends with its control socket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from specguide import errors
+from specguide.config import GuideConfig
+from specguide.errors import CompilerBusy, EngineError, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.compiling.fork_server import STARTED, read_guide
+from specguide.guided.compiling.libraries import Failure, too_large, too_slow
+from specguide.tokenizer.vocabulary import Vocabulary
+
+_START_S = 60.0
+"""Longest start of a compile, seconds; the first one's has the server's own in it, which imports the libraries."""
+_GRACE_S = 2.0
+_END_S = 5.0
+_OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_SERVE = "import sys; sys.path[:] = {path!r}; from specguide.guided.compiling.fork_server import main; main()"
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A guide that was compiled within its limits: as the backend is to be given it, and the memory that it takes."""
+
+    guide: Guide
+    backend: str
+    num_bytes: int
+
+
+class Trial:
+    """A compile in a worker. One thread at a time calls its methods.
+
+    lease: of the worker, which has been sent the guide
+    """
+
+    def __init__(self, guide: Guide, config: GuideConfig, lease: socket.socket,
+                 give_back: Callable[[socket.socket], None]) -> None:
+        self._guide, self._config, self._lease, self._give_back = guide, config, lease, give_back
+        self._end_by_s: float | None = None  # monotonic; None until it has begun
+        self._told = bytearray()
+
+    def wait(self, timeout_s: float) -> Passed | Failure | None:
+        """What it came to; None where it goes on so long after it began or after this call, seconds."""
+        try:
+            if self._end_by_s is None:
+                self._lease.settimeout(_START_S)
+                if self._lease.recv(1) != STARTED:
+                    return self._lost()
+                self._end_by_s = time.monotonic() + self._config.compile_timeout_s + _GRACE_S
+            until_s = min(self._end_by_s, time.monotonic() + timeout_s)
+            while not self._told.endswith(b"\n"):
+                self._lease.settimeout(max(1e-3, until_s - time.monotonic()))
+                piece = self._lease.recv(1 << 20)
+                if not piece:
+                    return self._lost()
+                self._told += piece
+            return self._outcome(json.loads(self._told))
+        except TimeoutError:
+            if self._end_by_s is not None and time.monotonic() < self._end_by_s:
+                return None
+            self.kill()  # beside the timer of the worker itself
+            return self._lost() if self._end_by_s is None else too_slow(self._config)
+        except OSError:
+            return self._lost()
+
+    def kill(self) -> None:
+        """End it: the worker dies with its lease."""
+        self._lease.close()
+
+    def _outcome(self, told: dict[str, Any]) -> Passed | Failure:
+        if told.get("is_last", True):
+            self.kill()
+        else:
+            self._give_back(self._lease)
+        if "signal" in told:
+            return self._ended_by(told["signal"])
+        if "error" in told:
+            kind: type[Failure] = getattr(errors, told["error"])
+            error = kind.__new__(kind, told["message"])
+            vars(error).update(told["fields"])
+            return error
+        return Passed(read_guide(told["kind"], told["source"]), told["backend"], told["num_bytes"])
+
+    def _ended_by(self, number: int) -> Failure:
+        if number == signal.SIGALRM:
+            return too_slow(self._config)
+        if number in _OUT_OF_MEMORY:
+            return too_large(self._guide, self._config)
+        return UnsupportedGuide(f"a grammar library crashes on this {self._guide.kind} ({signal.Signals(number).name})")
+
+    def _lost(self) -> CompilerBusy:
+        self.kill()
+        return CompilerBusy("the process that compiles grammars has ended or does not start; try again")
+
+
+class Sandbox:
+    """Starts trials, from any thread. The fork server starts with the first one, and again where it was ended."""
+
+    def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
+        self._vocabulary, self._config = vocabulary, config
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self._idle: list[socket.socket] = []  # leases of workers that have nothing to do
+        self._is_closed = False
+
+    def start(self, guide: Guide, requested: str) -> Trial:
+        """Compile a guide by the backend that is requested, or "auto". Raises EngineError, CompilerBusy."""
+        asked = json.dumps({"kind": guide.kind, "source": guide.source(), "backend": requested}).encode()
+        try:
+            with self._lock:
+                lease = self._lease()
+            lease.settimeout(_START_S)
+            lease.sendall(asked + b"\n")
+        except OSError as error:
+            raise CompilerBusy(f"the process that compiles grammars takes none ({error}); try again") from error
+        return Trial(guide, self._config, lease, self._take_back)
+
+    def close(self) -> None:
+        """End the server and all trials, whose waits then return."""
+        with self._lock:
+            self._is_closed = True
+            self._stop()
+
+    def _lease(self) -> socket.socket:
+        """Of an idle worker, or a new one; with the lock held."""
+        if self._is_closed:
+            raise EngineError("the grammar compiler is closed")
+        if self._control is None or self._server is None or self._server.poll() is not None:
+            self._stop()
+            self._control = self._launch()
+        while self._idle:
+            lease = self._idle.pop()
+            if _is_silent(lease):
+                return lease
+            lease.close()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"."], [theirs.fileno()])
+        return ours
+
+    def _take_back(self, lease: socket.socket) -> None:
+        with self._lock:
+            if self._is_closed:
+                lease.close()
+            else:
+                self._idle.append(lease)
+
+    def _launch(self) -> socket.socket:
+        """Start a server; its control socket."""
+        control, theirs = socket.socketpair()
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-c", _SERVE.format(path=sys.path), str(theirs.fileno())], stdin=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),), env={**os.environ, **_ONE_THREAD}, start_new_session=True)
+        assert self._server.stdin is not None
+        with self._server.stdin as pipe:
+            pickle.dump((self._vocabulary, self._config), pipe)
+        return control
+
+    def _stop(self) -> None:
+        for lease in self._idle:
+            lease.close()
+        self._idle.clear()
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            try:
+                self._server.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+        self._control = self._server = None
+
+
+def _is_silent(lease: socket.socket) -> bool:
+    """Whether nothing comes by it; of an idle worker that was ended, its end does."""
+    lease.settimeout(0)
+    try:
+        lease.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False

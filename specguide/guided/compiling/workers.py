@@ -1,0 +1,86 @@
+"""Owns threads that work through a queue and are hired as it grows; they are daemons with a stack for the libraries."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from specguide.guided.compiling.fork_server import STACK_BYTES
+
+T = TypeVar("T")
+_MOST_CLOSING_S = 1.0
+
+
+def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
+    """A daemon with a large stack: the libraries follow nested schemas on it, and its end would end the process."""
+    before = threading.stack_size(STACK_BYTES)
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    threading.stack_size(before)
+    return thread
+
+
+def join_threads(threads: list[threading.Thread]) -> None:
+    """Wait for their ends, since one that lives on while the interpreter ends would abort the process.
+
+    No longer than a moment, for one that is at work in a library.
+    """
+    deadline = time.monotonic() + _MOST_CLOSING_S
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+class Lane(Generic[T]):
+    """A queue and the threads that work through it. Its methods may be called from any thread.
+
+    most_threads: at work at once
+    most_waiting: items beyond these
+    """
+
+    def __init__(self, name: str, work: Callable[[T], None], *, most_threads: int, most_waiting: int) -> None:
+        self._name, self._work = name, work
+        self._most_threads, self._most_waiting = most_threads, most_waiting
+        self._items: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._threads: list[threading.Thread] = []
+        self._num_busy = 0
+        self._is_closed = False
+
+    def offer(self, item: T, *, at_once: bool = False) -> bool:
+        """Take an item; False where too many wait. at_once: only where a thread has time for it now"""
+        with self._changed:
+            has_time = self._num_busy + len(self._items) < self._most_threads
+            if self._is_closed or (not has_time and (at_once or len(self._items) >= self._most_waiting)):
+                return False
+            self._items.append(item)
+            if self._num_busy + len(self._items) > len(self._threads) < self._most_threads:
+                self._threads.append(start_thread(self._run, self._name))
+            self._changed.notify()
+        return True
+
+    def close(self) -> list[threading.Thread]:
+        """Let the threads go once they have time; what waits is dropped. Returns them."""
+        with self._changed:
+            self._is_closed = True
+            self._items.clear()
+            self._changed.notify_all()
+        return self._threads
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._items:
+                    if self._is_closed:
+                        return
+                    self._changed.wait()
+                item = self._items.popleft()
+                self._num_busy += 1
+            try:
+                self._work(item)
+            finally:
+                with self._changed:
+                    self._num_busy -= 1
