@@ -22,6 +22,7 @@ from specguide.guided.schema.conjunction import merged
 from specguide.guided.schema.core import Core, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
+from specguide.guided.tag_form import check_tag
 
 _EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
 _EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')
@@ -63,7 +64,9 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
     elif guide.kind == "regex":
         yield Guide(regex=_regex(value))
     elif guide.kind == "structural_tag":
-        yield Guide(structural_tag=_tag(json.loads(value) if isinstance(value, str) else value, backend))
+        tag = json.loads(value) if isinstance(value, str) else value
+        check_tag(tag)
+        yield Guide(structural_tag=_tag(tag, backend))
     elif guide.kind == "grammar":
         yield Guide(grammar=_grammar(value, backend))
     else:
