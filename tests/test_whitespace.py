@@ -1,4 +1,4 @@
-"""Whitespace between JSON tokens: what `json.dumps` writes with any indentation is taken, and no more than the limits."""
+"""Whitespace between JSON tokens: whatever `json.dumps(indent=…)` writes, and no more than the limits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from specguide.guided.compile import GrammarCompiler
 
 BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
 INDENTS = pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
-NODE = {"type": "object", "properties": {"name": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#"}}},
-        "required": ["name"], "additionalProperties": False}
+NODE = {"type": "object", "required": ["name"], "additionalProperties": False, "properties": {
+    "name": {"type": "string"}, "parts": {"type": "array", "items": {"$ref": "#"}}}}
 DEEP: dict[str, Any] = {"name": "leaf  \t", "parts": []}
 for _ in range(6):
     DEEP = {"name": "node", "parts": [DEEP, {"name": ""}]}

@@ -13,6 +13,9 @@ using TokenizerPtr = std::shared_ptr<const LLGuidanceTokenizer>;
 
 // The library's own words for a state that allows no token: not a failure but an empty row.
 const std::string kDeadEnd = "NoExtensionBias";
+// What stands in place of details behind its words.
+const std::string kNoDetails = "\n<non-verbose/>";
+const std::string kRaised = " (its limits were raised, and that was not enough: make the grammar simpler)";
 
 // Owns one matcher of the library.
 class Handle {
@@ -28,7 +31,8 @@ class Handle {
 
   std::string error() const {
     const char* words = api().get_error(matcher_);
-    return words == nullptr ? "llguidance reported an error without a message" : words;
+    const std::string found = words == nullptr ? "llguidance reported an error without a message" : words;
+    return found.substr(0, found.find(kNoDetails));
   }
 
  private:
@@ -161,10 +165,12 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   template <typename Call>
   void with_room(Call call) {
     if (call()) return;
-    if (is_roomy_) throw std::runtime_error(revive() + " (with the limits raised)");
-    is_roomy_ = true;
-    revive();
-    if (!call()) throw std::runtime_error(revive() + " (with the limits raised)");
+    if (!is_roomy_) {
+      is_roomy_ = true;
+      revive();
+      if (call()) return;
+    }
+    throw std::runtime_error(revive() + kRaised);
   }
 
   void compute(int32_t* row) {
@@ -196,7 +202,7 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     const std::string words = handle_->error();
     handle_ = is_roomy_ ? pattern_->take_roomy() : pattern_->take();
     if (!taken_.empty() && api().consume_tokens(handle_->get(), taken_.data(), taken_.size()) != 0) {
-      throw std::runtime_error(handle_->error());
+      throw std::runtime_error(handle_->error() + (is_roomy_ ? kRaised : ""));
     }
     return words;
   }

@@ -39,6 +39,9 @@ MORE_LIMITS = native.LLGuidanceLimits(max_items_in_row=1_000_000, step_max_items
 
 # The library's words for a state that allows no token: not a failure but an empty row.
 _DEAD_END = "NoExtensionBias"
+# What stands in place of details behind its words.
+_NO_DETAILS = "\n<non-verbose/>"
+_RAISED = " (its limits were raised, and that was not enough: make the grammar simpler)"
 
 
 class _Pattern:
@@ -109,16 +112,19 @@ class LLGuidanceMatcher(LibraryMatcher):
             self._revive()
             answer = call()
         if self._matcher.is_error():
-            raise RuntimeError(f"{self._revive()} (with the limits raised)")
+            raise RuntimeError(self._revive() + _RAISED)
         return answer
 
     def _revive(self) -> str:
         """Puts a copy that took the same tokens in place of a matcher in error; returns the words of the error."""
-        words = self._matcher.get_error()
+        words = self._words()
         self._matcher = self._pattern.take(roomy=self._is_roomy)
         if not self._matcher.consume_tokens(self._taken):
-            raise RuntimeError(self._matcher.get_error())
+            raise RuntimeError(self._words() + _RAISED * self._is_roomy)
         return words
+
+    def _words(self) -> str:
+        return self._matcher.get_error().partition(_NO_DETAILS)[0]
 
 
 @dataclass(frozen=True)
