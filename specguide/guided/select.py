@@ -15,6 +15,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
@@ -130,6 +131,8 @@ def _grammar(source: str, backend: str) -> str:
         found = _LARK_IGNORED.search(source)
         if found is not None:
             raise UnsupportedGuide(f"{found[0]} in a Lark grammar would be ignored")
+    if form == "Lark" and "temperature" in lark_attributes(source):
+        raise UnsupportedGuide("temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter")
     return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
 
 

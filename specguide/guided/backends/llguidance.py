@@ -29,7 +29,7 @@ from specguide.tokenizer.vocabulary import Vocabulary
 NAME = "llguidance"
 _Answer = TypeVar("_Answer")
 
-USUAL_LIMITS = native.LLGuidanceLimits(max_items_in_row=100_000, step_max_items=500_000, initial_lexer_fuel=1_000_000,
+USUAL_LIMITS = native.LLGuidanceLimits(max_items_in_row=100_000, step_max_items=500_000, initial_lexer_fuel=5_000_000,
                                        step_lexer_fuel=1_000_000, max_lexer_states=250_000)
 """Of a walk; those of the library by default, but for items, which take little memory, and fuel, which takes time."""
 MORE_LIMITS = native.LLGuidanceLimits(max_items_in_row=1_000_000, step_max_items=20_000_000,
@@ -253,13 +253,14 @@ _KEYWORD_OF = (
 _MALFORMED = re.compile("invalid type|unsatisfiable|does not exist|expected|regex parse error|invalid regex"
                         "|unknown name|lexer error|parser error|redefined|duplicate", re.IGNORECASE)
 _NOT_SUPPORTED = re.compile("not supported|unsupported|not implemented|got \\d+\\.0$", re.IGNORECASE)
+_TOO_LARGE = "its terminals take too many steps to compile; make them fewer, or counts and character classes smaller"
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
 
 def _refusal(words: str, guide: Guide) -> InvalidGuide:
     if guide.kind != "grammar":  # lines and columns are those of the Lark text, which the caller did not write
         words = _PLACE.sub("", words).split("\n   1 | ")[0]
-    words = words.strip()
+    words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
     unimplemented = _UNIMPLEMENTED.search(words)
     keyword = unimplemented[1] if unimplemented else next((k for rule, k in _KEYWORD_OF if rule.search(words)), None)
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
