@@ -73,14 +73,28 @@ void bind_backends(py::module_& m) {
            py::arg("vocabulary"), py::arg("handle"));
   py::class_<llg::Api, std::shared_ptr<llg::Api>>(m, "LLGuidanceLibrary")
       .def(py::init<const std::string&>(), py::arg("path"));
+  py::class_<LLGuidanceLimits>(m, "LLGuidanceLimits")
+      .def(py::init([](size_t max_items_in_row, size_t step_max_items, uint64_t initial_lexer_fuel,
+                       uint64_t step_lexer_fuel, size_t max_lexer_states) {
+             return LLGuidanceLimits{max_items_in_row, step_max_items, initial_lexer_fuel, step_lexer_fuel,
+                                     max_lexer_states};
+           }),
+           py::kw_only(), py::arg("max_items_in_row"), py::arg("step_max_items"), py::arg("initial_lexer_fuel"),
+           py::arg("step_lexer_fuel"), py::arg("max_lexer_states"))
+      .def_readonly("max_items_in_row", &LLGuidanceLimits::max_items_in_row)
+      .def_readonly("step_max_items", &LLGuidanceLimits::step_max_items)
+      .def_readonly("initial_lexer_fuel", &LLGuidanceLimits::initial_lexer_fuel)
+      .def_readonly("step_lexer_fuel", &LLGuidanceLimits::step_lexer_fuel)
+      .def_readonly("max_lexer_states", &LLGuidanceLimits::max_lexer_states);
   py::class_<LLGuidanceTokenizer, std::shared_ptr<LLGuidanceTokenizer>>(m, "LLGuidanceTokenizer")
       .def(py::init([](std::shared_ptr<llg::Api> library, std::shared_ptr<Vocabulary> vocabulary) {
              return std::make_shared<LLGuidanceTokenizer>(std::move(library), std::move(vocabulary));
            }),
            py::arg("library"), py::arg("vocabulary"), release())
       .def("compile",
-           [](std::shared_ptr<LLGuidanceTokenizer> self, const std::string& lark) {
-             return LLGuidanceTokenizer::compile(std::move(self), lark);
+           [](std::shared_ptr<LLGuidanceTokenizer> self, const std::string& lark, const LLGuidanceLimits& usual,
+              const LLGuidanceLimits& more) {
+             return LLGuidanceTokenizer::compile(std::move(self), lark, usual, more);
            },
-           py::arg("lark"), release());
+           py::arg("lark"), py::arg("usual"), py::arg("more"), release());
 }

@@ -156,7 +156,9 @@ class GuideConfig:
     draft_wait_us:         how long the drafter's rows are still waited for when its step has come to the last product,
                            which makes its logits, microseconds; without a row it guesses. Left out: 20 on a GPU, on
                            a CPU deadline_us
-    max_whitespace:        most whitespace characters between two JSON tokens
+    max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is compact
+    max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON tokens; a newline with
+                           indentation may be longer than max_whitespace, unless that is 0
     callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
                            iterations run; for comparison "python": through the GIL, slot after slot, no deadline.
                            Left out: polling on a GPU, where host functions may be called late, else native
@@ -177,13 +179,15 @@ class GuideConfig:
     target_wait_us: int | None = None
     draft_wait_us: int | None = None
     max_whitespace: int = 8
+    max_indent: int = 64
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in GUIDE_BACKENDS:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
-        for name, least in (("deadline_us", 1), ("target_wait_us", 0), ("draft_wait_us", 0), ("num_threads", 1)):
+        for name, least in (("deadline_us", 1), ("target_wait_us", 0), ("draft_wait_us", 0), ("num_threads", 1),
+                            ("max_whitespace", 0), ("max_indent", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)

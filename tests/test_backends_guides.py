@@ -155,7 +155,7 @@ def tag(format_: dict[str, Any]) -> dict[str, Any]:
                                        {"type": "star", "content": {"type": "const_string", "value": "b"}},
                                        {"type": "plus", "content": {"type": "const_string", "value": "c"}}]},
      ["c", "abbcc", "bc"], ["ab", "aac", ""]),
-    ({"type": "grammar", "grammar": 'root ::= "x" root | "y"'}, ["y", "xxy"], ["x", "yy"]),
+    ({"type": "regex", "pattern": "x*y"}, ["y", "xxy"], ["x", "yy"]),
     ({"type": "any_text", "excludes": ["stop"]}, ["", "sto p"], ["stop", "a stop b"]),
 ])
 def test_structural_tags(name: str, format_: dict[str, Any], taken: list[str], refused: list[str]) -> None:
@@ -172,6 +172,8 @@ def test_structural_tags(name: str, format_: dict[str, Any], taken: list[str], r
     {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "const_string", "value": "end"}]},
     {**CALLS, "excludes": ["no"]},
     {"type": "any_text", "max_tokens": 5},
+    {"type": "grammar", "grammar": 'root ::= "x" root | "y"'},
+    {"type": "tag", "begin": "<", "content": {"type": "json_schema", "json_schema": True}, "end": "END"},
     {"type": "tag", "begin": {"type": "token", "token": 5}, "content": {"type": "any_text"}, "end": "x"},
 ])
 def test_llguidance_refuses_structural_tags_that_it_cannot_express(format_: dict[str, Any]) -> None:
@@ -237,8 +239,6 @@ def test_a_compiled_grammar_states_its_size(name: str) -> None:
 KNOWN = {
     # The label wants unnamed properties refused; JSON Schema allows them.
     ("xgrammar", '{"b": "hello"}'), ("llguidance", '{"b": "hello"}'),
-    # A number's term takes the E of the end string for an exponent.
-    ("llguidance", "BEG1ENDBEG2END"), ("llguidance", "BEG42END"), ("llguidance", "BEG1END"),
 }
 
 
@@ -260,4 +260,4 @@ def test_published_structural_tags(name: str, data_dir: Any) -> None:
         if grammars[key] is not None and (name, record["text"]) not in KNOWN:
             assert takes(grammars[key], record["text"]) == record["accepted"], (source, record["text"])
             num_checked += 1
-    assert num_checked >= {"xgrammar": 517, "llguidance": 370}[name]
+    assert num_checked >= {"xgrammar": 517, "llguidance": 320}[name]

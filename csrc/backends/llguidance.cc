@@ -13,6 +13,9 @@ using TokenizerPtr = std::shared_ptr<const LLGuidanceTokenizer>;
 
 // The library's own words for a state that allows no token: not a failure but an empty row.
 const std::string kDeadEnd = "NoExtensionBias";
+// What stands in place of details behind its words.
+const std::string kNoDetails = "\n<non-verbose/>";
+const std::string kRaised = " (its limits were raised, and that was not enough: make the grammar simpler)";
 
 // Owns one matcher of the library.
 class Handle {
@@ -28,7 +31,8 @@ class Handle {
 
   std::string error() const {
     const char* words = api().get_error(matcher_);
-    return words == nullptr ? "llguidance reported an error without a message" : words;
+    const std::string found = words == nullptr ? "llguidance reported an error without a message" : words;
+    return found.substr(0, found.find(kNoDetails));
   }
 
  private:
@@ -36,21 +40,50 @@ class Handle {
   llg::Matcher* matcher_;
 };
 
+// A matcher at the grammar's start. Throws std::invalid_argument with the library's words when it refuses the grammar.
+std::unique_ptr<Handle> new_handle(const TokenizerPtr& tokenizer, const std::string& lark,
+                                   const LLGuidanceLimits& limits) {
+  const llg::Api& api = tokenizer->api();
+  llg::ConstraintInit init;
+  api.constraint_init_set_defaults(&init, tokenizer->get());
+  init.log_stderr_level = 0;
+  init.limits.verbose_errors = false;
+  init.limits.max_items_in_row = limits.max_items_in_row;
+  init.limits.step_max_items = limits.step_max_items;
+  init.limits.initial_lexer_fuel = limits.initial_lexer_fuel;
+  init.limits.step_lexer_fuel = limits.step_lexer_fuel;
+  init.limits.max_lexer_states = limits.max_lexer_states;
+  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "lark", lark.c_str()));
+  if (api.get_error(handle->get()) != nullptr) throw std::invalid_argument(handle->error());
+  return handle;
+}
+
+std::unique_ptr<Handle> clone(const Handle& handle) {
+  return std::make_unique<Handle>(handle.tokenizer(), handle.api().clone_matcher(handle.get()));
+}
+
 // The compiled grammar: a matcher at its start, cloned for each request. A matcher's lexer learns states as it walks,
 // which a clone takes along. So a matcher that a request is done with is reset and kept for the next one, and now and
 // then, ever more rarely, it becomes the one that is cloned.
 class Pattern {
  public:
-  explicit Pattern(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
+  Pattern(std::unique_ptr<Handle> handle, std::string lark, const LLGuidanceLimits& more)
+      : handle_(std::move(handle)), lark_(std::move(lark)), more_(more) {}
 
   std::unique_ptr<Handle> take() {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (idle_.empty()) {
-      return std::make_unique<Handle>(handle_->tokenizer(), handle_->api().clone_matcher(handle_->get()));
-    }
+    if (idle_.empty()) return clone(*handle_);
     auto handle = std::move(idle_.back());
     idle_.pop_back();
     return handle;
+  }
+
+  // A matcher with more room, whose lexer has learnt nothing yet: what others have learnt takes room. The first time it
+  // compiles the grammar anew, and others who need the same wait for that.
+  std::unique_ptr<Handle> take_roomy() {
+    std::lock_guard<std::mutex> lock(roomy_mutex_);
+    if (!roomy_) roomy_ = new_handle(handle_tokenizer(), lark_, more_);
+    return clone(*roomy_);
   }
 
   void give_back(std::unique_ptr<Handle> handle) {
@@ -67,17 +100,26 @@ class Pattern {
  private:
   static constexpr size_t kMaxIdle = 16;
 
-  std::mutex mutex_;
-  std::unique_ptr<Handle> handle_;
+  TokenizerPtr handle_tokenizer() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return handle_->tokenizer();
+  }
+
+  std::mutex mutex_, roomy_mutex_;
+  std::unique_ptr<Handle> handle_, roomy_;
   std::vector<std::unique_ptr<Handle>> idle_;
   uint64_t num_given_back_ = 0;
+  const std::string lark_;
+  const LLGuidanceLimits more_;
 };
 
 class LLGuidanceMatcher final : public LibraryMatcher {
  public:
   LLGuidanceMatcher(std::shared_ptr<const Vocabulary> vocabulary, std::shared_ptr<Pattern> pattern)
       : LibraryMatcher(std::move(vocabulary)), pattern_(std::move(pattern)), handle_(pattern_->take()) {}
-  ~LLGuidanceMatcher() override { pattern_->give_back(std::move(handle_)); }
+  ~LLGuidanceMatcher() override {
+    if (!is_roomy_) pattern_->give_back(std::move(handle_));
+  }
   LLGuidanceMatcher(const LLGuidanceMatcher&) = delete;
   LLGuidanceMatcher& operator=(const LLGuidanceMatcher&) = delete;
 
@@ -88,11 +130,13 @@ class LLGuidanceMatcher final : public LibraryMatcher {
   // The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
   bool take(int32_t token) override {
     const auto id = static_cast<uint32_t>(token);
-    const int32_t num_valid = api().validate_tokens(handle_->get(), &id, 1);
-    if (num_valid == 0) return false;
-    if (num_valid < 0 || api().consume_tokens(handle_->get(), &id, 1) != 0) fail();
-    taken_.push_back(id);
-    return true;
+    int32_t num_valid = 0;
+    with_room([&] {
+      num_valid = api().validate_tokens(handle_->get(), &id, 1);
+      return num_valid == 0 || (num_valid > 0 && api().consume_tokens(handle_->get(), &id, 1) == 0);
+    });
+    if (num_valid > 0) taken_.push_back(id);
+    return num_valid > 0;
   }
 
   void write_row(int32_t* row) override {
@@ -100,19 +144,13 @@ class LLGuidanceMatcher final : public LibraryMatcher {
     // Rolled back and led elsewhere, the library (1.9.1) may give its last mask again: it knows that by its place in
     // the text, not by the path. A mask of the common prefix is right either way, and makes it forget the other.
     const bool elsewhere = prefix_len_ < last_len_ && prefix_len_ < taken_.size();
-    if (elsewhere && std::equal(last_row_.begin(), last_row_.end(), row)) {
-      const size_t num_since = taken_.size() - prefix_len_;
-      if (api().rollback(handle_->get(), num_since) != 0) fail();
-      compute(row);
-      if (api().consume_tokens(handle_->get(), taken_.data() + prefix_len_, num_since) != 0) fail();
-      compute(row);
-    }
+    if (elsewhere && std::equal(last_row_.begin(), last_row_.end(), row)) compute_again(row);
     prefix_len_ = last_len_ = taken_.size();
     last_row_.assign(row, row + vocabulary().num_words());
   }
 
   void undo(int n) override {
-    if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) fail();
+    if (api().rollback(handle_->get(), static_cast<size_t>(n)) != 0) throw std::runtime_error(revive());
     taken_.resize(taken_.size() - static_cast<size_t>(n));
     prefix_len_ = std::min(prefix_len_, taken_.size());
   }
@@ -122,29 +160,56 @@ class LLGuidanceMatcher final : public LibraryMatcher {
  private:
   const llg::Api& api() const { return handle_->api(); }
 
-  void compute(int32_t* row) {
-    const auto num_words = static_cast<size_t>(vocabulary().num_words());
-    if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return;
-    const std::string words = revive();
-    if (words.compare(0, kDeadEnd.size(), kDeadEnd) != 0) throw std::runtime_error(words);
-    std::fill_n(row, num_words, 0);
+  // Calls the library, by a function that is false where that failed; then once more, from the same place, by a matcher
+  // with more room, which serves from then on: the cause may be a limit.
+  template <typename Call>
+  void with_room(Call call) {
+    if (call()) return;
+    if (!is_roomy_) {
+      is_roomy_ = true;
+      revive();
+      if (call()) return;
+    }
+    throw std::runtime_error(revive() + kRaised);
   }
 
-  [[noreturn]] void fail() { throw std::runtime_error(revive()); }
+  void compute(int32_t* row) {
+    with_room([&] { return try_compute(row); });
+  }
+
+  void compute_again(int32_t* row) {
+    const size_t num_since = taken_.size() - prefix_len_;
+    const uint32_t* since = taken_.data() + prefix_len_;
+    with_room([&] {
+      if (api().rollback(handle_->get(), num_since) != 0 || !try_compute(row)) return false;
+      return api().consume_tokens(handle_->get(), since, num_since) == 0 && try_compute(row);
+    });
+  }
+
+  // True with a row of nothing where the grammar allows nothing.
+  bool try_compute(int32_t* row) {
+    const auto num_words = static_cast<size_t>(vocabulary().num_words());
+    if (api().compute_mask_into(handle_->get(), reinterpret_cast<uint32_t*>(row), 4 * num_words) == 0) return true;
+    if (handle_->error().compare(0, kDeadEnd.size(), kDeadEnd) != 0) return false;
+    revive();
+    std::fill_n(row, num_words, 0);
+    return true;
+  }
 
   // An error of the library is for good; another matcher walks the tokens taken so far, so that the state is as before
   // the call that failed. Returns the words of the error.
   std::string revive() {
     const std::string words = handle_->error();
-    handle_ = pattern_->take();
+    handle_ = is_roomy_ ? pattern_->take_roomy() : pattern_->take();
     if (!taken_.empty() && api().consume_tokens(handle_->get(), taken_.data(), taken_.size()) != 0) {
-      throw std::runtime_error(handle_->error());
+      throw std::runtime_error(handle_->error() + (is_roomy_ ? kRaised : ""));
     }
     return words;
   }
 
   std::shared_ptr<Pattern> pattern_;
   std::unique_ptr<Handle> handle_;
+  bool is_roomy_ = false;
   std::vector<uint32_t> taken_;
   std::vector<int32_t> last_row_;         // as filled last
   size_t last_len_ = 0, prefix_len_ = 0;  // tokens before it, and how many of them still stand
@@ -197,19 +262,16 @@ LLGuidanceTokenizer::LLGuidanceTokenizer(std::shared_ptr<const llg::Api> api,
 
 LLGuidanceTokenizer::~LLGuidanceTokenizer() { api_->free_tokenizer(tokenizer_); }
 
-std::shared_ptr<CompiledGrammar> LLGuidanceTokenizer::compile(TokenizerPtr tokenizer, const std::string& lark) {
-  const llg::Api& api = tokenizer->api();
-  llg::ConstraintInit init;
-  api.constraint_init_set_defaults(&init, tokenizer->tokenizer_);
-  init.log_stderr_level = 0;
-  init.limits.verbose_errors = false;
-  auto handle = std::make_unique<Handle>(tokenizer, api.new_matcher(&init, "lark", lark.c_str()));
-  if (api.get_error(handle->get()) != nullptr) throw std::invalid_argument(handle->error());
+std::shared_ptr<CompiledGrammar> LLGuidanceTokenizer::compile(TokenizerPtr tokenizer, const std::string& lark,
+                                                              const LLGuidanceLimits& usual,
+                                                              const LLGuidanceLimits& more) {
+  auto handle = new_handle(tokenizer, lark, usual);
   const auto num_bytes = static_cast<size_t>(tokenizer->vocabulary()->num_words()) * 4;
-  if (api.mask_byte_size(handle->get()) != num_bytes) {
+  if (handle->api().mask_byte_size(handle->get()) != num_bytes) {
     throw std::runtime_error("llguidance fills rows of another width than the vocabulary's");
   }
-  return std::make_shared<LLGuidanceGrammar>(tokenizer->vocabulary(), std::make_shared<Pattern>(std::move(handle)));
+  auto pattern = std::make_shared<Pattern>(std::move(handle), lark, more);
+  return std::make_shared<LLGuidanceGrammar>(tokenizer->vocabulary(), std::move(pattern));
 }
 
 }  // namespace specguide

@@ -15,6 +15,7 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
@@ -22,6 +23,7 @@ from specguide.guided.schema.conjunction import merged
 from specguide.guided.schema.core import Core, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
+from specguide.guided.tag_form import check_tag
 
 _EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
 _EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')
@@ -58,7 +60,9 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
     elif guide.kind == "regex":
         yield Guide(regex=_regex(value))
     elif guide.kind == "structural_tag":
-        yield Guide(structural_tag=_tag(json.loads(value) if isinstance(value, str) else value, backend))
+        tag = json.loads(value) if isinstance(value, str) else value
+        check_tag(tag)
+        yield Guide(structural_tag=_tag(tag, backend))
     elif guide.kind == "grammar":
         yield Guide(grammar=_grammar(value, backend))
     else:
@@ -122,6 +126,8 @@ def _grammar(source: str, backend: str) -> str:
         found = _LARK_IGNORED.search(source)
         if found is not None:
             raise UnsupportedGuide(f"{found[0]} in a Lark grammar would be ignored")
+    if form == "Lark" and "temperature" in lark_attributes(source):
+        raise UnsupportedGuide("temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter")
     return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
 
 

@@ -11,10 +11,18 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fills a first row: some grammars compile and then cannot begin. Raises UnsupportedGuide."""
+    """Fills a first row, takes a token and takes it back: some grammars compile and then cannot do that.
+
+    Raises UnsupportedGuide.
+    """
     row = np.zeros(vocabulary.num_words, np.int32)
     try:
-        grammar.matcher().fill(row)
+        matcher = grammar.matcher()
+        matcher.fill(row)
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        if len(allowed):
+            matcher.accept(int(allowed[0]))
+            matcher.rollback(1)
     except Exception as error:
         raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None
     if not row.any():

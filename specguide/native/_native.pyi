@@ -281,11 +281,38 @@ class LLGuidanceLibrary:
 
     def __init__(self, path: str) -> None: ...
 
+class LLGuidanceLimits:
+    """How much of llguidance's work a grammar may take, by the library's own names.
+
+    max_items_in_row:   items of its Earley parser at one place in the text
+    step_max_items:     items made for one row of what may follow
+    initial_lexer_fuel: steps of its lexer to compile a grammar, and to walk a text without asking for rows
+    step_lexer_fuel:    steps of its lexer for one row
+    max_lexer_states:   of the lexer of a matcher and those that were cloned from it
+    """
+
+    max_items_in_row: int
+    step_max_items: int
+    initial_lexer_fuel: int
+    step_lexer_fuel: int
+    max_lexer_states: int
+    def __init__(
+        self,
+        *,
+        max_items_in_row: int,
+        step_max_items: int,
+        initial_lexer_fuel: int,
+        step_lexer_fuel: int,
+        max_lexer_states: int,
+    ) -> None: ...
+
 class LLGuidanceTokenizer:
     """A vocabulary as llguidance wants it."""
 
     def __init__(self, library: LLGuidanceLibrary, vocabulary: NativeVocabulary) -> None: ...
-    def compile(self, lark: str) -> NativeGrammar: ...
+
+    # A matcher that meets one of the `usual` limits goes on from the same place with `more`.
+    def compile(self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits) -> NativeGrammar: ...
 
 def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
 def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released

@@ -25,7 +25,7 @@ def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
     elif guide.kind == "regex":
         rules = "start: " + regex_term(source)
     elif guide.kind == "choice":
-        rules = "start: " + choice_term(json.loads(source))
+        rules = "start: CHOICE\nCHOICE: " + choice_term(json.loads(source))  # one terminal, however many
     elif guide.kind == "structural_tag":
         rules = structural_tag_rules(json.loads(source), limits)
     else:

@@ -18,16 +18,17 @@ from llguidance.gbnf_to_lark import any_to_lark
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.whitespace import whitespace_regex
 
 
 def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
-    """A JSON schema as a term of a Lark rule, with whitespace bounded by `limits.max_whitespace`."""
+    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it."""
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
     # Without \u escapes, as those would spell a property's name in a way that the library takes for another name.
     options: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
-        options["whitespace_pattern"] = rf"[ \t\n\r]{{0,{limits.max_whitespace}}}"
+        options["whitespace_pattern"] = whitespace_regex(limits)
     bounded = {} if schema is True else dict(schema)
     bounded["x-guidance"] = options
     return "%json " + json.dumps(bounded)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import llguidance
 import llguidance._lib as llguidance_lib
@@ -26,9 +27,40 @@ from specguide.guided.matcher import Matcher, Row
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"
+_Answer = TypeVar("_Answer")
+
+USUAL_LIMITS = native.LLGuidanceLimits(max_items_in_row=100_000, step_max_items=500_000, initial_lexer_fuel=5_000_000,
+                                       step_lexer_fuel=1_000_000, max_lexer_states=250_000)
+"""Of a walk; those of the library by default, but for items, which take little memory, and fuel, which takes time."""
+MORE_LIMITS = native.LLGuidanceLimits(max_items_in_row=1_000_000, step_max_items=20_000_000,
+                                      initial_lexer_fuel=20_000_000, step_lexer_fuel=20_000_000,
+                                      max_lexer_states=1_000_000)
+"""Of a matcher that met one of them: seconds a row, and at most about a gigabyte."""
 
 # The library's words for a state that allows no token: not a failure but an empty row.
 _DEAD_END = "NoExtensionBias"
+# What stands in place of details behind its words.
+_NO_DETAILS = "\n<non-verbose/>"
+_RAISED = " (its limits were raised, and that was not enough: make the grammar simpler)"
+
+
+class _Pattern:
+    """A compiled grammar of the Python adapter: where its matchers begin, with the usual limits or with more."""
+
+    def __init__(self, tokenizer: llguidance.LLTokenizer, lark: str, usual: native.LLGuidanceLimits,
+                 more: native.LLGuidanceLimits) -> None:
+        self._make_roomy = functools.partial(_library_matcher, tokenizer, lark, more)
+        self._usual = _library_matcher(tokenizer, lark, usual)
+        self._roomy: llguidance.LLMatcher | None = None
+        self._lock = threading.Lock()
+
+    def take(self, *, roomy: bool) -> llguidance.LLMatcher:
+        """A matcher at the grammar's start."""
+        if not roomy:
+            return self._usual.deep_copy()
+        with self._lock:
+            self._roomy = self._roomy or self._make_roomy()
+            return self._roomy.deep_copy()
 
 
 class LLGuidanceMatcher(LibraryMatcher):
@@ -36,30 +68,29 @@ class LLGuidanceMatcher(LibraryMatcher):
 
     takes_special_tokens = True
 
-    def __init__(self, vocabulary: Vocabulary, pattern: llguidance.LLMatcher) -> None:
+    def __init__(self, vocabulary: Vocabulary, pattern: _Pattern) -> None:
         super().__init__(vocabulary)
         self._pattern = pattern
-        self._matcher = pattern.deep_copy()
+        self._matcher = pattern.take(roomy=False)
+        self._is_roomy = False
         self._taken: list[int] = []
 
     def _take(self, token: int) -> bool:
         # The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
-        if self._matcher.validate_tokens([token]) != 1:
-            if self._matcher.is_error():
-                raise RuntimeError(self._revive())
+        if not self._with_room(lambda: self._matcher.validate_tokens([token])):
             return False
-        if not self._matcher.consume_token(token):
-            raise RuntimeError(self._revive())
+        self._with_room(lambda: self._matcher.consume_token(token))
         self._taken.append(token)
         return True
 
     def _write_row(self, row: Row) -> None:
-        self._matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
-        if self._matcher.is_error():
-            words = self._revive()
-            if not words.startswith(_DEAD_END):
-                raise RuntimeError(words)
-            row[:] = 0
+        def compute() -> None:
+            self._matcher.unsafe_compute_mask_ptr(row.ctypes.data, row.nbytes)
+            if self._matcher.get_error().startswith(_DEAD_END):
+                self._revive()
+                row[:] = 0
+
+        self._with_room(compute)
 
     def _undo(self, n: int) -> None:
         if not self._matcher.rollback(n):
@@ -67,18 +98,33 @@ class LLGuidanceMatcher(LibraryMatcher):
         del self._taken[-n:]
         # The library (1.9.1) may give its last mask again after a rollback: it knows that by its place in the text, not
         # by the path. A mask computed here is right and takes its place.
-        self._matcher.compute_bitmask()
+        self._with_room(self._matcher.compute_bitmask)
 
     def _may_end(self) -> bool:
         return self._matcher.is_accepting()
 
+    def _with_room(self, call: Callable[[], _Answer]) -> _Answer:
+        """Calls the library; where that fails once more, from the same place, by a matcher with more room, which serves
+        from then on: the cause may be a limit."""
+        answer = call()
+        if self._matcher.is_error() and not self._is_roomy:
+            self._is_roomy = True
+            self._revive()
+            answer = call()
+        if self._matcher.is_error():
+            raise RuntimeError(self._revive() + _RAISED)
+        return answer
+
     def _revive(self) -> str:
         """Puts a copy that took the same tokens in place of a matcher in error; returns the words of the error."""
-        words = self._matcher.get_error()
-        self._matcher = self._pattern.deep_copy()
+        words = self._words()
+        self._matcher = self._pattern.take(roomy=self._is_roomy)
         if not self._matcher.consume_tokens(self._taken):
-            raise RuntimeError(self._matcher.get_error())
+            raise RuntimeError(self._words() + _RAISED * self._is_roomy)
         return words
+
+    def _words(self) -> str:
+        return self._matcher.get_error().partition(_NO_DETAILS)[0]
 
 
 @dataclass(frozen=True)
@@ -86,7 +132,7 @@ class LLGuidanceCompiled:
     """A grammar that llguidance compiled; see `specguide.guided.backends.base.CompiledGrammar`."""
 
     vocabulary: Vocabulary
-    pattern: native.NativeGrammar | llguidance.LLMatcher
+    pattern: native.NativeGrammar | _Pattern
     num_bytes: int
     backend: str = NAME
 
@@ -97,9 +143,14 @@ class LLGuidanceCompiled:
 
 
 class LLGuidanceBackend:
-    """llguidance bound to a vocabulary; see `specguide.guided.backends.base.Backend`."""
+    """llguidance bound to a vocabulary; see `specguide.guided.backends.base.Backend`.
+
+    usual_limits, more_limits: of its matchers' walks, and of those that met one of the former
+    """
 
     name = NAME
+    usual_limits = USUAL_LIMITS
+    more_limits = MORE_LIMITS
 
     def __init__(self, vocabulary: Vocabulary, library: native.LLGuidanceLibrary | None, reason: str | None) -> None:
         self.native = library is not None
@@ -113,7 +164,7 @@ class LLGuidanceBackend:
         lark = guide_to_lark(guide, limits)
         tokenizer = self._bind()
         try:
-            pattern = _compile(tokenizer, lark)
+            pattern = _compile(tokenizer, lark, self.usual_limits, self.more_limits)
         except ValueError as error:
             raise _refusal(str(error), guide) from error
         return LLGuidanceCompiled(self._vocabulary, pattern, _estimate_bytes(lark))
@@ -130,12 +181,19 @@ class LLGuidanceBackend:
 bind = LLGuidanceBackend
 
 
-def _compile(tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer,
-             lark: str) -> native.NativeGrammar | llguidance.LLMatcher:
+def _compile(tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer, lark: str,
+             usual: native.LLGuidanceLimits, more: native.LLGuidanceLimits) -> native.NativeGrammar | _Pattern:
     if isinstance(tokenizer, native.LLGuidanceTokenizer):
-        return tokenizer.compile(lark)
-    limits = llguidance.LLParserLimits(verbose_errors=False)
-    matcher = llguidance.LLMatcher(tokenizer, lark, log_level=0, limits=limits)
+        return tokenizer.compile(lark, usual, more)
+    return _Pattern(tokenizer, lark, usual, more)
+
+
+def _library_matcher(tokenizer: llguidance.LLTokenizer, lark: str,
+                     limits: native.LLGuidanceLimits) -> llguidance.LLMatcher:
+    """A matcher at the grammar's start. Raises ValueError with the library's words when it refuses the grammar."""
+    values = {name: getattr(limits, name) for name in dir(limits) if not name.startswith("_")}
+    matcher = llguidance.LLMatcher(tokenizer, lark, log_level=0,
+                                   limits=llguidance.LLParserLimits(verbose_errors=False, **values))
     if matcher.is_error():
         raise ValueError(matcher.get_error())
     return matcher
@@ -195,13 +253,14 @@ _KEYWORD_OF = (
 _MALFORMED = re.compile("invalid type|unsatisfiable|does not exist|expected|regex parse error|invalid regex"
                         "|unknown name|lexer error|parser error|redefined|duplicate", re.IGNORECASE)
 _NOT_SUPPORTED = re.compile("not supported|unsupported|not implemented|got \\d+\\.0$", re.IGNORECASE)
+_TOO_LARGE = "its terminals take too many steps to compile; make them fewer, or counts and character classes smaller"
 _PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
 
 def _refusal(words: str, guide: Guide) -> InvalidGuide:
     if guide.kind != "grammar":  # lines and columns are those of the Lark text, which the caller did not write
         words = _PLACE.sub("", words).split("\n   1 | ")[0]
-    words = words.strip()
+    words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
     unimplemented = _UNIMPLEMENTED.search(words)
     keyword = unimplemented[1] if unimplemented else next((k for rule, k in _KEYWORD_OF if rule.search(words)), None)
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
@@ -215,7 +274,8 @@ def native_library() -> tuple[native.LLGuidanceLibrary | None, str | None]:
     """llguidance's native interface, or None and why it does not resolve."""
     try:
         library = native.LLGuidanceLibrary(llguidance_lib.__file__)
-        check_native_walk(_native_tokenizer(library, SELF_TEST_VOCABULARY).compile("start: /ab?/\n"))
+        tokenizer = _native_tokenizer(library, SELF_TEST_VOCABULARY)
+        check_native_walk(tokenizer.compile("start: /ab?/\n", USUAL_LIMITS, MORE_LIMITS))
     except Exception as error:  # whatever a changed library answers, the Python adapter takes over
         return None, str(error) or type(error).__name__
     return library, None

@@ -1,14 +1,19 @@
 """Owns what xgrammar is told of the JSON schemas inside a structural tag: bounded whitespace, and open objects.
 
+A schema of JSON is given as a grammar. That of another style must stay a schema, whose whitespace has no indentation.
 Inside structural tags xgrammar refuses properties and items that a schema does not name, and there is no option for it;
 so where JSON Schema allows them, the schema says it in so many words.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guided.backends.schema_ebnf import schema_ebnf
+from specguide.guided.backends.whitespace import just
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -17,14 +22,24 @@ _SCHEMAS = ("items", "additionalProperties", "additionalItems", "not", "if", "th
 
 
 def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
-    """A structural tag whose schemas bound whitespace by `limits.max_whitespace` where they do not say otherwise."""
+    """A structural tag whose schemas bound whitespace as `limits` do where they do not say otherwise.
+
+    Raises UnsupportedGuide where the library cannot, and what it raises for a schema.
+    """
     if isinstance(node, list):
         return [for_xgrammar(item, limits) for item in node]
     if not isinstance(node, dict):
         return node
-    if node.get("type") == "json_schema" and "json_schema" in node:
-        most = node.get("max_whitespace_cnt") or max(1, limits.max_whitespace)
-        return {**node, "json_schema": _opened(node["json_schema"]), "max_whitespace_cnt": most}
+    if node.get("type") in ("json_schema", "qwen_xml_parameter") and "json_schema" in node:
+        most = node.get("max_whitespace_cnt")
+        if node.get("style", "json") == "json" and node["type"] == "json_schema" and not node.get("excludes"):
+            source = json.dumps(node["json_schema"], ensure_ascii=False, separators=(",", ":"))
+            grammar = schema_ebnf(source, just(limits, most), any_order=node.get("any_order", False))
+            return {"type": "grammar", "grammar": grammar}
+        if most == 0:
+            raise UnsupportedGuide("xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style")
+        return {**node, "json_schema": _opened(node["json_schema"]),
+                "max_whitespace_cnt": most or max(1, limits.max_whitespace)}
     return {name: for_xgrammar(value, limits) for name, value in node.items()}
 
 

@@ -1,7 +1,8 @@
 """Owns structural tags (xgrammar's format) for llguidance: a tag becomes a grammar in Lark syntax.
 
 Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by name: formats over
-single tokens, XML argument styles, dispatch, exclusions before an end string, and free text with more after it.
+single tokens, XML argument styles, dispatch, exclusions before an end string, free text with more after it, and what a
+greedy lexer would read otherwise.
 
 Source: xgrammar docs, "Structural Tag"; llguidance docs/syntax.md, "Tool calling".
 """
@@ -14,7 +15,10 @@ from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
+from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.greedy import check_greedy
+from specguide.guided.backends.lark_terms import choice_term, regex_term, schema_term
+from specguide.guided.backends.whitespace import just
 
 _ANY_TEXT = "(?s:.*)"
 
@@ -30,6 +34,7 @@ def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
         raise InvalidGuide("structural_tag needs a field `format` that is an object", param="structural_tag")
     writer = _Writer(limits)
     start = writer.term(tag["format"], last=True)
+    check_greedy(tag["format"])
     return "\n".join([f"start: {start}", *writer.rules])
 
 
@@ -75,15 +80,17 @@ class _Writer:
 
     def _json_schema(self, node: Node, last: bool) -> str:
         _refuse(node, style="json", any_order=False, excludes=[])
-        most = node.get("max_whitespace_cnt")
-        limits = self._limits if most is None else GuideConfig(max_whitespace=most)
+        limits = just(self._limits, node.get("max_whitespace_cnt"))
         return schema_term(_field(node, "json_schema", (dict, bool)), limits)
 
     def _regex(self, node: Node, last: bool) -> str:
         return regex_term(_field(node, "pattern", str))
 
     def _grammar(self, node: Node, last: bool) -> str:
-        return "%lark {\n" + grammar_rules(_field(node, "grammar", str)) + "\n}"
+        source = _field(node, "grammar", str)
+        if grammar_form(source) == "EBNF":  # it says what the text is, and Lark what the terminals are
+            raise _unsupported("a grammar in EBNF")
+        return "%lark {\n" + source + "\n}"
 
     def _any_text(self, node: Node, last: bool) -> str:
         _refuse(node, max_tokens=None, max_chars=None)

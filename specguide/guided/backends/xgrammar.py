@@ -22,6 +22,7 @@ from specguide.guide import Guide
 from specguide.guided.backends.base import checked_source
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.python_matcher import LibraryMatcher
+from specguide.guided.backends.schema_ebnf import schema_ebnf
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.guided.backends.structural_schemas import for_xgrammar
 from specguide.guided.matcher import Matcher, Row
@@ -127,9 +128,9 @@ def _compilers(vocabulary: Vocabulary, limits: GuideConfig) -> tuple[xgr.Grammar
 def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -> xgr.CompiledGrammar:
     source = checked_source(guide)
     if guide.kind == "json_schema":
-        return _compile_schema(compiler, source, limits)
+        return compiler.compile_grammar(schema_ebnf(source, limits))
     if guide.kind == "json_object":
-        return _compile_schema(compiler, '{"type":"object"}', limits)
+        return compiler.compile_grammar(schema_ebnf('{"type":"object"}', limits))
     if guide.kind == "regex":
         return compiler.compile_regex(source)
     if guide.kind == "choice":
@@ -139,12 +140,6 @@ def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -
     if grammar_form(source) == "Lark":
         return compiler.compile_lark(source)
     return compiler.compile_grammar(source)
-
-
-def _compile_schema(compiler: xgr.GrammarCompiler, schema: str, limits: GuideConfig) -> xgr.CompiledGrammar:
-    if limits.max_whitespace == 0:
-        return compiler.compile_json_schema(schema, any_whitespace=False, separators=(",", ":"), strict_mode=False)
-    return compiler.compile_json_schema(schema, strict_mode=False, max_whitespace_cnt=limits.max_whitespace)
 
 
 def _literal(text: str) -> str:

@@ -1,0 +1,205 @@
+"""Owns the form of structural tags (xgrammar's format): the fields of each format, and their types.
+
+Every field is checked here, before a backend sees the tag, and one that no format knows is refused:
+a backend would drop it silently.
+
+Source: xgrammar docs, "Structural Tag".
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from specguide.errors import InvalidGuide
+
+MAX_WHITESPACE = 1000
+
+_Text = Annotated[str, Field(min_length=1)]
+_Token = StrictInt | str
+_Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Schema = dict[str, Any] | bool
+
+
+def check_tag(tag: Any) -> None:
+    """Raises InvalidGuide naming the field of a structural tag that is wrong."""
+    try:
+        _StructuralTag.model_validate(tag)
+    except ValidationError as error:
+        # A field of several types is told of once for each. What lies deepest says most.
+        most = max(error.errors(),
+                   key=lambda one: (len(_path(tag, one)), not one["type"].endswith("_type")))
+        path, words = ".".join(_path(tag, most)), most["msg"].removeprefix("Value error, ")
+        raise InvalidGuide(f"structural_tag is malformed{' at ' if path else ''}{path}: {words}",
+                           param="structural_tag") from None
+
+
+def _path(node: Any, error: ErrorDetails) -> list[str]:
+    """The way through a tag to an error of pydantic's, whose location has names of types in it."""
+    path: list[str] = []
+    may_name_type = True
+    for part in error["loc"]:
+        is_type = may_name_type and isinstance(node, dict) and part == node.get("type")
+        is_index = isinstance(part, int) and isinstance(node, list) and part < len(node)
+        may_name_type = is_index or (isinstance(node, dict) and part in node and not is_type)
+        if may_name_type:
+            node = node[part]
+            path.append(str(part))
+    return [*path, str(error["loc"][-1])] if error["type"] == "missing" else path
+
+
+class _Form(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+
+class _ConstString(_Form):
+    type: Literal["const_string"]
+    value: str
+
+
+class _JsonSchema(_Form):
+    type: Literal["json_schema"]
+    json_schema: _Schema
+    style: str = "json"
+    any_order: bool = False
+    max_whitespace_cnt: Annotated[int, Field(ge=0, le=MAX_WHITESPACE)] | None = None
+    excludes: list[_Text] = []
+
+
+class _QwenXmlParameter(_Form):
+    type: Literal["qwen_xml_parameter"]
+    json_schema: _Schema
+    any_order: bool = False
+    max_whitespace_cnt: Annotated[int, Field(ge=0, le=MAX_WHITESPACE)] | None = None
+    excludes: list[_Text] = []
+
+
+class _AnyText(_Form):
+    type: Literal["any_text"]
+    excludes: list[_Text] = []
+    max_tokens: _Count | None = None
+    max_chars: _Count | None = None
+
+
+class _OneToken(_Form):
+    type: Literal["token"] = "token"
+    token: _Token
+
+
+class _TokenFormat(_OneToken):
+    type: Literal["token"]
+
+
+class _ExcludeToken(_Form):
+    type: Literal["exclude_token"]
+    exclude_tokens: list[_Token] = []
+
+
+class _AnyTokens(_Form):
+    type: Literal["any_tokens"]
+    exclude_tokens: list[_Token] = []
+    max_tokens: _Count | None = None
+
+
+class _Grammar(_Form):
+    type: Literal["grammar"]
+    grammar: _Text
+
+
+class _Regex(_Form):
+    type: Literal["regex"]
+    pattern: _Text
+    excludes: list[_Text] = []
+
+
+class _Elements(_Form):
+    type: Literal["sequence", "or"]
+    elements: Annotated[list[_Format], Field(min_length=1)]
+
+
+class _Content(_Form):
+    type: Literal["optional", "plus", "star"]
+    content: _Format
+
+
+class _Repeat(_Form):
+    type: Literal["repeat"]
+    min: _Count
+    max: Annotated[int, Field(ge=-1, le=2**31 - 1)]
+    content: _Format
+
+    @model_validator(mode="after")
+    def _check_order(self) -> _Repeat:
+        if -1 < self.max < self.min:
+            raise ValueError("max is less than min; -1 stands for no limit")
+        return self
+
+
+class _Tag(_Form):
+    type: Literal["tag"] = "tag"
+    begin: str | _OneToken
+    content: _Format
+    end: str | Annotated[list[str], Field(min_length=1)] | _OneToken
+
+
+class _TagFormat(_Tag):
+    type: Literal["tag"]
+
+
+class _Tags(_Form):
+    tags: Annotated[list[_Tag], Field(min_length=1)]
+    at_least_one: bool = False
+    stop_after_first: bool = False
+
+
+class _TriggeredTags(_Tags):
+    type: Literal["triggered_tags"]
+    triggers: Annotated[list[_Text], Field(min_length=1)]
+    excludes: list[_Text] = []
+
+    @model_validator(mode="after")
+    def _check_triggers(self) -> _TriggeredTags:
+        for tag in self.tags:
+            if isinstance(tag.begin, str) and not tag.begin.startswith(tuple(self.triggers)):
+                raise ValueError(f"no trigger is the beginning of {tag.begin!r}, with which a tag begins")
+        return self
+
+
+class _TokenTriggeredTags(_Tags):
+    type: Literal["token_triggered_tags"]
+    trigger_tokens: Annotated[list[_Token], Field(min_length=1)]
+    exclude_tokens: list[_Token] = []
+
+
+class _TagsWithSeparator(_Tags):
+    type: Literal["tags_with_separator"]
+    separator: str
+
+
+class _Dispatch(_Form):
+    type: Literal["dispatch"]
+    rules: list[Annotated[tuple[str, _Format], Field(strict=False)]]
+    loop: bool = True
+    excludes: list[_Text] = []
+
+
+class _TokenDispatch(_Form):
+    type: Literal["token_dispatch"]
+    rules: list[Annotated[tuple[_Token, _Format], Field(strict=False)]]
+    loop: bool = True
+    exclude_tokens: list[_Token] = []
+
+
+_Format = Annotated[
+    _ConstString | _JsonSchema | _QwenXmlParameter | _AnyText | _TokenFormat | _ExcludeToken
+    | _AnyTokens | _Grammar | _Regex | _Elements | _Content | _Repeat | _TagFormat | _TriggeredTags
+    | _TokenTriggeredTags | _TagsWithSeparator | _Dispatch | _TokenDispatch,
+    Field(discriminator="type")]
+
+
+class _StructuralTag(_Form):
+    type: Literal["structural_tag"] = "structural_tag"
+    format: _Format
+
