@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import torch
 
 from benchmarks.common import emit
 
@@ -95,6 +96,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
+    print(torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU")
     arguments = [*([str(args.folder)] if args.folder else []), *(["--head", str(args.head)] if args.head else [])]
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as kernels:

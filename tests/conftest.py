@@ -33,7 +33,8 @@ def small_caches(request: pytest.FixtureRequest):
     """Test processes share a GPU: no engine takes all that it has left."""
     patch = pytest.MonkeyPatch()
     if torch.cuda.is_available() and not request.module.__name__.endswith("test_cache_sizing"):
-        patch.setattr(sizing, "_available", lambda config, needs, device: (2 << 30, "tests give it"))
+        patch.setattr(sizing, "_available", lambda config, needs, device: (
+            min(needs.page_bytes * needs.request_pages * needs.max_batch_size, 2 << 30), "tests give it"))
     yield
     patch.undo()
 

@@ -79,7 +79,7 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
     graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(captured_sizes(6))
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
     assert len(graphs) == (3 * num_decodes if "arrangement" in options else
-                           num_each * (len(SamplingKind) * num_decodes + 2 * num_prefills))
+                           num_each * (len(SamplingKind) * num_decodes + num_prefills))
     for num_prompts in range(1, 8):
         for params in (dict(), dict(temperature=0.8, top_p=0.95)):
             prompts, all_params = cases(num_prompts, num_prompts, **params)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,7 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     if device.type != "cuda":
         wanted = needs.max_batch_size * needs.request_pages * needs.page_bytes
         return min(wanted, int(_CPU_SHARE * _free_memory())), "a quarter of the free memory is"
+    gc.collect()  # an engine that is gone may still hold its memory
     torch.cuda.empty_cache()
     free, total = torch.cuda.mem_get_info(device)
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
