@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guide import Guide
+from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide, check_finite
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.lark_attributes import lark_attributes
@@ -75,7 +75,11 @@ def _schema(schema: Any, backend: str) -> Core:
 
 def _schemas(schema: Any, backend: str) -> Iterator[Core]:
     """The core, then the merged core, as far as the backend enforces all of them."""
-    core = normalise(schema, backend)
+    try:
+        core = normalise(schema, backend)
+    except RecursionError:
+        raise GuideLimitExceeded("the schema's subschemas and references lead too deep into each other; make it "
+                                 "flatter", limit="max_depth") from None
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
         yield core
@@ -84,7 +88,7 @@ def _schemas(schema: Any, backend: str) -> Iterator[Core]:
         if next(unenforced(other, backend), None) is None:
             yield other
             return
-    except UnsupportedGuide:
+    except (UnsupportedGuide, RecursionError):
         pass  # the reason against the core itself says more
     if doubt is not None:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)
@@ -140,10 +144,11 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
     for found in _JSON_OF_LARK.finditer(source):
         try:
             schema, end = json.JSONDecoder().raw_decode(source, found.end())
-        except json.JSONDecodeError:
+        except ValueError:
             continue  # not a schema, or one that the backend will refuse in its own words
         if found.start() < done or not isinstance(schema, (Mapping, bool)):
             continue
+        check_finite(schema, "grammar")
         options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
         try:
             core = _schema(schema, backend)

@@ -33,6 +33,7 @@ from specguide.guided.schema.shapes import check_shapes
 MAX_SUBSCHEMAS = 50_000
 MAX_DEFINITIONS = 4000
 MAX_ONE_OF = 500
+MAX_NEGATED = 50
 
 
 def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
@@ -64,6 +65,7 @@ class Lowering:
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Any, Place]] = []
         self._num_subschemas = 0
+        self._num_negated = 0  # references on the way here, each inside the negation of the one before
 
     def lower(self, schema: Any, place: Place) -> CoreSchema:
         """The core of a subschema: its instances, or some of them."""
@@ -104,12 +106,17 @@ class Lowering:
         if key in self._refused:
             raise self._refused[key]
         if key not in self._names:
+            if self._num_negated >= MAX_NEGATED:
+                raise refuse("$ref", place.path, f"it is negated through a chain of more than {MAX_NEGATED} references")
             name = self._name("negate", found)
+            self._num_negated += 1
             try:
                 self.definitions[name] = self.negate(schema, found)
             except UnsupportedGuide as error:
                 self._refused[key], self.definitions[name] = error, False
                 raise
+            finally:
+                self._num_negated -= 1
         known = self.definitions.get(self._names[key])
         return known if isinstance(known, bool) else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
 
@@ -218,27 +225,31 @@ def _conjoin(core: Core, part: Core, path: str) -> None:
 
 def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
     """Raises UnsupportedGuide where a definition leads back to itself before it has asked for anything."""
-    def leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
-        if isinstance(schema, Core):
-            if "$ref" in schema:
-                yield schema["$ref"].rpartition("/")[2], schema
-            for keyword in ("anyOf", "allOf"):
-                for child in schema.get(keyword, ()):
-                    yield from leads_to(child)
-
     finished: set[str] = set()
-
-    def follow(schema: CoreSchema, on_the_way: tuple[str, ...]) -> None:
-        for name, reference in leads_to(schema):
-            if name in on_the_way:
+    for root in (core, *definitions.values()):
+        on_the_way: dict[str, None] = {}
+        ways = [_leads_to(root)]  # of the root, and of each definition on the way
+        while ways:
+            name, reference = next(ways[-1], (None, None))
+            if name is None or reference is None:
+                ways.pop()
+                if ways:
+                    finished.add(on_the_way.popitem()[0])
+            elif name in on_the_way:
                 raise refuse("$ref", reference.path, "it leads back to itself")
-            if name not in finished:
-                follow(definitions[name], (*on_the_way, name))
-                finished.add(name)
+            elif name not in finished:
+                on_the_way[name] = None
+                ways.append(_leads_to(definitions[name]))
 
-    follow(core, ())
-    for name, schema in definitions.items():
-        follow(schema, (name,))
+
+def _leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
+    """The definitions that must hold right where the schema does, each with the reference to it."""
+    if isinstance(schema, Core):
+        if "$ref" in schema:
+            yield schema["$ref"].rpartition("/")[2], schema
+        for keyword in ("anyOf", "allOf"):
+            for child in schema.get(keyword, ()):
+                yield from _leads_to(child)
 
 
 _REFUSED = ("$dynamicRef", "$recursiveRef")
