@@ -74,12 +74,20 @@ def _schema(schema: Any, backend: str) -> Core:
 
 
 def _schemas(schema: Any, backend: str) -> Iterator[Core]:
-    """The core, then the merged core, as far as the backend enforces all of them."""
+    """The core, then the merged core, then the core with less of some formats, as far as the backend enforces them."""
     try:
         core = normalise(schema, backend)
     except RecursionError:
         raise GuideLimitExceeded("the schema's subschemas and references lead too deep into each other; make it "
                                  "flatter", limit="max_depth") from None
+    yield from _enforced(core, backend)
+    shorter = normalise(schema, backend, short_formats=True)
+    if shorter != core:
+        yield from _enforced(shorter, backend)
+
+
+def _enforced(core: Core, backend: str) -> Iterator[Core]:
+    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide for none of them."""
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
         yield core

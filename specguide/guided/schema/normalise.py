@@ -36,13 +36,15 @@ MAX_ONE_OF = 500
 MAX_NEGATED = 50
 
 
-def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
+def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False) -> Core:
     """The core schema for a backend, with its definitions under `$defs`.
+
+    short_formats: less of some formats, which libraries can put together with other patterns
 
     Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place where the core cannot
     express it.
     """
-    lowering = Lowering(Document(schema), backend)
+    lowering = Lowering(Document(schema), backend, short_formats)
     core = lowering.lower(schema, lowering.document.start)
     lowering.finish()
     _check_cycles(core, lowering.definitions)
@@ -56,8 +58,9 @@ def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
 class Lowering:
     """One schema on its way into the core; keeps the definitions made on the way."""
 
-    def __init__(self, document: Document, backend: str) -> None:
+    def __init__(self, document: Document, backend: str, short_formats: bool) -> None:
         self.document = document
+        self.short_formats = short_formats
         self.target = TARGETS[backend]
         self.comparison = Comparison(document)
         self.definitions: dict[str, CoreSchema] = {}

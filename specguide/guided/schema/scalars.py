@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
-from specguide.guided.schema.formats import FORMATS
+from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
 from specguide.guided.schema.shapes import is_number
 
 if TYPE_CHECKING:
@@ -76,11 +76,13 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     core = Core(place.path, {keyword: int(schema[keyword]) for keyword in ("minLength", "maxLength")
                              if keyword in schema})
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
+    formats, longest = _format(schema.get("format"), lowering.short_formats)
+    if longest is not None:
+        core["maxLength"] = min(longest, core.get("maxLength", longest))
     if core and lowering.target.narrow:
         any_char = "[\\0-\\u{10FFFF}]"
         patterns.append(("maxLength", f"^{any_char}{{{core.pop('minLength', 0)},{core.pop('maxLength', '')}}}$"))
-    if schema.get("format") in FORMATS:
-        patterns.append(("format", f"^(?:{FORMATS[schema['format']]})$"))
+    patterns += [("format", f"^(?:{pattern})$") for pattern in formats]
     for keyword, pattern in patterns:
         text = write_pattern(read_pattern(pattern, keyword, place.path), lowering.target)
         if text is None:
@@ -90,6 +92,15 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
         else:
             core["pattern"] = text
     yield core
+
+
+def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
+    """The patterns of a format, all of which hold, and how long a string of it may be."""
+    if name is None or name not in FORMATS:
+        return [], None
+    if short and name in SHORT_FORMATS:
+        return [SHORT_FORMATS[name]], None
+    return [table[name] for table in (FORMATS, FORMATS_ALSO) if name in table], FORMAT_LENGTHS.get(name)
 
 
 def _has_type(value: Any, named: str | list[str] | None) -> bool:
