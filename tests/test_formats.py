@@ -17,10 +17,12 @@ from specguide.guided.compile import GrammarCompiler
 LABEL_63 = "a" * 63
 LONG_HOST = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
 VALID = {
-    "email": ["a@b", "joe.bloggs@example.com", "a" * 64 + "@example.com", "x." * 31 + "xy@example.com", "a+b=c@d--e.org",
+    "email": ["a@b", "joe.bloggs@example.com", "a" * 64 + "@example.com", "x." * 31 + "xy@example.com",
+              "a+b=c@d--e.org",
               '"joe bloggs"@example.com', r'"a\"@b"@example.com', "joe@[127.0.0.1]", "joe@[IPv6:::1]",
               "a@b.c.d.e.f.g.example.com", f"a@{LABEL_63}.com"],
-    "idn-email": ["joe.bloggs@example.com", "jörg@bücher.de", "用户@例子.中国", "cafe\u0301@example.com", "é" * 16 + "@b"],
+    "idn-email": ["joe.bloggs@example.com", "jörg@bücher.de", "用户@例子.中国", "cafe\u0301@example.com",
+                  "é" * 16 + "@b"],
     "hostname": ["a", "example.com", "a.b.c.d.e.f.g", "a--b.example.com", "1.2", LABEL_63, LONG_HOST,
                  "a" * 10 + "--b", "A-1.b"],
     "idn-hostname": ["example.com", "bücher.de", "www.例子.中国", "παράδειγμα.δοκιμή", "한국어.한국", "שלום.com",
@@ -45,7 +47,8 @@ INVALID = {
                  "é.com", "a b"],
     "idn-hostname": ["", "-é", "é-", "a..b", ".é", "É.com", "\u0301a", "\u200db", "é." * 200 + "com", "1שלום"],
     "ipv6": ["", ":", ":::", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "1:2:3:4:5:6:7:8::", "::1.2.3",
-             "::1.2.3.256", "::01.2.3.4", "1:2:3:4:5:6:7:1.2.3.4", "1.2.3.4", "1.2.3.4::", "::g", "[::1]", "fe80::1%eth0",
+             "::1.2.3.256", "::01.2.3.4", "1:2:3:4:5:6:7:1.2.3.4", "1.2.3.4", "1.2.3.4::", "::g", "[::1]",
+             "fe80::1%eth0",
              "1:2:3:4:5::6:1.2.3.4", "::1:2:3:4:5:6:7:8"],
     "ipv4": ["1.2.3", "256.1.1.1", "01.2.3.4", "1.2.3.4.5"],
     "uri": ["", "a", "//a/b", "/a", "1a:b", "http://a b", "http://[::1", "http://[1.2.3.4]/", "http://a@b@c/", "http://é",

@@ -1,11 +1,11 @@
 """Owns the string formats of JSON Schema as regular expressions, and what bounds their lengths.
 
-Each expression matches well-formed strings only. What no regular expression can tell is left out: host names whose third
-and fourth characters are `--` (they are encoded, and some decode to nothing), letters whose place in an international
-name depends on others (joiners, combining marks of most scripts), groups inside groups of a regular expression; and leap
-seconds, which most programs refuse. So what is generated under a format has it. Sources: RFC 3339 (dates and times,
-durations), 5321 and 6531 (email), 1123 and 5890 to 5893 (host names), 4291 (IPv6), 4122 (UUID), 3986 and 3987 (URI, IRI),
-6570 (URI template), 6901 (JSON pointer), ECMA-262 (regular expressions).
+Each expression matches well-formed strings only, so what is generated under a format has it. What no regular
+expression can tell is left out: host names whose third and fourth characters are `--` (they are encoded, and some
+decode to nothing), letters whose place in an international name depends on others (joiners, most combining marks),
+groups inside groups of a regular expression; and leap seconds, which most programs refuse. Sources: RFC 3339 (dates
+and times, durations), 5321 and 6531 (email), 1123 and 5890 to 5893 (host names), 4291 (IPv6), 4122 (UUID), 3986 and
+3987 (URI, IRI), 6570 (URI template), 6901 (JSON pointer), ECMA-262 (regular expressions).
 """
 
 from __future__ import annotations
@@ -144,3 +144,6 @@ SHORT_FORMATS = {
     "idn-hostname": rf"{_IDN_LABEL}(?:\.{_IDN_LABEL}){{0,3}}",
 }
 """Expressions for less of the formats above, with no bound beside them: what a library can put together with others."""
+
+TOLD_IN_PART = frozenset({"date-time", "time", "hostname", "idn-hostname", "idn-email", "uri-template", "regex"})
+"""Formats that have strings which the expressions leave out."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
@@ -36,6 +37,7 @@ _Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
 _BLOCK = 32
 """So many characters at the start of a string are written once for all that begin with them."""
 _MAX_BESIDE = 2_000_000
+_MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset({
     "format", "multipleOf", "uniqueItems", "additionalItems", "minContains", "maxContains", "unevaluatedItems",
     "unevaluatedProperties", "$dynamicRef", "$recursiveRef"})
@@ -293,6 +295,16 @@ def _none_of(keyword: str) -> Callable[[Lowering, Mapping[str, Any], Place], Ite
     return rule
 
 
+def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """What fits none of them, or two of them."""
+    yield from _none_of("oneOf")(lowering, schema, place)
+    branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
+    if len(branches) <= _MAX_PAIRED:
+        yield from (all_of(place.path, [lowering.lower(*left), lowering.lower(*right)])
+                    for left, right in combinations(branches, 2)
+                    if not lowering.comparison.are_disjoint(left, right))
+
+
 def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     yield lowering.lower(schema["not"], place / "not")
 
@@ -306,7 +318,7 @@ _RULES: dict[str, _Rule] = {
     "patternProperties": _pattern_properties, "additionalProperties": _additional, "items": _items,
     "prefixItems": _prefix("prefixItems"), "contains": _contains, "pattern": _pattern, "propertyNames": _property_names,
     "if": _if, **{name: _dependencies(name) for name in ("dependencies", "dependentRequired", "dependentSchemas")},
-    "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _none_of("oneOf"), "not": _not,
+    "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _one_of, "not": _not,
     "$ref": _ref,
     **{name: _numeric(name) for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
     **{name: _sized(name) for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties",

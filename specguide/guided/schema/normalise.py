@@ -16,6 +16,7 @@ from specguide.guided.schema.containers import lower_array, lower_dependencies, 
 from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import TYPES, Document, Place
+from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.negate import negate
 from specguide.guided.schema.scalars import (
     ARRAY,
@@ -23,6 +24,7 @@ from specguide.guided.schema.scalars import (
     OBJECT,
     STRING,
     allowed_types,
+    listed_values,
     lower_number,
     lower_string,
     lower_type,
@@ -48,6 +50,8 @@ def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: 
     core = lowering.lower(schema, lowering.document.start)
     lowering.finish()
     _check_cycles(core, lowering.definitions)
+    if core is False and lowering.target.narrow:  # it may allow what the backend cannot
+        raise UnsupportedGuide("no value that can be generated fits the schema")
     if core is False:
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
     if isinstance(core, bool):
@@ -62,7 +66,8 @@ class Lowering:
         self.document = document
         self.short_formats = short_formats
         self.target = TARGETS[backend]
-        self.comparison = Comparison(document)
+        self.instances = Instances(document)
+        self.comparison = Comparison(document, self.instances)
         self.definitions: dict[str, CoreSchema] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
@@ -78,6 +83,9 @@ class Lowering:
         place = self.document.enter(schema, place)
         if self.document.draft <= 7 and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
+        listed = listed_values(self, schema, place)
+        if listed is not None:
+            return listed
         core = Core(place.path)
         for part in self._parts(schema, place):
             if part is False:

@@ -10,7 +10,7 @@ from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse,
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
-from specguide.guided.schema.shapes import is_number
+from specguide.guided.schema.shapes import check_shapes, is_number
 
 if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
@@ -22,6 +22,8 @@ ARRAY = ("prefixItems", "items", "additionalItems", "minItems", "maxItems", "uni
 OBJECT = ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties",
           "propertyNames", "unevaluatedProperties")
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
+_JUDGED = frozenset({*NUMBER, *STRING, *ARRAY, *OBJECT, "allOf", "anyOf", "oneOf", "not", "if", "dependencies",
+                     "dependentRequired", "dependentSchemas"})
 _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
 
 
@@ -52,6 +54,33 @@ def lower_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     yield Core(place.path, enum=fitting) if fitting else False
     if "const" in schema and "enum" in schema:
         yield from lower_values(lowering, {key: value for key, value in schema.items() if key != "const"}, place)
+
+
+def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema | None:
+    """The core of a subschema that lists its values and asks more of them: each is judged by all that is asked.
+
+    None where it lists none, asks no more than a type, or no listed value is certain to fit, though one may.
+    """
+    if schema.keys() & {"const", "enum"}:
+        if schema.keys().isdisjoint(_JUDGED):
+            return None
+    elif "allOf" not in schema and ("$ref" not in schema or schema.keys().isdisjoint(_JUDGED | {"type"})):
+        return None
+    found = next(((part, there) for part, there in lowering.comparison.conjuncts((schema, place))
+                  if "const" in part or "enum" in part), None)
+    if found is None:
+        return None
+    part, there = found
+    check_shapes(part, there.path)
+    keyword = "const" if "const" in part else "enum"
+    values = [part["const"]] if keyword == "const" else part["enum"]
+    answers = [lowering.instances.fits(schema, place, value) for value in values]
+    fitting = [value for value, answer in zip(values, answers, strict=True) if answer]
+    if not fitting and None in answers:
+        return None
+    for value in fitting:
+        _check_exact(value, keyword, there.path)
+    return Core(there.path, enum=fitting) if fitting else False
 
 
 def lower_number(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
