@@ -1,4 +1,4 @@
-"""Values that a schema lists are judged by all that it asks of them; what is not listed keeps what the schema allows."""
+"""Values that a schema lists are judged by all that it asks; what is not listed keeps what the schema allows."""
 
 from __future__ import annotations
 
