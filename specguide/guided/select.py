@@ -16,11 +16,12 @@ from specguide.guide import Guide, check_finite
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.lark_attributes import lark_attributes
+from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.core import Core, refuse
+from specguide.guided.schema.core import Core, in_doubles, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
 from specguide.guided.tag_form import check_tag
@@ -164,6 +165,18 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
             error.part = num_schemas
             raise
         num_schemas += 1
-        yield source[done:found.end()] + json.dumps({**core, "x-guidance": {**options, **_LARK_OPTIONS}})
+        yield source[done:found.start()] + _lark_schema(core, options)
         done = end
     yield source[done:]
+
+
+def _lark_schema(core: Core, options: Mapping[str, Any]) -> str:
+    """A core schema as a term of a Lark rule. options: the user's, of llguidance"""
+    if options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
+        is_flexible = options.get("whitespace_flexible", True)
+        try:
+            return schema_rules(json.loads(json.dumps(core)),
+                                options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else ""))
+        except NoRules:
+            pass  # the library has its own way
+    return "%json " + json.dumps({**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}})

@@ -7,6 +7,7 @@ dialect: types, constants, bounds, `pattern`, `properties`, `patternProperties`,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -85,3 +86,34 @@ def write_pattern(node: Node, target: Target) -> str | None:
     """The core's `pattern` for a tree; None where no string of the target matches it."""
     restricted = restrict(node, target.characters)
     return None if restricted == NOTHING else f"^(?:{write(restricted)})$"
+
+
+def in_doubles(core: Any) -> Any:
+    """A core schema whose bounds of numbers are doubles, each the nearest one on the inner side of a bound."""
+    if isinstance(core, list):
+        return [in_doubles(item) for item in core]
+    if not isinstance(core, dict):
+        return core
+    return {keyword: _inner(value, upper=keyword in _UPPER) if keyword in _BOUNDS and is_whole(value)
+            else value if keyword == "enum" else in_doubles(value) for keyword, value in core.items()}
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is an integer, and not true or false."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _inner(bound: int, upper: bool) -> float:
+    if abs(bound) <= 2**53:
+        return bound
+    try:
+        near = float(bound)
+    except OverflowError:
+        return math.copysign(1e300, bound)
+    if int(near) != bound and (int(near) > bound) == upper:
+        near = math.nextafter(near, -math.inf if upper else math.inf)
+    return int(near) if abs(near) < 2**63 else near
+
+
+_UPPER = frozenset({"maximum", "exclusiveMaximum"})
+_BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}

@@ -86,15 +86,14 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -
 def lower_number(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     """The core of a subschema's number keywords; draft 4's boolean bounds become numbers."""
     core = Core(place.path)
-    for keyword, exclusive, downwards in (("minimum", "exclusiveMinimum", False),
-                                          ("maximum", "exclusiveMaximum", True)):
+    for keyword, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         bound = schema.get(keyword)
         if schema.get(exclusive) is True and bound is not None:  # draft 4
             keyword = exclusive
         elif is_number(schema.get(exclusive)):
-            core[exclusive] = _representable(schema[exclusive], downwards)
+            core[exclusive] = _whole(schema[exclusive])
         if bound is not None:
-            core[keyword] = _representable(bound, downwards)
+            core[keyword] = _whole(bound)
     if "multipleOf" in schema:
         core["multipleOf"] = _whole(schema["multipleOf"])
     yield core
@@ -148,19 +147,6 @@ def _check_exact(value: Any, keyword: str, path: str) -> None:
             _check_exact(item, keyword, path)
     elif is_number(value) and not (abs(value) <= 2**53 or (isinstance(value, float) and math.isfinite(value))):
         raise refuse(keyword, path, f"the number {value} is too large to be told from its neighbours")
-
-
-def _representable(bound: float, downwards: bool) -> float:
-    """The nearest double on the inner side of a bound."""
-    if isinstance(bound, float) or abs(bound) <= 2**53:
-        return _whole(bound)
-    try:
-        near = float(bound)
-    except OverflowError:
-        return math.copysign(1e300, bound)
-    if int(near) != bound and (int(near) > bound) == downwards:
-        near = math.nextafter(near, -math.inf if downwards else math.inf)
-    return int(near) if abs(near) < 2**63 else near
 
 
 def _whole(value: float) -> float:
