@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
@@ -128,9 +129,9 @@ class _Rules:
     def _repeated(self, item: str, least: int, most: int | None, *, is_first: bool) -> str:
         """From `least` to `most` items, each but an array's first behind a comma."""
         if not is_first:
-            return f'("," {item}){_times(least, most)}'
-        more = f'{item} ("," {item}){_times(max(0, least - 1), None if most is None else most - 1)}'
-        return more if least else f"({more})?"
+            return f'("," {item}){_times(least, most)}' if most != 0 else ""
+        later = self._repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
+        return f"{item} {later}" if least else f"({item} {later})?"
 
     def _object(self, core: Mapping[str, Any]) -> str:
         properties, required = core.get("properties", {}), core.get("required", [])
@@ -158,7 +159,7 @@ class _Rules:
         """A property that is not named."""
         taken, terms = [_text(name) for name in names], []
         for pattern, child in patterns.items():
-            key = _quoted(parse(pattern))
+            key = _quoted(pattern)
             taken.append(key)
             if child is not False:
                 terms.append(f'{self._rule(key, terminal=True)} ":" {self._value(child)}')
@@ -282,14 +283,14 @@ def _string(core: Mapping[str, Any]) -> str:
     patterns = [core[keyword] for keyword in ("pattern",) if keyword in core]
     patterns += [part["pattern"] for part in core.get("allOf", ())]
     least, most = core.get("minLength", 0), core.get("maxLength")
-    parts = [_quoted(parse(pattern)) for pattern in patterns]
+    parts = list(map(_quoted, patterns))
     if least or most is not None:
         parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
     if not parts:
         return _STRING
     if patterns and len(parts) > 1:
         witness = _shortest(whole(parse(patterns[0]), search=True))
-        if witness is None or not all(pattern_matches(pattern, witness) for pattern in patterns) \
+        if witness is None or not all(pattern_matches(pattern, witness) for pattern in patterns[1:]) \
                 or not least <= len(witness) <= (len(witness) if most is None else most):
             raise NoRules  # there may be no such string, which the library would find out
     elif most is not None and least > most:
@@ -297,17 +298,19 @@ def _string(core: Mapping[str, Any]) -> str:
     return parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
 
 
-def _quoted(node: Node) -> str:
+@lru_cache(maxsize=1024)
+def _quoted(pattern: str) -> str:
     """The JSON strings whose text a pattern matches."""
-    return _regex(f'"(?:{write(_escaped(whole(node, search=True)))})"')
+    return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
 
 
 def _escaped(node: Node) -> Node:
     if isinstance(node, Chars):
-        plain = intersect(node.chars.inner, _PLAIN)
+        text = intersect(node.chars.inner, JSON_TEXT)
+        plain = intersect(text, _PLAIN)
         options: list[Node] = [Chars(CharSet(plain, plain))] if plain else []
         escapes = "".join(letter for code, letter in _ESCAPES.items()
-                          if any(low <= code <= high for low, high in intersect(node.chars.inner, JSON_TEXT)))
+                          if any(low <= code <= high for low, high in text))
         options += [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
         return options[0] if len(options) == 1 else Either(tuple(options))
     if isinstance(node, Repeat):
