@@ -160,23 +160,34 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
         check_finite(schema, "grammar")
         options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
         try:
-            core = _schema(schema, backend)
+            term = _lark_schema(_schemas(schema, backend), options)
         except InvalidGuide as error:
             error.part = num_schemas
             raise
         num_schemas += 1
-        yield source[done:found.start()] + _lark_schema(core, options)
+        yield source[done:found.start()] + term
         done = end
     yield source[done:]
 
 
-def _lark_schema(core: Core, options: Mapping[str, Any]) -> str:
-    """A core schema as a term of a Lark rule. options: the user's, of llguidance"""
-    if options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}:
-        is_flexible = options.get("whitespace_flexible", True)
+def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
+    """The first core schema that can be said, as a term of a Lark rule. options: the user's, of llguidance"""
+    is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
+    is_flexible = options.get("whitespace_flexible", True)
+    whitespace = options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else "")
+    for core in cores:
         try:
-            return schema_rules(json.loads(json.dumps(core)),
-                                options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else ""))
+            if is_usual:
+                return schema_rules(json.loads(json.dumps(core)), whitespace)
         except NoRules:
-            pass  # the library has its own way
-    return "%json " + json.dumps({**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}})
+            pass
+        if "not" not in _keywords(core):  # the library has its own way
+            return "%json " + json.dumps({**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}})
+    raise UnsupportedGuide("llguidance cannot compile numbers that are no integers here", keyword="not")
+
+
+def _keywords(core: Any) -> set[str]:
+    """All keywords in a core schema; the names of its properties among them."""
+    if isinstance(core, list):
+        return set().union(*map(_keywords, core))
+    return {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()

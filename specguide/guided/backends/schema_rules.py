@@ -17,6 +17,7 @@ from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.numerals import Bound, Interval, numerals
 from specguide.guided.regex.parse import MAX_CHARS, NOTHING, Chars, Concat, Either, Node, Repeat, literal, parse
 from specguide.guided.regex.writer import whole, write
+from specguide.guided.schema.core import NO_INTEGER
 from specguide.guided.schema.document import TYPES
 from specguide.guided.schema.evaluate import pattern_matches
 
@@ -74,7 +75,7 @@ class _Rules:
             if len(core.keys() - {"$defs"}) > 1:
                 raise NoRules
             return self._composed(core)
-        if core.keys() - _READ or not _is_plain(core):
+        if core.keys() - _READ or not _is_plain(core) or core.get("not", NO_INTEGER) != NO_INTEGER:
             raise NoRules
         terminals, terms = [], []
         named = core.get("type", TYPES)
@@ -253,13 +254,15 @@ def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _number(core: Mapping[str, Any], name: str) -> list[str]:
+    if "not" in core and name == "integer":
+        return []
     if "multipleOf" in core:
         raise NoRules
     lows = [_bound(core, keyword) for keyword in ("minimum", "exclusiveMinimum") if keyword in core]
     highs = [_bound(core, keyword) for keyword in ("maximum", "exclusiveMaximum") if keyword in core]
     low = max(lows, default=None)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
-    node = numerals(Interval(low, high, name))
+    node = numerals(Interval(low, high, "fraction" if "not" in core else name))
     if node == NOTHING:
         raise NoRules
     return [_regex(write(node))]
@@ -339,4 +342,4 @@ def _shortest(node: Node) -> str | None:
 _READ = frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
                    "maxLength", "pattern", "allOf", "properties", "patternProperties", "additionalProperties",
                    "required", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems",
-                   "$defs"})
+                   "not", "$defs"})

@@ -25,7 +25,17 @@ from specguide.guided.regex.parse import (
     UnsupportedRegex,
     literal,
 )
-from specguide.guided.schema.core import Core, CoreSchema, Target, all_of, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.schema.core import (
+    NO_INTEGER,
+    Core,
+    CoreSchema,
+    Target,
+    all_of,
+    any_of,
+    read_pattern,
+    refuse,
+    write_pattern,
+)
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
 
@@ -67,6 +77,8 @@ def _type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterat
     named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     others = [name for name in TYPES if name not in named and not (name == "number" and "integer" in named)]
     yield Core(place.path, type=others) if others else False
+    if "integer" in named and "number" not in named:
+        yield Core(place.path, {"type": "number", "not": NO_INTEGER})
 
 
 def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:

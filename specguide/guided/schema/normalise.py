@@ -200,6 +200,9 @@ def _takes_all(schema: Any, name: str) -> bool:
     """Whether the subschema plainly takes every value of a type."""
     if isinstance(schema, bool):
         return schema
+    named = schema.get("type", "number")
+    if name == "number" and "number" not in ([named] if isinstance(named, str) else named):
+        return False  # integers at most
     topics = {_TOPIC_OF.get(keyword) for keyword in schema} - {"type", None}
     if "dependencies" in topics:
         topics = topics - {"dependencies"} | {"object"}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse, write_pattern
+from specguide.guided.schema.core import Core, CoreSchema, Target, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
@@ -50,7 +50,7 @@ def lower_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     fitting = [value for value in values if _has_type(value, schema.get("type"))]
     keyword = "const" if "const" in schema else "enum"
     for value in fitting:
-        _check_exact(value, keyword, place.path)
+        _check_exact(value, keyword, place.path, lowering.target.narrow)
     yield Core(place.path, enum=fitting) if fitting else False
     if "const" in schema and "enum" in schema:
         yield from lower_values(lowering, {key: value for key, value in schema.items() if key != "const"}, place)
@@ -79,7 +79,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -
     if not fitting and None in answers:
         return None
     for value in fitting:
-        _check_exact(value, keyword, there.path)
+        _check_exact(value, keyword, there.path, lowering.target.narrow)
     return Core(there.path, enum=fitting) if fitting else False
 
 
@@ -110,9 +110,10 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     if core and lowering.target.narrow:
         any_char = "[\\0-\\u{10FFFF}]"
         patterns.append(("maxLength", f"^{any_char}{{{core.pop('minLength', 0)},{core.pop('maxLength', '')}}}$"))
-    patterns += [("format", f"^(?:{pattern})$") for pattern in formats]
-    for keyword, pattern in patterns:
-        text = write_pattern(read_pattern(pattern, keyword, place.path), lowering.target)
+    texts = [(keyword, write_pattern(read_pattern(pattern, keyword, place.path), lowering.target))
+             for keyword, pattern in patterns]
+    texts += [("format", _written(pattern, lowering.target)) for pattern in formats]
+    for keyword, text in texts:
         if text is None:
             raise refuse(keyword, place.path, "no string that can be generated matches it")
         if "pattern" in core:
@@ -120,6 +121,12 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
         else:
             core["pattern"] = text
     yield core
+
+
+@lru_cache(maxsize=128)
+def _written(pattern: str, target: Target) -> str | None:
+    """The core's pattern of a format."""
+    return write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), target)
 
 
 def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
@@ -137,15 +144,15 @@ def _has_type(value: Any, named: str | list[str] | None) -> bool:
         "integer" in names and is_number(value) and value == int(value))
 
 
-def _check_exact(value: Any, keyword: str, path: str) -> None:
-    """Raises UnsupportedGuide for values that backends would take for others: they count in doubles, and write no
-    escapes but the short ones."""
+def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool) -> None:
+    """Raises UnsupportedGuide for values that backends would take for others: they write no escapes but the short ones,
+    and some count in doubles."""
     if isinstance(value, str) and any(char < " " and char not in "\b\t\n\f\r" for char in value):
         raise refuse(keyword, path, f"the string {value!r} has a control character")
     if isinstance(value, (list, Mapping)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            _check_exact(item, keyword, path)
-    elif is_number(value) and not (abs(value) <= 2**53 or (isinstance(value, float) and math.isfinite(value))):
+            _check_exact(item, keyword, path, True)
+    elif only_doubles and is_number(value) and not isinstance(value, float) and abs(value) > 2**53:
         raise refuse(keyword, path, f"the number {value} is too large to be told from its neighbours")
 
 
