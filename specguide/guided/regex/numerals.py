@@ -16,6 +16,7 @@ from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, 
 
 MAX_EXPONENT = 307
 """Numbers of at most 308 digits, and exponents up to this one of numbers below ten, are doubles without a doubt."""
+_GREATEST = 10**(MAX_EXPONENT + 1) - 1
 _LONG = 200
 _EXACT = Context(prec=10_000, Emin=-100_000, Emax=100_000)
 
@@ -44,7 +45,6 @@ def numerals(interval: Interval) -> Node:
 def either(nodes: Iterable[Node]) -> Node:
     """Any one of the nodes."""
     kept = [part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))]
-    kept = list(dict.fromkeys(kept))
     return kept[0] if len(kept) == 1 else Either(tuple(kept))
 
 
@@ -64,6 +64,7 @@ def _higher(bound: Bound | None, other: Bound) -> Bound:
     return other if bound is None or bound < other else bound
 
 
+@lru_cache(maxsize=100)
 def _digits(low: int, high: int) -> Node:
     return Chars(exactly((0x30 + low, 0x30 + high)))
 
@@ -93,26 +94,27 @@ def _integers(low: Bound, high: Bound | None) -> Node:
     return _whole(first, last)
 
 
+@lru_cache(maxsize=1024)
 def _whole(first: int, last: int | None) -> Node:
     """The integers from `first` ≥ 0 to `last`, of 308 digits at most."""
-    most = 10**(MAX_EXPONENT + 1) - 1
-    last = most if last is None else min(last, most)
-    options: list[Node] = []
-    start: int | None = None  # of the lengths whose numbers are all among them
-    for length in range(len(str(first)), len(str(last)) + 1):
-        least, greatest = 10**(length - 1) * (length > 1), 10**length - 1
-        if first <= max(least, 1) and greatest <= last:
-            start = start or length
-            if first == 0 and length == 1:
-                options.append(literal("0"))
-            continue
-        if start is not None:
-            options.append(_of_lengths(start, length - 1))
-            start = None
-        options += _same_length(str(max(first, least)), str(min(last, greatest)))
-    if start is not None:
-        options.append(_of_lengths(start, len(str(last))))
-    return either(options) if first <= last else NOTHING
+    last = _GREATEST if last is None else min(last, _GREATEST)
+    if first > last:
+        return NOTHING
+    options: list[Node] = [literal("0")] if first == 0 else []
+    first = max(first, 1)
+    shortest, longest = len(str(first)), len(str(last))
+    if shortest == longest:
+        options += _same_length(str(first), str(last)) if first <= last else ()
+        return either(options)
+    if str(first).strip("0") != "1":
+        options += _same_length(str(first), "9" * shortest)
+        shortest += 1
+    if str(last).strip("9"):
+        options += _same_length("1" + "0" * (longest - 1), str(last))
+        longest -= 1
+    if shortest <= longest:
+        options.append(_of_lengths(shortest, longest))
+    return either(options)
 
 
 def _of_lengths(shortest: int, longest: int) -> Node:
@@ -249,6 +251,7 @@ def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) ->
         yield concat(_decimals(one, greatest, False), _exponents(at_high, at_high))
 
 
+@lru_cache(maxsize=1024)
 def _exponents(first: int, last: int) -> Node:
     """The exponents from `first` to `last`, with up to two zeros before them."""
     zeros = Repeat(_digits(0, 0), 0, 2)
