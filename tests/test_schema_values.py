@@ -104,3 +104,26 @@ def test_all_strings_but_some(words: list[str]) -> None:
         others = {word[:i] for i in range(len(word))} | {word[:i] + "x" + word[i + 1:] for i in range(len(word))}
         for text in {word, word + "a", word + "x", *others}:
             assert pattern_matches(pattern, text) == (text not in words), text
+
+
+TOOL = '{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": SCHEMA}}}}'
+BODIES = (
+    ('"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}', "response_format"),
+    ('"guided_json": SCHEMA', "guided_json"), (f'"tools": [{TOOL}]', "tools[0].function.parameters"),
+    ('"structured_outputs": {"json": SCHEMA}', "json_schema"),
+    ('"response_format": {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": SCHEMA}}',
+     "response_format"),
+)
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
+@pytest.mark.parametrize(("field", "param"), BODIES, ids=[param for _, param in BODIES])
+def test_a_request_with_such_a_number_is_told_so(http, field: str, param: str, number: str) -> None:
+    schema = f'{{"type": "array", "minItems": {number}}}'
+    body = '{"messages": [{"role": "user", "content": "a"}], "model": "small", "max_tokens": 4, '
+    body += field.replace("SCHEMA", schema) + "}"
+    answer = http.post("/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert "minItems at " in error["message"] and "/minItems is" in error["message"], error
+    assert (error["param"] or "").startswith(param), error
