@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -110,7 +111,7 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:  # also a number of thousands of digits
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
             raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
@@ -118,8 +119,33 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
+        check_finite(value, kind)
 
     return check
+
+
+def check_finite(value: Any, kind: str) -> None:
+    """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have: Python reads NaN and
+    Infinity, and 1e999 as infinity. kind: the guide's field"""
+    for path, number in _floats(value):
+        if not math.isfinite(number):
+            keyword = next((step for step in reversed(path) if isinstance(step, str)), kind)
+            pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+            raise InvalidGuide(f"{keyword} at {pointer or 'the root'} is {number}; a number must be finite, at most "
+                               "1.7976931348623157e308", param=kind)
+
+
+def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:
+    """All floats in a JSON value, each with the steps that lead to it."""
+    todo: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while todo:
+        path, value = todo.pop()
+        if isinstance(value, float):
+            yield path, value
+        elif isinstance(value, Mapping):
+            todo += [((*path, name), child) for name, child in value.items()]
+        elif isinstance(value, (list, tuple)):
+            todo += [((*path, index), child) for index, child in enumerate(value)]
 
 
 def _check_text(kind: str) -> Any:

@@ -133,7 +133,7 @@ def test_the_core_of_what_it_can_express_has_the_same_instances(schema: Any) -> 
 NARROWED = (
     ({"type": "array", "contains": {"const": "a"}}, ["a", 1], [1, "a"]),
     ({"type": "string", "format": "time"}, "12:00:00Z", "23:59:60Z"),
-    ({"type": "string", "format": "hostname"}, "example.com", "a.b.c.d.e"),
+    ({"type": "string", "format": "hostname"}, "example.com", "xn--9n2bp8q.com"),
     ({"patternProperties": {"^.$": {"type": "integer"}}}, {"a": 1}, {"ab": 1}),
 )
 
@@ -152,7 +152,7 @@ REFUSED = (
     ({"not": {"multipleOf": 2}}, "multipleOf", "/not/multipleOf"),
     ({"oneOf": [{"format": "date"}, {"pattern": "b$"}]}, "format", "/oneOf/0/format"),
     ({"$dynamicRef": "#x"}, "$dynamicRef", "/$dynamicRef"),
-    ({"properties": {"a/b": {"const": 2**60 + 1}}}, "const", "/properties/a~1b/const"),
+    ({"properties": {"a/b": {"const": "\u0001"}}}, "const", "/properties/a~1b/const"),
     ({"enum": ["\u0000"]}, "enum", "/enum"),
     ({"$ref": "#/$defs/x", "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/x"}}}, "$ref", "/$defs/y/$ref"),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$schema", "/$schema"),

@@ -11,16 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guide import Guide
+from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide, check_finite
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.lark_attributes import lark_attributes
+from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.core import Core, refuse
+from specguide.guided.schema.core import Core, in_doubles, refuse
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
 from specguide.guided.tag_form import check_tag
@@ -74,8 +75,20 @@ def _schema(schema: Any, backend: str) -> Core:
 
 
 def _schemas(schema: Any, backend: str) -> Iterator[Core]:
-    """The core, then the merged core, as far as the backend enforces all of them."""
-    core = normalise(schema, backend)
+    """The core, then the merged core, then the core with less of some formats, as far as the backend enforces them."""
+    try:
+        core = normalise(schema, backend)
+    except RecursionError:
+        raise GuideLimitExceeded("the schema's subschemas and references lead too deep into each other; make it "
+                                 "flatter", limit="max_depth") from None
+    yield from _enforced(core, backend)
+    shorter = normalise(schema, backend, short_formats=True)
+    if shorter != core:
+        yield from _enforced(shorter, backend)
+
+
+def _enforced(core: Core, backend: str) -> Iterator[Core]:
+    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide for none of them."""
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
         yield core
@@ -84,7 +97,7 @@ def _schemas(schema: Any, backend: str) -> Iterator[Core]:
         if next(unenforced(other, backend), None) is None:
             yield other
             return
-    except UnsupportedGuide:
+    except (UnsupportedGuide, RecursionError):
         pass  # the reason against the core itself says more
     if doubt is not None:
         raise refuse(doubt.keyword, doubt.path, doubt.reason)
@@ -140,17 +153,41 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
     for found in _JSON_OF_LARK.finditer(source):
         try:
             schema, end = json.JSONDecoder().raw_decode(source, found.end())
-        except json.JSONDecodeError:
+        except ValueError:
             continue  # not a schema, or one that the backend will refuse in its own words
         if found.start() < done or not isinstance(schema, (Mapping, bool)):
             continue
+        check_finite(schema, "grammar")
         options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
         try:
-            core = _schema(schema, backend)
+            term = _lark_schema(_schemas(schema, backend), options)
         except InvalidGuide as error:
             error.part = num_schemas
             raise
         num_schemas += 1
-        yield source[done:found.end()] + json.dumps({**core, "x-guidance": {**options, **_LARK_OPTIONS}})
+        yield source[done:found.start()] + term
         done = end
     yield source[done:]
+
+
+def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
+    """The first core schema that can be said, as a term of a Lark rule. options: the user's, of llguidance"""
+    is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
+    is_flexible = options.get("whitespace_flexible", True)
+    whitespace = options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else "")
+    for core in cores:
+        try:
+            if is_usual:
+                return schema_rules(json.loads(json.dumps(core)), whitespace)
+        except NoRules:
+            pass
+        if "not" not in _keywords(core):  # the library has its own way
+            return "%json " + json.dumps({**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}})
+    raise UnsupportedGuide("llguidance cannot compile numbers that are no integers here", keyword="not")
+
+
+def _keywords(core: Any) -> set[str]:
+    """All keywords in a core schema; the names of its properties among them."""
+    if isinstance(core, list):
+        return set().union(*map(_keywords, core))
+    return {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()

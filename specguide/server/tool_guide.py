@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidParams
-from specguide.guide import Guide
+from specguide.errors import InvalidGuide, InvalidParams
+from specguide.guide import Guide, check_finite
 from specguide.guided.backends.lark_terms import schema_term
 from specguide.server.strict import check_strict
 from specguide.server.tool_format import ToolFormat
@@ -38,7 +38,7 @@ class Tool:
 
     @classmethod
     def of(cls, function: Mapping[str, Any], param: str) -> Tool:
-        """From a function of the OpenAI API. Raises InvalidParams, which names what is wrong behind `param`."""
+        """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what is wrong."""
         name, parameters = function.get("name"), function.get("parameters")
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
@@ -50,6 +50,11 @@ class Tool:
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
             raise InvalidParams("a function's parameters must be a JSON schema of type object",
                                 param=f"{param}.parameters")
+        try:
+            check_finite(parameters, f"{param}.parameters")
+        except InvalidGuide as error:
+            error.param = f"{param}.parameters"
+            raise
         return cls(name, {"type": "object", **parameters}, f"{param}.parameters")
 
 

@@ -7,8 +7,15 @@ import json
 from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends.base import checked_source
-from specguide.guided.backends.lark_terms import choice_term, grammar_rules, regex_term, schema_term
+from specguide.guided.backends.lark_terms import (
+    choice_term,
+    core_term,
+    grammar_rules,
+    regex_term,
+    schema_term,
+)
 from specguide.guided.backends.structural_tag import structural_tag_rules
+from specguide.guided.schema.core import Core
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer prefers. It stands
 # last, so that line numbers in errors are those of the grammar given.
@@ -19,9 +26,10 @@ def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
     """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark lacks a form."""
     source = checked_source(guide)
     if guide.kind == "json_schema":
-        rules = "start: " + schema_term(json.loads(source), limits)
+        term = core_term if isinstance(guide.json_schema, Core) else schema_term
+        rules = "start: " + term(json.loads(source), limits)
     elif guide.kind == "json_object":
-        rules = "start: " + schema_term({"type": "object"}, limits)
+        rules = "start: " + core_term({"type": "object"}, limits)
     elif guide.kind == "regex":
         rules = "start: " + regex_term(source)
     elif guide.kind == "choice":

@@ -18,7 +18,9 @@ from llguidance.gbnf_to_lark import any_to_lark
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.backends.whitespace import whitespace_regex
+from specguide.guided.schema.core import in_doubles
 
 
 def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
@@ -29,7 +31,7 @@ def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
     options: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
         options["whitespace_pattern"] = whitespace_regex(limits)
-    bounded = {} if schema is True else dict(schema)
+    bounded = {} if schema is True else in_doubles(schema)
     bounded["x-guidance"] = options
     return "%json " + json.dumps(bounded)
 
@@ -37,6 +39,14 @@ def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
 def regex_term(pattern: str) -> str:
     """A regular expression as a term of a Lark rule; matches the whole of what it stands for."""
     return "/" + llguidance.regex_to_lark(pattern, "dws") + "/"
+
+
+def core_term(core: dict[str, Any] | bool, limits: GuideConfig) -> str:
+    """A core schema as a term of a Lark rule: as rules with exact numerals, or as `schema_term` has it."""
+    try:
+        return schema_rules(core, whitespace_regex(limits))
+    except NoRules:
+        return schema_term(core, limits)
 
 
 def choice_term(options: Sequence[str]) -> str:

@@ -92,8 +92,8 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
     except (InvalidGuide, CompilerBusy, EngineError) as error:
         return error
     except RecursionError:
-        return GuideLimitExceeded(f"the {guide.kind} is nested too deeply; max_depth is {config.max_depth}",
-                                  limit="max_depth")
+        return GuideLimitExceeded(f"the parts of the {guide.kind} lead too deep into each other, nested or by "
+                                  "reference; make it flatter", limit="max_depth")
     except MemoryError:
         return too_large(guide, config)
     except Exception as error:  # a library's bug must end this request alone

@@ -252,9 +252,22 @@ def _counts(schema: Mapping[str, Any], core: Core) -> Iterator[CoreSchema]:
     if not optional or (closed and missing == 1):
         core["minProperties"] = least
         return
-    if comb(len(optional), missing) > _MAX_CHOICES:
+    yield any_of(core.path, _enough(core, optional, missing, closed))
+
+
+def _enough(core: Core, optional: list[str], missing: int, closed: bool) -> Iterator[CoreSchema]:
+    """Ways to have `missing` of the optional properties, or one less and one that is not named."""
+    if not closed and missing > len(optional) + 1:
+        raise refuse("minProperties", core.path, "properties that are not named may repeat, and each time they are "
+                                                 "counted; name more of them")
+    if comb(len(optional), missing) + (0 if closed else comb(len(optional), missing - 1)) > _MAX_CHOICES:
         raise refuse("minProperties", core.path, "too many choices of properties would meet it; require some of them")
-    yield any_of(core.path, [Core(core.path, required=list(names)) for names in combinations(optional, missing)])
+    for names in combinations(optional, missing):
+        yield Core(core.path, required=list(names))
+    for names in () if closed else combinations(optional, missing - 1):
+        others = {name: False for name in optional if name not in names}
+        yield Core(core.path, properties=others, required=[*core.get("required", ()), *names],
+                   minProperties=len(core.get("required", ())) + missing)
 
 
 def lower_dependencies(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:

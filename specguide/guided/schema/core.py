@@ -2,11 +2,12 @@
 
 The core has no drafts, no remote or relative references, no conditionals, no negation and one regular expression
 dialect: types, constants, bounds, `pattern`, `properties`, `patternProperties`, `additionalProperties`, `required`,
-`items`, `prefixItems`, `anyOf`, `allOf` and references to root definitions.
+`items`, `prefixItems`, `anyOf`, `allOf`, references to root definitions, and of `not` no more than NO_INTEGER.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,9 @@ class Target:
     characters: Ranges
     narrow: bool
 
+
+NO_INTEGER = {"type": "integer"}
+"""The only `not` of the core, for numbers that are no integers."""
 
 TARGETS = {
     "llguidance": Target(JSON_TEXT, narrow=False),
@@ -85,3 +89,40 @@ def write_pattern(node: Node, target: Target) -> str | None:
     """The core's `pattern` for a tree; None where no string of the target matches it."""
     restricted = restrict(node, target.characters)
     return None if restricted == NOTHING else f"^(?:{write(restricted)})$"
+
+
+def in_doubles(core: Any) -> Any:
+    """A core schema whose bounds of numbers are doubles, each the nearest one on the inner side of a bound.
+
+    Raises UnsupportedGuide where it lists a number that is none.
+    """
+    if isinstance(core, list):
+        return [in_doubles(item) for item in core]
+    if not isinstance(core, dict):
+        return core
+    for value in core.get("enum", ()):
+        if _is_whole(value) and abs(value) > 2**53:
+            raise UnsupportedGuide(f"the number {value} in an enum is too large to be told from its neighbours",
+                                   keyword="enum")
+    return {keyword: _inner(value, upper=keyword in _UPPER) if keyword in _BOUNDS and _is_whole(value)
+            else value if keyword == "enum" else in_doubles(value) for keyword, value in core.items()}
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _inner(bound: int, upper: bool) -> float:
+    if abs(bound) <= 2**53:
+        return bound
+    try:
+        near = float(bound)
+    except OverflowError:
+        return math.copysign(1e300, bound)
+    if int(near) != bound and (int(near) > bound) == upper:
+        near = math.nextafter(near, -math.inf if upper else math.inf)
+    return int(near) if abs(near) < 2**63 else near
+
+
+_UPPER = frozenset({"maximum", "exclusiveMaximum"})
+_BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}

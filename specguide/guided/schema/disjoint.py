@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specguide.errors import InvalidGuide
 from specguide.guided.schema.document import TYPES, Document, Place
+
+if TYPE_CHECKING:
+    from specguide.guided.schema.instance import Instances
 
 _MAX_DEPTH = 12
 _MAX_STEPS = 20_000
@@ -42,8 +45,9 @@ def same_value(left: Any, right: Any) -> bool:
 class Comparison:
     """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` steps in all."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, instances: Instances) -> None:
         self._document = document
+        self._instances = instances
         self._num_steps = 0
 
     def are_disjoint(self, left: Located, right: Located, depth: int = 0) -> bool:
@@ -83,6 +87,10 @@ class Comparison:
                 types &= frozenset().union(*(self.possible_types(option, depth + 1) for option in options))
         return types
 
+    def conjuncts(self, located: Located) -> Iterator[Located]:
+        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is near."""
+        yield from self._conjuncts(located, 0)
+
     def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
         """The subschema and everything that holds along with it by `$ref` and `allOf`."""
         schema, place = located
@@ -109,6 +117,8 @@ class Comparison:
 
     def _apart(self, name: str, left: Located, right: Located, required: set[str], depth: int) -> bool:
         """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
+        if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
+            return True
         values, others = _values(left[0]), _values(right[0])
         if values is not None and others is not None:
             return not any(same_value(value, other) for value in values for other in others if json_type(value) == name)
@@ -117,6 +127,13 @@ class Comparison:
         least, most = _BOUNDS.get(name, ("", ""))
         return any(least in one and most in other and one[least] > other[most]
                    for one, other in ((left[0], right[0]), (right[0], left[0])))
+
+
+    def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
+        """The one lists its values, and none of type `name` fits the other."""
+        values = _values(listing[0])
+        return values is not None and other[0].keys().isdisjoint(("const", "enum")) and all(
+            self._instances.fits(*other, value) is False for value in values if json_type(value) == name)
 
 
 def _property(located: Located, name: str) -> Located:

@@ -72,6 +72,8 @@ def node_matches(node: Node, text: str) -> bool:
 
 
 def _takes_number(core: Core, value: Any) -> bool:
+    if "not" in core and exact(value).denominator == 1:
+        return False
     if "multipleOf" in core and exact(value) % exact(core["multipleOf"]) != 0:
         return False
     return (core.get("minimum", value) <= value <= core.get("maximum", value)

@@ -24,6 +24,8 @@ def unenforced(core: CoreSchema, backend: str) -> Iterator[Unenforced]:
         return
     for keyword, value in core.items():
         row = KEYWORDS.get(keyword)
+        if keyword == "not" and backend == "llguidance":
+            continue  # NO_INTEGER, for which there are rules of our own
         if row is not None:
             yield from _doubts(core, keyword, backend)
         for child in _children(keyword, value):

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from specguide.guided.regex.parse import UnsupportedRegex
-from specguide.guided.schema.core import Core, CoreSchema, refuse
+from specguide.guided.schema.core import NO_INTEGER, Core, CoreSchema, refuse
 from specguide.guided.schema.evaluate import MAX_NAMES, asked_of, exact, pattern_automaton
 from specguide.guided.schema.patterns import Cell
 
@@ -31,6 +31,10 @@ def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
         found["multipleOf"] = step.numerator if step.denominator == 1 else float(step)
         if exact(found["multipleOf"]) != step:
             raise refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
+    if any("not" in atom for atom in atoms):
+        if "number" not in types:
+            return None
+        found["not"] = NO_INTEGER
     return found if _holds_number(found, whole="number" not in types) else None
 
 

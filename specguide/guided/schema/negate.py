@@ -9,13 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
-from specguide.guided.regex.parse import EMPTY, MAX_CHARS, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
-from specguide.guided.schema.core import Core, CoreSchema, Target, all_of, any_of, read_pattern, refuse, write_pattern
+from specguide.guided.regex.parse import (
+    MAX_CHARS,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+    literal,
+)
+from specguide.guided.schema.core import (
+    NO_INTEGER,
+    Core,
+    CoreSchema,
+    Target,
+    all_of,
+    any_of,
+    read_pattern,
+    refuse,
+    write_pattern,
+)
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
 
@@ -24,6 +44,10 @@ if TYPE_CHECKING:
 
 _Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
 
+_BLOCK = 32
+"""So many characters at the start of a string are written once for all that begin with them."""
+_MAX_BESIDE = 2_000_000
+_MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset({
     "format", "multipleOf", "uniqueItems", "additionalItems", "minContains", "maxContains", "unevaluatedItems",
     "unevaluatedProperties", "$dynamicRef", "$recursiveRef"})
@@ -36,15 +60,16 @@ def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -
     if lowering.document.draft <= 7 and "$ref" in schema:
         schema = {"$ref": schema["$ref"]}
     options: list[CoreSchema] = []
-    dropped = sorted(_ASSERTIONS_ONLY & schema.keys())
+    dropped = [refuse(keyword, place.path, "its negation has no grammar")
+               for keyword in sorted(_ASSERTIONS_ONLY & schema.keys())]
     for keyword, rule in _RULES.items():
         if keyword in schema and lowering.document.draft in _DRAFTS.get(keyword, _ALL_DRAFTS):
             try:
                 options += rule(lowering, schema, place)
-            except UnsupportedGuide:
-                dropped.append(keyword)
+            except UnsupportedGuide as error:
+                dropped.append(error)
     if dropped and not any(option is True or (option is not False and option.keys() != {"type"}) for option in options):
-        raise refuse(dropped[0], place.path, "its negation has no grammar")
+        raise dropped[0]
     return any_of(place.path, options)
 
 
@@ -52,6 +77,8 @@ def _type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterat
     named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     others = [name for name in TYPES if name not in named and not (name == "number" and "integer" in named)]
     yield Core(place.path, type=others) if others else False
+    if "integer" in named and "number" not in named:
+        yield Core(place.path, {"type": "number", "not": NO_INTEGER})
 
 
 def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
@@ -65,9 +92,11 @@ def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
     if found["number"]:
         yield from _numbers_beside(sorted(found["number"]), place)
     if found["string"]:
-        pattern = _pattern_beside(frozenset(found["string"]), lowering.target)
-        if pattern is not None:
-            yield Core(place.path, type="string", pattern=pattern)
+        try:
+            pattern = _pattern_beside(frozenset(found["string"]), lowering.target)
+        except UnsupportedRegex as error:
+            raise refuse("const" if "const" in schema else "enum", place.path, str(error)) from error
+        yield Core(place.path, type="string", pattern=pattern)
     for name in ("array", "object"):
         if found[name]:
             yield all_of(place.path, [any_of(place.path, _containers_beside(lowering, value, place))
@@ -104,20 +133,49 @@ def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
 
 
 @lru_cache(maxsize=1024)
-def _pattern_beside(words: frozenset[str], target: Target) -> str | None:
-    return write_pattern(_strings_beside(words), target)
+def _pattern_beside(words: frozenset[str], target: Target) -> str:
+    """The pattern of every string but the words. Raises UnsupportedRegex where it is too long."""
+    pattern = None if sum(len(word)**2 for word in words) > _MAX_BESIDE else write_pattern(_strings_beside(words),
+                                                                                           target)
+    if pattern is None or len(pattern) > MAX_CHARS:
+        raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
+    return pattern
 
 
 def _strings_beside(words: frozenset[str]) -> Node:
-    """Every string but the words: at each character, another one and anything after it, or the same and so on."""
-    anything = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
-    firsts = sorted({word[0] for word in words if word})
-    options: list[Node] = [] if "" in words else [EMPTY]
-    options.append(Concat((Chars(~exactly(*((ord(char), ord(char)) for char in firsts))), anything)))
-    for first in firsts:
-        rests = frozenset(word[1:] for word in words if word.startswith(first))
-        options.append(Concat((Chars(exactly((ord(first), ord(first)))), _strings_beside(rests))))
-    return Either(tuple(options))
+    """Every string but the words: a beginning of words that is none, or one with a character that leads to no word.
+
+    The beginnings share their first characters by blocks, which keeps the tree as flat as it is short.
+    """
+    beginnings: dict[str, list[str]] = {"": []}  # each with the characters that may follow
+    for word in sorted(words):
+        for i, char in enumerate(word):
+            follow = beginnings.setdefault(word[:i], [])
+            if char not in follow[-1:]:
+                follow.append(char)
+        beginnings.setdefault(word, [])
+    blocks: dict[str, dict[str, list[str]]] = {}  # by the characters that are shared
+    for beginning, follow in beginnings.items():
+        shared = beginning[:len(beginning) // _BLOCK * _BLOCK]
+        blocks.setdefault(shared, {})[beginning] = follow
+    nodes: dict[str, list[Node]] = {shared: [] for shared in blocks}
+    for shared in sorted(blocks, key=len, reverse=True):
+        node = Either((*_beside(blocks[shared], len(shared), words), *nodes[shared]))
+        if shared:
+            outer = shared[:-_BLOCK]
+            nodes[outer].append(Concat((literal(shared[len(outer):]), node)))
+    return node
+
+
+def _beside(beginnings: Mapping[str, list[str]], start: int, words: frozenset[str]) -> Iterator[Node]:
+    """The strings, from their character `start` on, that leave the words right behind one of the beginnings."""
+    rests: dict[tuple[str, ...], list[Node]] = {}  # by what may follow
+    for beginning, follow in beginnings.items():
+        rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
+    left = [Concat((Either(tuple(found)), Chars(~exactly(*((ord(char), ord(char)) for char in follow)))))
+            for follow, found in rests.items()]
+    yield Concat((Either(tuple(left)), Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)))
+    yield from (literal(beginning[start:]) for beginning in beginnings if beginning not in words)
 
 
 def _numeric(name: str) -> Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]:
@@ -249,6 +307,16 @@ def _none_of(keyword: str) -> Callable[[Lowering, Mapping[str, Any], Place], Ite
     return rule
 
 
+def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    """What fits none of them, or two of them."""
+    yield from _none_of("oneOf")(lowering, schema, place)
+    branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
+    if len(branches) <= _MAX_PAIRED:
+        yield from (all_of(place.path, [lowering.lower(*left), lowering.lower(*right)])
+                    for left, right in combinations(branches, 2)
+                    if not lowering.comparison.are_disjoint(left, right))
+
+
 def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     yield lowering.lower(schema["not"], place / "not")
 
@@ -262,7 +330,7 @@ _RULES: dict[str, _Rule] = {
     "patternProperties": _pattern_properties, "additionalProperties": _additional, "items": _items,
     "prefixItems": _prefix("prefixItems"), "contains": _contains, "pattern": _pattern, "propertyNames": _property_names,
     "if": _if, **{name: _dependencies(name) for name in ("dependencies", "dependentRequired", "dependentSchemas")},
-    "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _none_of("oneOf"), "not": _not,
+    "allOf": _all_of, "anyOf": _none_of("anyOf"), "oneOf": _one_of, "not": _not,
     "$ref": _ref,
     **{name: _numeric(name) for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
     **{name: _sized(name) for name in ("minLength", "maxLength", "minItems", "maxItems", "minProperties",

@@ -16,6 +16,7 @@ from specguide.guided.schema.containers import lower_array, lower_dependencies, 
 from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import TYPES, Document, Place
+from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.negate import negate
 from specguide.guided.schema.scalars import (
     ARRAY,
@@ -23,6 +24,7 @@ from specguide.guided.schema.scalars import (
     OBJECT,
     STRING,
     allowed_types,
+    listed_values,
     lower_number,
     lower_string,
     lower_type,
@@ -33,18 +35,23 @@ from specguide.guided.schema.shapes import check_shapes
 MAX_SUBSCHEMAS = 50_000
 MAX_DEFINITIONS = 4000
 MAX_ONE_OF = 500
+MAX_NEGATED = 50
 
 
-def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
+def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False) -> Core:
     """The core schema for a backend, with its definitions under `$defs`.
+
+    short_formats: less of some formats, which libraries can put together with other patterns
 
     Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place where the core cannot
     express it.
     """
-    lowering = Lowering(Document(schema), backend)
+    lowering = Lowering(Document(schema), backend, short_formats)
     core = lowering.lower(schema, lowering.document.start)
     lowering.finish()
     _check_cycles(core, lowering.definitions)
+    if core is False and lowering.target.narrow:  # it may allow what the backend cannot
+        raise UnsupportedGuide("no value that can be generated fits the schema")
     if core is False:
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
     if isinstance(core, bool):
@@ -55,15 +62,18 @@ def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
 class Lowering:
     """One schema on its way into the core; keeps the definitions made on the way."""
 
-    def __init__(self, document: Document, backend: str) -> None:
+    def __init__(self, document: Document, backend: str, short_formats: bool) -> None:
         self.document = document
+        self.short_formats = short_formats
         self.target = TARGETS[backend]
-        self.comparison = Comparison(document)
+        self.instances = Instances(document)
+        self.comparison = Comparison(document, self.instances)
         self.definitions: dict[str, CoreSchema] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Any, Place]] = []
         self._num_subschemas = 0
+        self._num_negated = 0  # references on the way here, each inside the negation of the one before
 
     def lower(self, schema: Any, place: Place) -> CoreSchema:
         """The core of a subschema: its instances, or some of them."""
@@ -73,6 +83,9 @@ class Lowering:
         place = self.document.enter(schema, place)
         if self.document.draft <= 7 and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
+        listed = listed_values(self, schema, place)
+        if listed is not None:
+            return listed
         core = Core(place.path)
         for part in self._parts(schema, place):
             if part is False:
@@ -104,12 +117,17 @@ class Lowering:
         if key in self._refused:
             raise self._refused[key]
         if key not in self._names:
+            if self._num_negated >= MAX_NEGATED:
+                raise refuse("$ref", place.path, f"it is negated through a chain of more than {MAX_NEGATED} references")
             name = self._name("negate", found)
+            self._num_negated += 1
             try:
                 self.definitions[name] = self.negate(schema, found)
             except UnsupportedGuide as error:
                 self._refused[key], self.definitions[name] = error, False
                 raise
+            finally:
+                self._num_negated -= 1
         known = self.definitions.get(self._names[key])
         return known if isinstance(known, bool) else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
 
@@ -182,6 +200,9 @@ def _takes_all(schema: Any, name: str) -> bool:
     """Whether the subschema plainly takes every value of a type."""
     if isinstance(schema, bool):
         return schema
+    named = schema.get("type", "number")
+    if name == "number" and "number" not in ([named] if isinstance(named, str) else named):
+        return False  # integers at most
     topics = {_TOPIC_OF.get(keyword) for keyword in schema} - {"type", None}
     if "dependencies" in topics:
         topics = topics - {"dependencies"} | {"object"}
@@ -218,27 +239,31 @@ def _conjoin(core: Core, part: Core, path: str) -> None:
 
 def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
     """Raises UnsupportedGuide where a definition leads back to itself before it has asked for anything."""
-    def leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
-        if isinstance(schema, Core):
-            if "$ref" in schema:
-                yield schema["$ref"].rpartition("/")[2], schema
-            for keyword in ("anyOf", "allOf"):
-                for child in schema.get(keyword, ()):
-                    yield from leads_to(child)
-
     finished: set[str] = set()
-
-    def follow(schema: CoreSchema, on_the_way: tuple[str, ...]) -> None:
-        for name, reference in leads_to(schema):
-            if name in on_the_way:
+    for root in (core, *definitions.values()):
+        on_the_way: dict[str, None] = {}
+        ways = [_leads_to(root)]  # of the root, and of each definition on the way
+        while ways:
+            name, reference = next(ways[-1], (None, None))
+            if name is None or reference is None:
+                ways.pop()
+                if ways:
+                    finished.add(on_the_way.popitem()[0])
+            elif name in on_the_way:
                 raise refuse("$ref", reference.path, "it leads back to itself")
-            if name not in finished:
-                follow(definitions[name], (*on_the_way, name))
-                finished.add(name)
+            elif name not in finished:
+                on_the_way[name] = None
+                ways.append(_leads_to(definitions[name]))
 
-    follow(core, ())
-    for name, schema in definitions.items():
-        follow(schema, (name,))
+
+def _leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
+    """The definitions that must hold right where the schema does, each with the reference to it."""
+    if isinstance(schema, Core):
+        if "$ref" in schema:
+            yield schema["$ref"].rpartition("/")[2], schema
+        for keyword in ("anyOf", "allOf"):
+            for child in schema.get(keyword, ()):
+                yield from _leads_to(child)
 
 
 _REFUSED = ("$dynamicRef", "$recursiveRef")

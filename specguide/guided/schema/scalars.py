@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from specguide.guided.schema.core import Core, CoreSchema, read_pattern, refuse, write_pattern
+from specguide.guided.schema.core import Core, CoreSchema, Target, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
-from specguide.guided.schema.formats import FORMATS
-from specguide.guided.schema.shapes import is_number
+from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
+from specguide.guided.schema.shapes import check_shapes, is_number
 
 if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
@@ -22,6 +22,8 @@ ARRAY = ("prefixItems", "items", "additionalItems", "minItems", "maxItems", "uni
 OBJECT = ("properties", "patternProperties", "additionalProperties", "required", "minProperties", "maxProperties",
           "propertyNames", "unevaluatedProperties")
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
+_JUDGED = frozenset({*NUMBER, *STRING, *ARRAY, *OBJECT, "allOf", "anyOf", "oneOf", "not", "if", "dependencies",
+                     "dependentRequired", "dependentSchemas"})
 _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
 
 
@@ -48,24 +50,50 @@ def lower_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     fitting = [value for value in values if _has_type(value, schema.get("type"))]
     keyword = "const" if "const" in schema else "enum"
     for value in fitting:
-        _check_exact(value, keyword, place.path)
+        _check_exact(value, keyword, place.path, lowering.target.narrow)
     yield Core(place.path, enum=fitting) if fitting else False
     if "const" in schema and "enum" in schema:
         yield from lower_values(lowering, {key: value for key, value in schema.items() if key != "const"}, place)
 
 
+def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema | None:
+    """The core of a subschema that lists its values and asks more of them: each is judged by all that is asked.
+
+    None where it lists none, asks no more than a type, or no listed value is certain to fit, though one may.
+    """
+    if schema.keys() & {"const", "enum"}:
+        if schema.keys().isdisjoint(_JUDGED):
+            return None
+    elif "allOf" not in schema and ("$ref" not in schema or schema.keys().isdisjoint(_JUDGED | {"type"})):
+        return None
+    found = next(((part, there) for part, there in lowering.comparison.conjuncts((schema, place))
+                  if "const" in part or "enum" in part), None)
+    if found is None:
+        return None
+    part, there = found
+    check_shapes(part, there.path)
+    keyword = "const" if "const" in part else "enum"
+    values = [part["const"]] if keyword == "const" else part["enum"]
+    answers = [lowering.instances.fits(schema, place, value) for value in values]
+    fitting = [value for value, answer in zip(values, answers, strict=True) if answer]
+    if not fitting and None in answers:
+        return None
+    for value in fitting:
+        _check_exact(value, keyword, there.path, lowering.target.narrow)
+    return Core(there.path, enum=fitting) if fitting else False
+
+
 def lower_number(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     """The core of a subschema's number keywords; draft 4's boolean bounds become numbers."""
     core = Core(place.path)
-    for keyword, exclusive, downwards in (("minimum", "exclusiveMinimum", False),
-                                          ("maximum", "exclusiveMaximum", True)):
+    for keyword, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         bound = schema.get(keyword)
         if schema.get(exclusive) is True and bound is not None:  # draft 4
             keyword = exclusive
         elif is_number(schema.get(exclusive)):
-            core[exclusive] = _representable(schema[exclusive], downwards)
+            core[exclusive] = _whole(schema[exclusive])
         if bound is not None:
-            core[keyword] = _representable(bound, downwards)
+            core[keyword] = _whole(bound)
     if "multipleOf" in schema:
         core["multipleOf"] = _whole(schema["multipleOf"])
     yield core
@@ -76,13 +104,16 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     core = Core(place.path, {keyword: int(schema[keyword]) for keyword in ("minLength", "maxLength")
                              if keyword in schema})
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
+    formats, longest = _format(schema.get("format"), lowering.short_formats)
+    if longest is not None:
+        core["maxLength"] = min(longest, core.get("maxLength", longest))
     if core and lowering.target.narrow:
         any_char = "[\\0-\\u{10FFFF}]"
         patterns.append(("maxLength", f"^{any_char}{{{core.pop('minLength', 0)},{core.pop('maxLength', '')}}}$"))
-    if schema.get("format") in FORMATS:
-        patterns.append(("format", f"^(?:{FORMATS[schema['format']]})$"))
-    for keyword, pattern in patterns:
-        text = write_pattern(read_pattern(pattern, keyword, place.path), lowering.target)
+    texts = [(keyword, write_pattern(read_pattern(pattern, keyword, place.path), lowering.target))
+             for keyword, pattern in patterns]
+    texts += [("format", _written(pattern, lowering.target)) for pattern in formats]
+    for keyword, text in texts:
         if text is None:
             raise refuse(keyword, place.path, "no string that can be generated matches it")
         if "pattern" in core:
@@ -92,35 +123,37 @@ def lower_string(lowering: Lowering, schema: Mapping[str, Any], place: Place) ->
     yield core
 
 
+@lru_cache(maxsize=128)
+def _written(pattern: str, target: Target) -> str | None:
+    """The core's pattern of a format."""
+    return write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), target)
+
+
+def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
+    """The patterns of a format, all of which hold, and how long a string of it may be."""
+    if name is None or name not in FORMATS:
+        return [], None
+    if short and name in SHORT_FORMATS:
+        return [SHORT_FORMATS[name]], None
+    return [table[name] for table in (FORMATS, FORMATS_ALSO) if name in table], FORMAT_LENGTHS.get(name)
+
+
 def _has_type(value: Any, named: str | list[str] | None) -> bool:
     names = [named] if isinstance(named, str) else named
     return names is None or json_type(value) in names or (
         "integer" in names and is_number(value) and value == int(value))
 
 
-def _check_exact(value: Any, keyword: str, path: str) -> None:
-    """Raises UnsupportedGuide for values that backends would take for others: they count in doubles, and write no
-    escapes but the short ones."""
+def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool) -> None:
+    """Raises UnsupportedGuide for values that backends would take for others: they write no escapes but the short ones,
+    and some count in doubles."""
     if isinstance(value, str) and any(char < " " and char not in "\b\t\n\f\r" for char in value):
         raise refuse(keyword, path, f"the string {value!r} has a control character")
     if isinstance(value, (list, Mapping)):
         for item in value.values() if isinstance(value, Mapping) else value:
-            _check_exact(item, keyword, path)
-    elif is_number(value) and not (abs(value) <= 2**53 or (isinstance(value, float) and math.isfinite(value))):
+            _check_exact(item, keyword, path, True)
+    elif only_doubles and is_number(value) and not isinstance(value, float) and abs(value) > 2**53:
         raise refuse(keyword, path, f"the number {value} is too large to be told from its neighbours")
-
-
-def _representable(bound: float, downwards: bool) -> float:
-    """The nearest double on the inner side of a bound."""
-    if isinstance(bound, float) or abs(bound) <= 2**53:
-        return _whole(bound)
-    try:
-        near = float(bound)
-    except OverflowError:
-        return math.copysign(1e300, bound)
-    if int(near) != bound and (int(near) > bound) == downwards:
-        near = math.nextafter(near, -math.inf if downwards else math.inf)
-    return int(near) if abs(near) < 2**63 else near
 
 
 def _whole(value: float) -> float:

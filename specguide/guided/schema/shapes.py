@@ -13,6 +13,9 @@ from specguide.guided.schema.document import TYPES
 
 Shape = Callable[[Any], bool]
 
+MAX_COUNT = 2**53
+"""Larger counts could not be told from their neighbours."""
+
 
 def check_shapes(schema: Any, path: str) -> None:
     """Raises InvalidGuide, with the JSON pointer, where `schema` or a keyword's value in it is of the wrong kind."""
@@ -39,7 +42,7 @@ def _shown(value: Any) -> str:
 
 
 def _is_count(value: Any) -> bool:
-    return is_number(value) and value >= 0 and value == int(value)
+    return is_number(value) and 0 <= value <= MAX_COUNT and value == int(value)
 
 
 def _is_schema(value: Any) -> bool:
@@ -65,7 +68,7 @@ def _is_type(value: Any) -> bool:
 
 
 _SCHEMA = (_is_schema, "a schema")
-_COUNT = (_is_count, "an integer ≥ 0")
+_COUNT = (_is_count, "an integer from 0 to 2^53")
 _TEXT = (lambda value: isinstance(value, str), "a string")
 _SCHEMAS = (_is_schemas, "a non-empty list of schemas")
 _SCHEMA_MAP = (lambda value: _is_map(value) and all(map(_is_schema, value.values())), "an object of schemas")

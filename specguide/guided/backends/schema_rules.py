@@ -1,0 +1,345 @@
+"""Owns how a core schema is written as rules of llguidance's Lark, where the library's own reading of it says less.
+
+The library takes numbers between bounds in a few spellings only, and numbers without bounds far beyond a double. So
+a schema with numbers is written out: the same rules as the library's, with numerals that are exact. What has no
+simple rules (`allOf`, counted properties beside optional ones …) is left to the library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.numerals import Bound, Interval, numerals
+from specguide.guided.regex.parse import MAX_CHARS, NOTHING, Chars, Concat, Either, Node, Repeat, literal, parse
+from specguide.guided.regex.writer import whole, write
+from specguide.guided.schema.core import NO_INTEGER
+from specguide.guided.schema.document import TYPES
+from specguide.guided.schema.evaluate import pattern_matches
+
+_ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
+_PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
+_COMPOSED = frozenset({"anyOf", "$ref", "enum"})
+_ANY = "any"
+
+
+class NoRules(Exception):
+    """The schema has no simple rules."""
+
+
+def schema_rules(core: Mapping[str, Any] | bool, whitespace: str) -> str:
+    """A core schema as a term of a Lark rule. whitespace: a regular expression, "" for none
+
+    Raises NoRules.
+    """
+    return _Rules(core, whitespace).text
+
+
+class _Rules:
+    """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of rules."""
+
+    def __init__(self, core: Mapping[str, Any] | bool, whitespace: str) -> None:
+        self._rules: list[str] = []
+        self._known: dict[str, str] = {}  # by what they say
+        self._definitions: dict[str, Any] = core.get("$defs", {}) if isinstance(core, Mapping) else {}
+        start = self._value(core)
+        for name, schema in self._definitions.items():
+            self._rules.append(f"{_definition(name)}: {self._value(schema)}")
+        ignored = f'%llguidance {{"ignore_once": true}}\n%ignore /{whitespace}/\n' if whitespace else ""
+        self.text = "%lark {\nstart: " + "\n".join([start, *self._rules]) + f"\n{ignored}}}"
+
+    def _rule(self, body: str, *, terminal: bool = False) -> str:
+        """The name of a rule, or of a terminal, of its own."""
+        if body not in self._known:
+            self._known[body] = name = f"{'T' if terminal else 'r'}{len(self._known)}"
+            self._rules.append(f"{name}: {body}")
+        return self._known[body]
+
+    def _value(self, core: Any) -> str:
+        terminals, terms = self._options(core)
+        if terminals:
+            terms = [*terms, self._rule(" | ".join(dict.fromkeys(terminals)), terminal=True)]
+        if not terms:
+            raise NoRules
+        return terms[0] if len(terms) == 1 else self._rule(" | ".join(dict.fromkeys(terms)))
+
+    def _options(self, core: Any) -> tuple[list[str], list[str]]:
+        if isinstance(core, bool):
+            return [], [self._any()] if core else []
+        composed = _COMPOSED & core.keys()
+        if composed:
+            if len(core.keys() - {"$defs"}) > 1:
+                raise NoRules
+            return self._composed(core)
+        if core.keys() - _READ or not _is_plain(core) or core.get("not", NO_INTEGER) != NO_INTEGER:
+            raise NoRules
+        terminals, terms = [], []
+        named = core.get("type", TYPES)
+        for name in [named] if isinstance(named, str) else named:
+            if name == "array":
+                terms.append(self._array(core))
+            elif name == "object":
+                terms.append(self._object(core))
+            else:
+                terminals += _scalar(core, name)
+        return terminals, terms
+
+    def _composed(self, core: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+        if "$ref" in core:
+            name = core["$ref"].rpartition("/")[2]
+            return [], [_definition(name)] if self._definitions[name] is not False else []
+        if "enum" in core:
+            scalars = [value for value in core["enum"] if not isinstance(value, (list, dict))]
+            containers = [value for value in core["enum"] if isinstance(value, (list, dict))]
+            return list(map(_literal, scalars)), [self._rule(" ".join(_lexemes(value))) for value in containers]
+        found = [self._options(option) for option in core["anyOf"]]
+        return [one for terminals, _ in found for one in terminals], [one for _, terms in found for one in terms]
+
+    def _any(self) -> str:
+        if _ANY not in self._known:
+            self._known[_ANY] = _ANY
+            terminals = [part for name in TYPES[:4] for part in _scalar({}, name)]
+            scalar = self._rule(" | ".join(terminals), terminal=True)
+            self._rules.append(f"{_ANY}: {scalar} | {self._array({})} | {self._object({})}")
+        return _ANY
+
+    def _array(self, core: Mapping[str, Any]) -> str:
+        least, most = core.get("minItems", 0), core.get("maxItems")
+        prefix, rest = core.get("prefixItems", []), core.get("items", True)
+        if False in prefix or (most is not None and least > most) or (rest is False and least > len(prefix)):
+            raise NoRules
+        if rest is False:
+            most = len(prefix) if most is None else min(most, len(prefix))
+        prefix = prefix[:most]
+        tail = ""
+        if most is None or most > len(prefix):
+            item = self._value(rest)
+            fewest, greatest = max(0, least - len(prefix)), None if most is None else most - len(prefix)
+            tail = self._repeated(item, fewest, greatest, is_first=not prefix)
+        for i in range(len(prefix) - 1, -1, -1):
+            item = self._value(prefix[i])
+            tail = " ".join(part for part in (f'"," {item}' if i else item, tail) if part)
+            if i >= least:
+                tail = f"({self._rule(tail)})?"
+        return self._rule(f'"[" {tail} "]"')
+
+    def _repeated(self, item: str, least: int, most: int | None, *, is_first: bool) -> str:
+        """From `least` to `most` items, each but an array's first behind a comma."""
+        if not is_first:
+            return f'("," {item}){_times(least, most)}' if most != 0 else ""
+        later = self._repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
+        return f"{item} {later}" if least else f"({item} {later})?"
+
+    def _object(self, core: Mapping[str, Any]) -> str:
+        properties, required = core.get("properties", {}), core.get("required", [])
+        patterns, additional = core.get("patternProperties", {}), core.get("additionalProperties", True)
+        if len(patterns) > 1 or any(pattern_matches(pattern, name) for pattern in patterns
+                                    for name in (*properties, *required)):
+            raise NoRules
+        children = {**properties, **{name: additional for name in required if name not in properties}}
+        if any(children[name] is False for name in required):
+            raise NoRules
+        items = [(f'{_text(name)} ":" {self._value(child)}', name in required)
+                 for name, child in children.items() if child is not False]
+        least = core.get("minProperties", 0) - len(required)
+        most = None if "maxProperties" not in core else core["maxProperties"] - len(required)
+        if (least > 0 or most is not None) and len(required) < len(items):
+            raise NoRules
+        extra = self._extra(list(children), patterns, additional) if most is None or most > 0 else ""
+        if (most is not None and most < 0) or (least > 0 and not extra):
+            raise NoRules
+        if extra:
+            items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
+        return self._rule(f'"{{" {self._members(items)} "}}"')
+
+    def _extra(self, names: list[str], patterns: Mapping[str, Any], additional: Any) -> str:
+        """A property that is not named."""
+        taken, terms = [_text(name) for name in names], []
+        for pattern, child in patterns.items():
+            key = _quoted(pattern)
+            taken.append(key)
+            if child is not False:
+                terms.append(f'{self._rule(key, terminal=True)} ":" {self._value(child)}')
+        if additional is not False:
+            beside = f" & ~({' | '.join(taken)})" if taken else ""
+            terms.append(f'{self._rule(_STRING + beside, terminal=True)} ":" {self._value(additional)}')
+        return self._rule(" | ".join(terms)) if terms else ""
+
+    def _members(self, items: list[tuple[str, bool]]) -> str:
+        """The members of an object in their order, each required or not."""
+        first, later = "", ""  # what comes where there was no member yet, and where there was
+        for item, is_required in reversed(items):
+            follows = " ".join(part for part in (item, later) if part)
+            if is_required:
+                first, later = self._rule(follows), self._rule(f'"," {follows}')
+            else:
+                first = f"({self._rule(follows)})?" if not first else (
+                    f"({self._rule(follows)} | {first})" if not first.endswith("?") else
+                    f"({self._rule(follows)} | {first[:-1]})?")
+                first = first if len(first) < 200 else self._shortened(first)
+                optional = f'("," {item})?'
+                later = self._rule(" ".join(part for part in (optional, later) if part))
+        return first
+
+    def _shortened(self, term: str) -> str:
+        return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
+
+
+def _is_plain(core: Mapping[str, Any]) -> bool:
+    """Whether `allOf` is there for more patterns of a string alone."""
+    return "allOf" not in core or (core.get("type") == "string" and all(
+        isinstance(part, Mapping) and part.keys() == {"pattern"} for part in core["allOf"]))
+
+
+def _definition(name: str) -> str:
+    return f"d_{name}"
+
+
+def _times(least: int, most: int | None) -> str:
+    return f"{{{least},{'' if most is None else most}}}" if (least, most) != (0, None) else "*"
+
+
+def _text(value: Any) -> str:
+    """A JSON value's own text as a literal."""
+    return _lark_string(json.dumps(value, ensure_ascii=False))
+
+
+def _lark_string(text: str) -> str:
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+def _literal(value: Any) -> str:
+    """A scalar as a terminal; a number in every plain spelling."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = Decimal(repr(value))
+        spellings = [_lark_string(repr(value)), _lark_string(f"{number:f}")]
+        if number == number.to_integral_value():
+            spellings.append(_lark_string(f"{number:.0f}"))
+        return " | ".join(dict.fromkeys(spellings))
+    return _text(value)
+
+
+def _lexemes(value: Any) -> Iterable[str]:
+    """A value's text in pieces, between which whitespace may stand."""
+    if isinstance(value, list):
+        yield '"["'
+        for i, item in enumerate(value):
+            yield from ('","',) * (i > 0)
+            yield from _lexemes(item)
+        yield '"]"'
+    elif isinstance(value, dict):
+        yield '"{"'
+        for i, (name, item) in enumerate(value.items()):
+            yield from ('","',) * (i > 0)
+            yield from (_text(name), '":"')
+            yield from _lexemes(item)
+        yield '"}"'
+    else:
+        yield f"({_literal(value)})"
+
+
+def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
+    """Terminals of a scalar type; none of them where it has no value."""
+    if name == "null":
+        return ['"null"']
+    if name == "boolean":
+        return ["/true|false/"]
+    if name == "string":
+        return [_string(core)]
+    return _number(core, name)
+
+
+def _number(core: Mapping[str, Any], name: str) -> list[str]:
+    if "not" in core and name == "integer":
+        return []
+    if "multipleOf" in core:
+        raise NoRules
+    lows = [_bound(core, keyword) for keyword in ("minimum", "exclusiveMinimum") if keyword in core]
+    highs = [_bound(core, keyword) for keyword in ("maximum", "exclusiveMaximum") if keyword in core]
+    low = max(lows, default=None)
+    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
+    node = numerals(Interval(low, high, "fraction" if "not" in core else name))
+    if node == NOTHING:
+        raise NoRules
+    return [_regex(write(node))]
+
+
+def _bound(core: Mapping[str, Any], keyword: str) -> Bound:
+    return Decimal(repr(core[keyword])), keyword.startswith("exclusive")
+
+
+def _regex(pattern: str) -> str:
+    if len(pattern) > MAX_CHARS:
+        raise NoRules
+    return f"/{pattern}/"
+
+
+_CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
+_STRING = f'/"{_CHAR}*"/'
+
+
+def _string(core: Mapping[str, Any]) -> str:
+    patterns = [core[keyword] for keyword in ("pattern",) if keyword in core]
+    patterns += [part["pattern"] for part in core.get("allOf", ())]
+    least, most = core.get("minLength", 0), core.get("maxLength")
+    parts = list(map(_quoted, patterns))
+    if least or most is not None:
+        parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
+    if not parts:
+        return _STRING
+    if patterns and len(parts) > 1:
+        witness = _shortest(whole(parse(patterns[0]), search=True))
+        if witness is None or not all(pattern_matches(pattern, witness) for pattern in patterns[1:]) \
+                or not least <= len(witness) <= (len(witness) if most is None else most):
+            raise NoRules  # there may be no such string, which the library would find out
+    elif most is not None and least > most:
+        raise NoRules
+    return parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
+
+
+@lru_cache(maxsize=1024)
+def _quoted(pattern: str) -> str:
+    """The JSON strings whose text a pattern matches."""
+    return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
+
+
+def _escaped(node: Node) -> Node:
+    if isinstance(node, Chars):
+        text = intersect(node.chars.inner, JSON_TEXT)
+        plain = intersect(text, _PLAIN)
+        options: list[Node] = [Chars(CharSet(plain, plain))] if plain else []
+        escapes = "".join(letter for code, letter in _ESCAPES.items()
+                          if any(low <= code <= high for low, high in text))
+        options += [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
+        return options[0] if len(options) == 1 else Either(tuple(options))
+    if isinstance(node, Repeat):
+        item = _escaped(node.item)
+        return Repeat(item, node.least, node.most)
+    if isinstance(node, (Concat, Either)):
+        return type(node)(tuple(map(_escaped, node.items)))
+    raise NoRules
+
+
+def _shortest(node: Node) -> str | None:
+    """A text of few characters that a tree without anchors matches; None for none."""
+    if isinstance(node, Chars):
+        return chr(node.chars.inner[0][0]) if node.chars.inner else None
+    if isinstance(node, Repeat):
+        item = _shortest(node.item) if node.least else ""
+        return None if item is None else item * node.least
+    if isinstance(node, Concat):
+        parts = list(map(_shortest, node.items))
+        return None if None in parts else "".join(part for part in parts if part)
+    if isinstance(node, Either):
+        return min((text for text in map(_shortest, node.items) if text is not None), key=len, default=None)
+    return None
+
+
+_READ = frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
+                   "maxLength", "pattern", "allOf", "properties", "patternProperties", "additionalProperties",
+                   "required", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems",
+                   "not", "$defs"})
