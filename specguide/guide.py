@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -92,10 +91,15 @@ class Reasoning:
 
 def is_text(value: Any) -> bool:
     """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON can spell."""
-    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
 
 
@@ -110,7 +114,7 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
             raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)

@@ -7,28 +7,26 @@ no engine reads them in its own way. What a backend would take without enforcing
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
-from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.grammar_form import behind_space, grammar_form, has_lookahead
 from specguide.guided.backends.lark_attributes import lark_attributes
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.core import Core, refuse
+from specguide.guided.schema.core import Core, refuse, weight
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
 from specguide.guided.tag_form import check_tag
 
-_EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
-_EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')
-_LARK_IGNORED = re.compile(r"%json|\$|(?<!\[)\^")
-_JSON_OF_LARK = re.compile(r"%json\s*(?=[{\"tf])")
+_JSON_OF_LARK = "%json"
+_CHARACTERS_A_STEP = 2_000
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 
 
@@ -76,11 +74,13 @@ def _schema(schema: Any, backend: str) -> Core:
 def _schemas(schema: Any, backend: str) -> Iterator[Core]:
     """The core, then the merged core, as far as the backend enforces all of them."""
     core = normalise(schema, backend)
+    spend(2 * weight(core))
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
         yield core
     try:
         other = merged(core)
+        spend(2 * weight(other))
         if next(unenforced(other, backend), None) is None:
             yield other
             return
@@ -120,12 +120,13 @@ def _tag(node: Any, backend: str) -> Any:
 
 def _grammar(source: str, backend: str) -> str:
     form = grammar_form(source)
-    if form == "EBNF" and _EBNF_LOOKAHEAD.search(_EBNF_LITERAL.sub(" ", source)):
+    if form == "EBNF" and has_lookahead(source):
         raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
     if form == "Lark" and backend == "xgrammar":
-        found = _LARK_IGNORED.search(source)
-        if found is not None:
-            raise UnsupportedGuide(f"{found[0]} in a Lark grammar would be ignored")
+        read = source.replace("[^", "")  # which negates a class
+        ignored = next((sign for sign in (_JSON_OF_LARK, "$", "^") if sign in read), None)
+        if ignored is not None:
+            raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
     if form == "Lark" and "temperature" in lark_attributes(source):
         raise UnsupportedGuide("temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter")
     return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
@@ -136,21 +137,36 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
 
     Raises InvalidGuide, which says which of them it is.
     """
-    done = num_schemas = 0
-    for found in _JSON_OF_LARK.finditer(source):
-        try:
-            schema, end = json.JSONDecoder().raw_decode(source, found.end())
-        except json.JSONDecodeError:
-            continue  # not a schema, or one that the backend will refuse in its own words
-        if found.start() < done or not isinstance(schema, (Mapping, bool)):
-            continue
-        options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
-        try:
-            core = _schema(schema, backend)
-        except InvalidGuide as error:
-            error.part = num_schemas
-            raise
-        num_schemas += 1
-        yield source[done:found.end()] + json.dumps({**core, "x-guidance": {**options, **_LARK_OPTIONS}})
-        done = end
+    done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
+    while at >= 0:
+        at += len(_JSON_OF_LARK)
+        found = _schema_at(source, behind_space(source, at))
+        if found is not None:
+            schema, end = found
+            yield source[done:behind_space(source, at)] + json.dumps(_core_of_lark(schema, backend, num_schemas))
+            num_schemas += 1
+            done = at = end
+        at = source.find(_JSON_OF_LARK, at)
     yield source[done:]
+
+
+def _core_of_lark(schema: Mapping[str, Any] | bool, backend: str, part: int) -> dict[str, Any]:
+    """The core of a schema, which is the grammar's schema number `part`. Raises InvalidGuide, which says so."""
+    options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+    try:
+        return {**_schema(schema, backend), "x-guidance": {**options, **_LARK_OPTIONS}}
+    except InvalidGuide as error:
+        error.part = part
+        raise
+
+
+def _schema_at(source: str, at: int) -> tuple[Mapping[str, Any] | bool, int] | None:
+    """The JSON Schema that stands there, and the place behind it; None where there is none."""
+    if source[at:at + 1] not in ("{", "t", "f"):
+        return None
+    try:
+        schema, end = json.JSONDecoder().raw_decode(source, at)
+    except ValueError:  # no schema, or one that the backend will refuse in its own words
+        spend(1 + len(source) // _CHARACTERS_A_STEP)  # the error counts the lines before it
+        return None
+    return (schema, end) if isinstance(schema, (Mapping, bool)) else None

@@ -7,14 +7,24 @@ on the safe side; a subschema with no other keyword is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
-from specguide.guided.regex.parse import EMPTY, MAX_CHARS, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.parse import (
+    EMPTY,
+    MAX_CHARS,
+    NOTHING,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+)
 from specguide.guided.schema.core import Core, CoreSchema, Target, all_of, any_of, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
@@ -23,6 +33,8 @@ if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
 
 _Rule = Callable[["Lowering", Mapping[str, Any], Place], Iterator[CoreSchema]]
+
+_MAX_WORD = 100
 
 _ASSERTIONS_ONLY = frozenset({
     "format", "multipleOf", "uniqueItems", "additionalItems", "minContains", "maxContains", "unevaluatedItems",
@@ -40,7 +52,8 @@ def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -
     for keyword, rule in _RULES.items():
         if keyword in schema and lowering.document.draft in _DRAFTS.get(keyword, _ALL_DRAFTS):
             try:
-                options += rule(lowering, schema, place)
+                with at_work(keyword, place.path):
+                    options += rule(lowering, schema, place)
             except UnsupportedGuide:
                 dropped.append(keyword)
     if dropped and not any(option is True or (option is not False and option.keys() != {"type"}) for option in options):
@@ -56,6 +69,7 @@ def _type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterat
 
 def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     values = [schema["const"]] if "const" in schema else schema["enum"]
+    spend(8 + 4 * len(values))
     found: dict[str, list[Any]] = {name: [value for value in values if json_type(value) == name] for name in TYPES}
     others = [name for name, of_type in found.items() if not of_type]
     yield Core(place.path, type=others) if others else False
@@ -66,6 +80,8 @@ def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
         yield from _numbers_beside(sorted(found["number"]), place)
     if found["string"]:
         pattern = _pattern_beside(frozenset(found["string"]), lowering.target)
+        if pattern is not None and len(pattern) > MAX_CHARS:
+            raise refuse("enum", place.path, "what it does not list is too long to write down")
         if pattern is not None:
             yield Core(place.path, type="string", pattern=pattern)
     for name in ("array", "object"):
@@ -103,20 +119,27 @@ def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
             yield Core(place.path, type="number", **{key: value for key, value in bounds.items() if value is not None})
 
 
-@lru_cache(maxsize=1024)
+@kept
 def _pattern_beside(words: frozenset[str], target: Target) -> str | None:
-    return write_pattern(_strings_beside(words), target)
+    return write_pattern(_strings_beside(words, 0), target)
 
 
-def _strings_beside(words: frozenset[str]) -> Node:
-    """Every string but the words: at each character, another one and anything after it, or the same and so on."""
+def _strings_beside(words: Iterable[str], depth: int) -> Node:
+    """Every string but the words, read from their character at `depth` on: another one and anything after it, or the
+    same and so on. What begins like a very long word is left out."""
     anything = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
-    firsts = sorted({word[0] for word in words if word})
-    options: list[Node] = [] if "" in words else [EMPTY]
+    if depth == _MAX_WORD:
+        return NOTHING
+    begun: dict[str, list[str]] = {}
+    for word in words:
+        spend()
+        begun.setdefault(word[depth:depth + 1], []).append(word)
+    options: list[Node] = [] if begun.pop("", None) else [EMPTY]
+    firsts = sorted(begun)
+    spend(20 + 20 * len(firsts))
     options.append(Concat((Chars(~exactly(*((ord(char), ord(char)) for char in firsts))), anything)))
     for first in firsts:
-        rests = frozenset(word[1:] for word in words if word.startswith(first))
-        options.append(Concat((Chars(exactly((ord(first), ord(first)))), _strings_beside(rests))))
+        options.append(Concat((Chars(exactly((ord(first), ord(first)))), _strings_beside(begun[first], depth + 1))))
     return Either(tuple(options))
 
 

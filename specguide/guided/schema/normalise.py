@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.containers import lower_array, lower_dependencies, lower_object
 from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
 from specguide.guided.schema.disjoint import Comparison
@@ -30,9 +31,8 @@ from specguide.guided.schema.scalars import (
 )
 from specguide.guided.schema.shapes import check_shapes
 
-MAX_SUBSCHEMAS = 50_000
 MAX_DEFINITIONS = 4000
-MAX_ONE_OF = 500
+_STEPS_A_SUBSCHEMA = 20
 
 
 def normalise(schema: Mapping[str, Any] | bool, backend: str) -> Core:
@@ -63,7 +63,6 @@ class Lowering:
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Any, Place]] = []
-        self._num_subschemas = 0
 
     def lower(self, schema: Any, place: Place) -> CoreSchema:
         """The core of a subschema: its instances, or some of them."""
@@ -126,12 +125,9 @@ class Lowering:
         return self._names.setdefault((how, place.path), f"d{len(self._names)}")
 
     def visit(self, schema: Any, place: Place) -> None:
-        """Checks a subschema's shape, and that there are not too many of them."""
+        """Checks a subschema's shape."""
+        spend(_STEPS_A_SUBSCHEMA)
         check_shapes(schema, place.path)
-        self._num_subschemas += 1
-        if self._num_subschemas > MAX_SUBSCHEMAS:
-            raise GuideLimitExceeded(f"the schema spells out to more than {MAX_SUBSCHEMAS} subschemas; make it smaller",
-                                     limit="max_source_bytes")
 
     def _parts(self, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
         """What holds of an instance, keyword by keyword in the schema's order, those that belong together at once."""
@@ -142,7 +138,8 @@ class Lowering:
             if topic is None or topic in done or (topic in TYPES and topic not in types):
                 continue
             done.add(topic)
-            yield from _LOWERINGS[topic](self, schema, place)
+            with at_work(keyword, place.path):
+                yield from _LOWERINGS[topic](self, schema, place)
 
 
 def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
@@ -158,9 +155,6 @@ def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
 
 
 def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-    if len(schema["oneOf"]) > MAX_ONE_OF:  # each is compared with all others
-        raise GuideLimitExceeded(f"a oneOf has {len(schema['oneOf'])} branches, more than {MAX_ONE_OF}; make it "
-                                 "smaller", limit="max_source_bytes")
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
     beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
@@ -219,6 +213,7 @@ def _conjoin(core: Core, part: Core, path: str) -> None:
 def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
     """Raises UnsupportedGuide where a definition leads back to itself before it has asked for anything."""
     def leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
+        spend()
         if isinstance(schema, Core):
             if "$ref" in schema:
                 yield schema["$ref"].rpartition("/")[2], schema
@@ -227,18 +222,18 @@ def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> No
                     yield from leads_to(child)
 
     finished: set[str] = set()
-
-    def follow(schema: CoreSchema, on_the_way: tuple[str, ...]) -> None:
-        for name, reference in leads_to(schema):
-            if name in on_the_way:
-                raise refuse("$ref", reference.path, "it leads back to itself")
-            if name not in finished:
-                follow(definitions[name], (*on_the_way, name))
-                finished.add(name)
-
-    follow(core, ())
-    for name, schema in definitions.items():
-        follow(schema, (name,))
+    for root in (core, *definitions.values()):
+        on_the_way = {"": leads_to(root)}  # the last one is followed; a chain may be longer than Python's stack
+        while on_the_way:
+            here = next(reversed(on_the_way))
+            step = next(on_the_way[here], None)
+            if step is None:
+                finished.add(here)
+                del on_the_way[here]
+            elif step[0] in on_the_way:
+                raise refuse("$ref", step[1].path, "it leads back to itself")
+            elif step[0] not in finished:
+                on_the_way[step[0]] = leads_to(definitions[step[0]])
 
 
 _REFUSED = ("$dynamicRef", "$recursiveRef")
