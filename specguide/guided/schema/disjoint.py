@@ -53,7 +53,7 @@ def keys_by_type(values: list[Any]) -> dict[str, set[Key]]:
 
 
 class Comparison:
-    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` steps in all."""
+    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into them in all."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -66,12 +66,13 @@ class Comparison:
     def shared_types(self, left: Located, right: Located, types: frozenset[str], depth: int = 0,
                      context: Located = _ANYWHERE) -> frozenset[str]:
         """Those of `types` of which instances that fit both subschemas, and `context` too, cannot be excluded."""
-        self._num_steps += 1
-        spend(10)
+        self._num_steps += depth > 0
+        spend(2)
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
             return types
-        if left[0] is False or right[0] is False:
+        if left[0] is False or right[0] is False or _list_others(left[0], right[0]):
             return frozenset()
+        spend(10)
         for one, other in ((left, right), (right, left)):
             for options in self._alternatives(one):
                 types &= frozenset().union(*(self.shared_types(option, other, types, depth + 1, context)
@@ -127,14 +128,26 @@ class Comparison:
         """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
         values, others = _values(left[0]), _values(right[0])
         if values is not None and others is not None:
-            fewer, more = sorted((values.get(name, ()), others.get(name, ())), key=len)
-            spend(len(fewer) // 8)
-            return all(key not in more for key in fewer)
+            return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
             return any(self.are_disjoint(_property(left, key), _property(right, key), depth + 1) for key in required)
         least, most = _BOUNDS.get(name, ("", ""))
         return any(least in one and most in other and one[least] > other[most]
                    for one, other in ((left[0], right[0]), (right[0], left[0])))
+
+
+def _list_others(left: Any, right: Any) -> bool:
+    """Whether two subschemas list values, and none that both do; quick, as there may be many such pairs in a oneOf."""
+    if not isinstance(left, Mapping) or not isinstance(right, Mapping) or "$ref" in left or "$ref" in right:
+        return False
+    values, others = _values(left), _values(right)
+    return values is not None and others is not None and all(
+        _have_none_in_common(keys, others.get(name, set())) for name, keys in values.items())
+
+
+def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:
+    spend(min(len(left), len(right)) // 8)
+    return left.isdisjoint(right) if len(left) < len(right) else right.isdisjoint(left)
 
 
 def _property(located: Located, name: str) -> Located:

@@ -158,14 +158,20 @@ def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
     beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
+    pairs = []
     for left, right in combinations(branches, 2):
         shared = lowering.comparison.shared_types(left, right, types, context=(beside, place))
         types -= {name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)}
+        if shared:
+            pairs.append((left, right, shared))
+    rivals: dict[str, list[tuple[Any, Place]]] = {at.path: [] for _, at in branches}
+    for left, right, shared in pairs:
+        if shared & types:
+            rivals[left[1].path].append(right)
+            rivals[right[1].path].append(left)
     options = []
     for branch in branches:
-        rivals = [rival for rival in branches if rival is not branch
-                  and lowering.comparison.shared_types(branch, rival, types, context=(beside, place))]
-        others = [lowering.negate(*rival) for rival in rivals]
+        others = [lowering.negate(*rival) for rival in rivals[branch[1].path]]
         options.append(all_of(branch[1].path, [lowering.lower(*branch), *others]))
     yield any_of(place.path, options)
     if types != allowed_types(schema):
