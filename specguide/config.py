@@ -139,6 +139,8 @@ class GuideConfig:
     max_depth:             deepest nesting of a schema
     max_values:            most values in a schema's JSON, and most choices
     max_rules:             most rules of a grammar
+    max_schema_steps:      most steps that rewriting a guide may take in all, as a schema into what backends enforce; a
+                           million take about a second, in which other threads run slower
     compile_timeout_s:     longest compile, seconds
     isolate_compiles:      True: a new guide is compiled first in a process of its own, which is killed where it outruns
                            compile_timeout_s or max_compile_bytes, and by the engine only once that has gone well. For
@@ -169,6 +171,7 @@ class GuideConfig:
     max_depth: int = 128
     max_values: int = 20_000
     max_rules: int = 1000
+    max_schema_steps: int = 1_000_000
     compile_timeout_s: float = 10.0
     isolate_compiles: bool = False
     max_compile_bytes: int = 256 << 20
@@ -187,7 +190,7 @@ class GuideConfig:
             raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
                                 param="guide_backend")
         for name, least in (("deadline_us", 1), ("target_wait_us", 0), ("draft_wait_us", 0), ("num_threads", 1),
-                            ("max_whitespace", 0), ("max_indent", 0)):
+                            ("max_whitespace", 0), ("max_indent", 0), ("max_schema_steps", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -93,10 +92,15 @@ class Reasoning:
 
 def is_text(value: Any) -> bool:
     """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON can spell."""
-    return isinstance(value, str) and value != "" and _SURROGATE.search(value) is None
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _KINDS = tuple(f.name for f in fields(Guide) if f.name != "backend")
 
 

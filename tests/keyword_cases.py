@@ -57,6 +57,8 @@ CASES = (
     Case("exclusiveMaximum", {"type": "integer", "maximum": 3, "exclusiveMaximum": True}, ["2"], ["3"],
          xgrammar=REFUSED),
     Case("multipleOf", {"type": "integer", "multipleOf": 7}, ["0", "7", "-14", "35"], ["1", "8", "-13"]),
+    Case("multipleOf", {"type": "integer", "multipleOf": 4294967296}, ["0"], ["1"], llguidance=REFUSED,
+         xgrammar=IGNORED),
     Case("multipleOf", {"type": "number", "multipleOf": 0.5}, ["1.5", "2"], ["1.25", "0.3"], xgrammar=IGNORED),
     Case("multipleOf", {"type": "integer", "multipleOf": 7, "minimum": 1}, ["7"], ["8"], xgrammar=IGNORED),
     Case("minLength", {"type": "string", "minLength": 2}, ['"ab"', '"éé"', '"abc"'], ['"a"', '""', '"é"']),

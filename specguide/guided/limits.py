@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded, InvalidGuide
 from specguide.guide import Guide
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
 _BRACKETS = b"[](){}"
 _NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
 
@@ -37,7 +34,7 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
     """
     source = check_size(guide, limits)
     is_json = guide.kind not in ("regex", "grammar")
-    outside = _STRING.sub("", source) if is_json else _ESCAPED.sub("", source)
+    outside = _outside_strings(source) if is_json else _unescaped_brackets(source)
     brackets = outside.encode().translate(None, _NO_BRACKET)
     if max(accumulate(1 if bracket in b"([{" else -1 for bracket in brackets), default=0) > limits.max_depth:
         raise _too_deep(guide, limits)
@@ -47,6 +44,20 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
     num_rules = (source.count("::=") or sum(":" in line for line in source.splitlines())) * (guide.kind == "grammar")
     if num_rules > limits.max_rules:
         raise _too_much(guide, f"{num_rules} rules", "max_rules", limits.max_rules)
+
+
+def _outside_strings(source: str) -> str:
+    """JSON without its strings, in which alone there are backslashes."""
+    unescaped = source.replace("\\\\", "").replace('\\"', "")
+    return "".join(unescaped.split('"')[::2])
+
+
+def _unescaped_brackets(source: str) -> str:
+    """A regular expression or a grammar without brackets behind a backslash."""
+    left = source.replace("\\\\", "")
+    for bracket in "[](){}":
+        left = left.replace(f"\\{bracket}", "")
+    return left
 
 
 def _too_much(guide: Guide, found: str, limit: str, most: int) -> GuideLimitExceeded:

@@ -7,29 +7,27 @@ no engine reads them in its own way. What a backend would take without enforcing
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide, check_finite
 from specguide.guided.backends import BACKEND_NAMES
-from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.grammar_form import behind_space, grammar_form, has_lookahead
 from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.core import Core, in_doubles, refuse
+from specguide.guided.schema.core import Core, in_doubles, refuse, weight
 from specguide.guided.schema.keywords import unenforced
 from specguide.guided.schema.normalise import normalise
 from specguide.guided.tag_form import check_tag
 
-_EBNF_LOOKAHEAD = re.compile(r"\(\s*=")
-_EBNF_LITERAL = re.compile(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|#[^\n]*')
-_LARK_IGNORED = re.compile(r"%json|\$|(?<!\[)\^")
-_JSON_OF_LARK = re.compile(r"%json\s*(?=[{\"tf])")
+_JSON_OF_LARK = "%json"
+_CHARACTERS_A_STEP = 2_000
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 
 
@@ -89,11 +87,13 @@ def _schemas(schema: Any, backend: str) -> Iterator[Core]:
 
 def _enforced(core: Core, backend: str) -> Iterator[Core]:
     """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide for none of them."""
+    spend(2 * weight(core))
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
         yield core
     try:
         other = merged(core)
+        spend(2 * weight(other))
         if next(unenforced(other, backend), None) is None:
             yield other
             return
@@ -133,12 +133,13 @@ def _tag(node: Any, backend: str) -> Any:
 
 def _grammar(source: str, backend: str) -> str:
     form = grammar_form(source)
-    if form == "EBNF" and _EBNF_LOOKAHEAD.search(_EBNF_LITERAL.sub(" ", source)):
+    if form == "EBNF" and has_lookahead(source):
         raise UnsupportedGuide("the lookahead (= …) in the grammar cannot be enforced")
     if form == "Lark" and backend == "xgrammar":
-        found = _LARK_IGNORED.search(source)
-        if found is not None:
-            raise UnsupportedGuide(f"{found[0]} in a Lark grammar would be ignored")
+        read = source.replace("[^", "")  # which negates a class
+        ignored = next((sign for sign in (_JSON_OF_LARK, "$", "^") if sign in read), None)
+        if ignored is not None:
+            raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
     if form == "Lark" and "temperature" in lark_attributes(source):
         raise UnsupportedGuide("temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter")
     return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
@@ -149,25 +150,28 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
 
     Raises InvalidGuide, which says which of them it is.
     """
-    done = num_schemas = 0
-    for found in _JSON_OF_LARK.finditer(source):
-        try:
-            schema, end = json.JSONDecoder().raw_decode(source, found.end())
-        except ValueError:
-            continue  # not a schema, or one that the backend will refuse in its own words
-        if found.start() < done or not isinstance(schema, (Mapping, bool)):
+    done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
+    while at >= 0:
+        found = _schema_at(source, behind_space(source, at + len(_JSON_OF_LARK)))
+        if found is None:
+            at = source.find(_JSON_OF_LARK, at + len(_JSON_OF_LARK))
             continue
-        check_finite(schema, "grammar")
-        options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
-        try:
-            term = _lark_schema(_schemas(schema, backend), options)
-        except InvalidGuide as error:
-            error.part = num_schemas
-            raise
+        schema, end = found
+        yield source[done:at] + _term_of_lark(schema, backend, num_schemas)
         num_schemas += 1
-        yield source[done:found.start()] + term
-        done = end
+        done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:]
+
+
+def _term_of_lark(schema: Mapping[str, Any] | bool, backend: str, part: int) -> str:
+    """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
+    check_finite(schema, "grammar")
+    options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+    try:
+        return _lark_schema(_schemas(schema, backend), options)
+    except InvalidGuide as error:
+        error.part = part
+        raise
 
 
 def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
@@ -191,3 +195,15 @@ def _keywords(core: Any) -> set[str]:
     if isinstance(core, list):
         return set().union(*map(_keywords, core))
     return {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()
+
+
+def _schema_at(source: str, at: int) -> tuple[Mapping[str, Any] | bool, int] | None:
+    """The JSON Schema that stands there, and the place behind it; None where there is none."""
+    if source[at:at + 1] not in ("{", "t", "f"):
+        return None
+    try:
+        schema, end = json.JSONDecoder().raw_decode(source, at)
+    except ValueError:  # no schema, or one that the backend will refuse in its own words
+        spend(1 + len(source) // _CHARACTERS_A_STEP)  # the error counts the lines before it
+        return None
+    return (schema, end) if isinstance(schema, (Mapping, bool)) else None

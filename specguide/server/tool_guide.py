@@ -6,7 +6,7 @@ Free text ends at the format's trigger: from there on the message is tool calls.
 from __future__ import annotations
 
 import json
-import re
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,8 @@ from specguide.guided.backends.lark_terms import schema_term
 from specguide.server.strict import check_strict
 from specguide.server.tool_format import ToolFormat
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+_MAX_NAME = 64
+_OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 _BACKEND = "llguidance"
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
@@ -40,7 +41,7 @@ class Tool:
     def of(cls, function: Mapping[str, Any], param: str) -> Tool:
         """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what is wrong."""
         name, parameters = function.get("name"), function.get("parameters")
-        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+        if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME or not _OF_NAMES.issuperset(name):
             raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
                                 param=f"{param}.name")
         if function.get("strict"):
@@ -114,8 +115,9 @@ class _Rules:
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
-        marks = "|".join(map(re.escape, self._ids))
-        parts = re.split(f"({marks})", text) if marks else [text]
+        parts = [text]
+        for mark in self._ids:
+            parts = [piece for part in parts for piece in (_split(part, mark) if part not in self._ids else [part])]
         return " ".join(f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part) for part in parts if part)
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
@@ -133,3 +135,9 @@ class _Rules:
             return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
         mark = "".join(f"\\x{{{ord(char):x}}}" for char in trigger)
         return [f"TEXT | lead {calls}", f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/", f"lead[lazy]: /(?s:.*){mark}/"]
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """A text in parts, each `mark` in it a part of its own."""
+    first, *others = text.split(mark)
+    return [first, *(part for other in others for part in (mark, other))]

@@ -1,21 +1,108 @@
-"""Owns which form a context-free grammar is written in."""
+"""Owns which form a context-free grammar is written in, and what of an EBNF grammar is no literal; in linear time."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
 from typing import Literal
 
 from specguide.errors import InvalidGuide
 
-_EBNF_ROOT = re.compile(r"^\s*root\s*::=", re.MULTILINE)
-_LARK_START = re.compile(r"^\s*[?!]*start\s*(\[[^\]]*\])?(\.-?\d+)?\s*:(?!:)", re.MULTILINE)
+_ENDS = {'"': '"', "[": "]"}
 
 
 def grammar_form(source: str) -> Literal["EBNF", "Lark"]:
     """The form of a grammar, told by its first rule's name. Raises InvalidGuide when it is neither."""
-    if _EBNF_ROOT.search(source):
+    if _has_ebnf_root(source):
         return "EBNF"
-    if _LARK_START.search(source):
+    if _has_lark_start(source):
         return "Lark"
     raise InvalidGuide("the grammar is neither EBNF (a rule `root ::= …`) nor Lark (a rule `start: …`)",
                        param="grammar")
+
+
+def _has_ebnf_root(source: str) -> bool:
+    """Whether `root` begins a line and `::=` follows."""
+    *heads, _ = source.split("::=")
+    for i, head in enumerate(heads):
+        head = head.rstrip()
+        _, new_line, indent = head.removesuffix("root").rpartition("\n")
+        if head.endswith("root") and not indent.strip() and (new_line or i == 0):
+            return True
+    return False
+
+
+def _has_lark_start(source: str) -> bool:
+    """Whether `start` begins a line, perhaps behind ? and !, and `:` follows, perhaps behind options and a priority."""
+    at = 0
+    for line in source.split("\n"):
+        head = line.lstrip().lstrip("?!")
+        if head.startswith("start") and _names_lark_rule(source, at + len(line) - len(head) + len("start")):
+            return True
+        at += len(line) + 1
+    return False
+
+
+def _names_lark_rule(source: str, at: int) -> bool:
+    """Whether the rest of a rule's head follows: `[options]` and `.priority`, or none of them, then a colon."""
+    at = behind_space(source, at)
+    if source.startswith("[", at):
+        line_end = source.find("\n", at)
+        at = source.find("]", at, len(source) if line_end < 0 else line_end) + 1
+        if not at:
+            return False
+    if source.startswith(".", at):
+        at += 2 if source.startswith("-", at + 1) else 1
+        while source[at:at + 1].isdecimal():
+            at += 1
+    at = behind_space(source, at)
+    return source.startswith(":", at) and not source.startswith("::", at)
+
+
+def behind_space(source: str, at: int) -> int:
+    """The place behind the whitespace that begins there."""
+    while source[at:at + 1].isspace():
+        at += 1
+    return at
+
+
+def without_comments(source: str) -> str:
+    """An EBNF grammar without its comments; lines stay lines."""
+    return "".join(text for sign, text in _ebnf_parts(source) if sign != "#")
+
+
+def has_lookahead(source: str) -> bool:
+    """Whether an EBNF grammar has a lookahead, (= …)."""
+    bare = "".join(" " if sign else text for sign, text in _ebnf_parts(source))
+    return any(part.lstrip().startswith("=") for part in bare.split("(")[1:])
+
+
+def _ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
+    """A grammar in pieces: ('"', a literal), ("[", a class of characters), ("#", a comment) and ("", other text)."""
+    ends = dict(_ENDS)
+    done = at = 0
+    while at < len(source):
+        sign = source[at]
+        end = None
+        if sign == "#":
+            line_end = source.find("\n", at)
+            end = len(source) if line_end < 0 else line_end
+        elif sign in ends:
+            end = behind_mark(source, at + 1, ends[sign])
+            if end is None:  # nor is there an end to any later one
+                del ends[sign]
+        if end is None:
+            at += 1
+            continue
+        yield "", source[done:at]
+        yield sign, source[at:end]
+        done = at = end
+    yield "", source[done:]
+
+
+def behind_mark(source: str, at: int, mark: str) -> int | None:
+    """The place behind the next `mark` that no backslash escapes."""
+    while at < len(source):
+        if source[at] == mark:
+            return at + 1
+        at += 2 if source[at] == "\\" else 1
+    return None

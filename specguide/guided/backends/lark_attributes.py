@@ -1,21 +1,37 @@
-"""Owns the attributes of rules in a Lark grammar, which stand in brackets behind a rule's name."""
+"""Owns the attributes of rules in a Lark grammar, which stand in brackets behind a rule's name; in linear time."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-# Neither goes over a character more than a few times: what is not closed is taken up to the line's end.
-_HEAD = re.compile(r"\s*[?!]*[a-zA-Z_]\w*(?:\.-?\d+)?\s*\[")
-_PART = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?$)|/(?:[^/\\]|\\.)*(?:/|\\?$)|(\w+)(\s*=)?|[^\]]')
+from specguide.guided.backends.grammar_form import behind_mark, behind_space
 
 
 def lark_attributes(source: str) -> Iterator[str]:
     """Names of the attributes that have a value, as `max_tokens` in `text[max_tokens=5]: /.*/`."""
     for line in source.splitlines():
-        head = _HEAD.match(line)
-        place = head.end() if head else len(line)
-        while part := _PART.match(line, place):
-            if part[2]:
-                yield part[1]
-            place = part.end()
+        head, bracket, _ = line.partition("[")
+        if bracket and _is_head(head):
+            yield from _with_value(line, len(head) + 1)
+
+
+def _is_head(text: str) -> bool:
+    """Whether it is a rule's name, perhaps behind ? and !, perhaps with a priority."""
+    name, dot, priority = text.strip().lstrip("?!").partition(".")
+    return name.isidentifier() and (not dot or priority.removeprefix("-").isdecimal())
+
+
+def _with_value(line: str, at: int) -> Iterator[str]:
+    """The words that = follows, up to the closing bracket. What is not closed is taken up to the line's end."""
+    while at < len(line) and line[at] != "]":
+        end = at
+        while end < len(line) and (line[end].isalnum() or line[end] == "_"):
+            end += 1
+        if end > at:
+            name, at = line[at:end], behind_space(line, end)
+            if line.startswith("=", at):
+                yield name
+        elif line[at] in '"/':
+            at = behind_mark(line, at + 1, line[at]) or len(line)
+        else:
+            at += 1

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import llguidance
-from llguidance.gbnf_to_lark import any_to_lark
+from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
-from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.grammar_form import grammar_form, without_comments
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.backends.whitespace import whitespace_regex
+from specguide.guided.budget import spend
 from specguide.guided.schema.core import in_doubles
 
 
@@ -58,7 +59,8 @@ def grammar_rules(source: str) -> str:
     """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it was read."""
     if grammar_form(source) == "Lark":
         return source
+    spend(4 * len(source) + source.count("::=") * len(source) // 16)  # the converter reads all rules again for each
     try:
-        return any_to_lark(source)
+        return gbnf_to_lark(without_comments(source))
     except Exception as error:  # the converter raises its own class and plain Exception
         raise InvalidGuide(f"the grammar, read as EBNF, is malformed: {error}", param="grammar") from error

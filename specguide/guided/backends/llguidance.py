@@ -6,7 +6,6 @@ A grammar is compiled once into a matcher at its start; each request gets a clon
 from __future__ import annotations
 
 import functools
-import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -242,31 +241,37 @@ def _estimate_bytes(lark: str) -> int:
     return 120_000 + 9 * len(lark)
 
 
-_UNIMPLEMENTED = re.compile(r'Unimplemented keys: \["([^"]+)"')
-_KEYWORD_OF = (
-    (re.compile("oneOf constraints are not supported"), "oneOf"),
-    (re.compile("Unknown format"), "format"),
-    (re.compile("patternProperty regexes"), "patternProperties"),
-    (re.compile("min/maxProperties only supported"), "minProperties"),
-    (re.compile("Resource '|circular references"), "$ref"),
-)
-_MALFORMED = re.compile("invalid type|unsatisfiable|does not exist|expected|regex parse error|invalid regex"
-                        "|unknown name|lexer error|parser error|redefined|duplicate", re.IGNORECASE)
-_NOT_SUPPORTED = re.compile("not supported|unsupported|not implemented|got \\d+\\.0$", re.IGNORECASE)
+_UNIMPLEMENTED = 'Unimplemented keys: ["'
+_KEYWORD_OF = {
+    "oneOf constraints are not supported": "oneOf", "Unknown format": "format",
+    "patternProperty regexes": "patternProperties", "min/maxProperties only supported": "minProperties",
+    "Resource '": "$ref", "circular references": "$ref",
+}
+_MALFORMED = ("invalid type", "unsatisfiable", "does not exist", "expected", "regex parse error", "invalid regex",
+              "unknown name", "lexer error", "parser error", "redefined", "duplicate")
+_NOT_SUPPORTED = ("not supported", "unsupported", "not implemented")
 _TOO_LARGE = "its terminals take too many steps to compile; make them fewer, or counts and character classes smaller"
-_PLACE = re.compile(r"^at \d+\(\d+\): (failed to compile JSON schema: )?")
 
 
 def _refusal(words: str, guide: Guide) -> InvalidGuide:
     if guide.kind != "grammar":  # lines and columns are those of the Lark text, which the caller did not write
-        words = _PLACE.sub("", words).split("\n   1 | ")[0]
+        place, found, rest = words.partition("): ")
+        words = rest.removeprefix("failed to compile JSON schema: ") if found and place.startswith("at ") else words
+        words = words.partition("\n   1 | ")[0]
     words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
-    unimplemented = _UNIMPLEMENTED.search(words)
-    keyword = unimplemented[1] if unimplemented else next((k for rule, k in _KEYWORD_OF if rule.search(words)), None)
+    _, is_unimplemented, key = words.partition(_UNIMPLEMENTED)
+    keyword = key.partition('"')[0] if is_unimplemented else next(
+        (keyword for sign, keyword in _KEYWORD_OF.items() if sign in words), None)
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
-    if keyword is None and _MALFORMED.search(words) and not _NOT_SUPPORTED.search(words):
+    if keyword is None and _is_malformed(words.lower()):
         return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
     return UnsupportedGuide(f"llguidance cannot compile {guide.kind}{form}: {words}", keyword=keyword)
+
+
+def _is_malformed(words: str) -> bool:
+    is_fraction = words.endswith(".0") and words.removesuffix(".0").rpartition("got ")[2].isdecimal()
+    return any(sign in words for sign in _MALFORMED) and not is_fraction and not any(
+        sign in words for sign in _NOT_SUPPORTED)
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.numerals import Bound, Interval, numerals
 from specguide.guided.regex.parse import MAX_CHARS, NOTHING, Chars, Concat, Either, Node, Repeat, literal, parse
@@ -25,6 +26,7 @@ _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 _COMPOSED = frozenset({"anyOf", "$ref", "enum"})
 _ANY = "any"
+_STEPS_A_NUMBER = 500
 
 
 class NoRules(Exception):
@@ -60,6 +62,7 @@ class _Rules:
         return self._known[body]
 
     def _value(self, core: Any) -> str:
+        spend(8)
         terminals, terms = self._options(core)
         if terminals:
             terms = [*terms, self._rule(" | ".join(dict.fromkeys(terminals)), terminal=True)]
@@ -262,6 +265,7 @@ def _number(core: Mapping[str, Any], name: str) -> list[str]:
     highs = [_bound(core, keyword) for keyword in ("maximum", "exclusiveMaximum") if keyword in core]
     low = max(lows, default=None)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
+    spend(_STEPS_A_NUMBER)
     node = numerals(Interval(low, high, "fraction" if "not" in core else name))
     if node == NOTHING:
         raise NoRules

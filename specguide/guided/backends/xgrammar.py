@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import re
 import threading
 from dataclasses import dataclass
 
@@ -152,17 +151,28 @@ def _literal(text: str) -> str:
     return '"' + "".join(map(escape, text)) + '"'
 
 
-_MALFORMED = re.compile("must be|must have|cannot accept|Cannot find|Unsupported type|Invalid|error at (line|position)")
-_NOT_SUPPORTED = re.compile(r"not supported|not recognized|[Uu]nsupported (?!type)")
-_PLACE = re.compile(r"\[\d\d:\d\d:\d\d\] \S+:\d+: (Check failed: \(.*?\) is false: )?")
+_MALFORMED = ("must be", "must have", "cannot accept", "Cannot find", "Unsupported type", "Invalid", "error at line",
+              "error at position")
+_NOT_SUPPORTED = ("not supported", "not recognized", "unsupported ", "Unsupported ")
 
 
 def _refusal(error: Exception, guide: Guide) -> InvalidGuide:
-    words = _PLACE.sub("", str(error)).strip() or type(error).__name__
+    words = _without_place(str(error)).strip() or type(error).__name__
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
-    if _MALFORMED.search(words) and not _NOT_SUPPORTED.search(words):
+    if any(sign in words for sign in _MALFORMED) and not any(
+            sign in words.replace("Unsupported type", "") for sign in _NOT_SUPPORTED):
         return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
     return UnsupportedGuide(f"xgrammar cannot compile {guide.kind}{form}: {words}")
+
+
+def _without_place(words: str) -> str:
+    """An error's words without the time, the line of the library and the check that begin them."""
+    place, found, rest = words.partition(": ")
+    if not found or not place.startswith("["):
+        return words
+    if rest.startswith("Check failed: ("):
+        return rest.partition(" is false: ")[2] or rest
+    return rest
 
 
 @functools.cache

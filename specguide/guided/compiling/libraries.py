@@ -17,6 +17,7 @@ from specguide.errors import (
 )
 from specguide.guide import Guide
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
+from specguide.guided.budget import Budget
 from specguide.guided.limits import check_limits
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
@@ -56,6 +57,10 @@ class Libraries:
         Raises InvalidGuide, UnsupportedGuide, GuideLimitExceeded.
         """
         check_limits(guide, self.config)
+        with Budget(self.config.max_schema_steps).counting():
+            return self._search(guide, requested, before)
+
+    def _search(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
         reasons: dict[str, InvalidGuide] = {}
         for name in candidates(guide, requested):
             before(name)

@@ -6,21 +6,22 @@ from 0, where every text starts; a character that no edge of a state takes leads
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.elimination import tree_of
-from specguide.guided.regex.parse import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.nfa import Edge, Nfa
+from specguide.guided.regex.parse import Chars, Node, Repeat, UnsupportedRegex
 
 MAX_STATES = 400
 _NOWHERE = -1
-
-Edge = tuple[int, int, int]
-"""First and last code point, state that they lead to."""
+_first = itemgetter(0)
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,13 @@ class Automaton:
     def matches(self, text: str) -> bool:
         """Whether it matches the whole text."""
         state = 0
+        spend(1 + len(text))
         for char in text:
-            found = (to for low, high, to in self.edges[state] if low <= ord(char) <= high) if self.edges else ()
-            state = next(iter(found), _NOWHERE)
-            if state == _NOWHERE:
+            edges = self.edges[state] if self.edges else ()
+            at = bisect_right(edges, ord(char), key=_first)
+            if at == 0 or edges[at - 1][1] < ord(char):
                 return False
+            state = edges[at - 1][2]
         return state in self.accepting
 
     def num_texts(self, most: int) -> int:
@@ -52,6 +55,7 @@ class Automaton:
             found += sum(count for state, count in states.items() if state in self.accepting)
             after: Counter[int] = Counter()
             for state, count in states.items():
+                spend(1 + len(self.edges[state]))
                 for low, high, to in self.edges[state]:
                     after[to] += count * (high - low + 1)
             states = after
@@ -81,84 +85,21 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
 
     Raises UnsupportedRegex where it has too many states.
     """
-    builder = _Builder(outer)
-    last = builder.add(node, builder.state())
-    start = builder.closure({0})
+    nfa = Nfa(node, outer=outer, most_states=10 * MAX_STATES)
+    start = nfa.closure({0})
     numbers, edges, queue = {start: 0}, [], [start]
     for states in queue:
-        moves = _cut((low, high, to) for state in states for low, high, to in builder.moves[state])
+        moves = _cut((low, high, to) for state in states for low, high, to in nfa.moves[state])
         found = []
         for low, high, targets in moves:
-            into = builder.closure(targets)
+            into = nfa.closure(targets)
             if into not in numbers:
                 numbers[into] = len(numbers)
                 queue.append(into)
                 _check_states(len(numbers))
             found.append((low, high, numbers[into]))
         edges.append(found)
-    return _minimal(edges, {number for states, number in numbers.items() if last in states})
-
-
-class _Builder:
-    """A nondeterministic automaton on its way from a tree: `moves` on characters, `skips` on none."""
-
-    def __init__(self, outer: bool) -> None:
-        self.moves: list[list[Edge]] = []
-        self.skips: list[list[int]] = []
-        self._outer = outer
-
-    def state(self) -> int:
-        self.moves.append([])
-        self.skips.append([])
-        _check_states(len(self.moves) // 10)
-        return len(self.moves) - 1
-
-    def add(self, node: Node, start: int) -> int:
-        """Adds `node` behind a state; the state where it ends."""
-        if isinstance(node, Chars):
-            end = self.state()
-            ranges = node.chars.outer if self._outer else node.chars.inner
-            self.moves[start] += [(low, high, end) for low, high in ranges]
-            return end
-        if isinstance(node, Concat):
-            for item in node.items:
-                start = self.add(item, start)
-            return start
-        if isinstance(node, Either):
-            end = self.state()
-            for item in node.items:
-                self.skips[self.add(item, start)].append(end)
-            return end
-        if isinstance(node, Repeat):
-            return self._repeat(node, start)
-        raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
-
-    def _repeat(self, node: Repeat, start: int) -> int:
-        for _ in range(node.least):
-            start = self.add(node.item, start)
-        if node.most is None:
-            loop, end = self.state(), self.state()
-            self.skips[start].append(loop)
-            self.skips[self.add(node.item, loop)].append(loop)
-            self.skips[loop].append(end)
-            return end
-        end = self.state()
-        for _ in range(node.most - node.least):
-            self.skips[start].append(end)
-            entry = self.state()  # of its own: a loop inside the item must not lead back before it
-            self.skips[start].append(entry)
-            start = self.add(node.item, entry)
-        self.skips[start].append(end)
-        return end
-
-    def closure(self, states: Iterable[int]) -> frozenset[int]:
-        found, todo = set(states), list(states)
-        while todo:
-            for state in self.skips[todo.pop()]:
-                if state not in found:
-                    found.add(state)
-                    todo.append(state)
-        return frozenset(found)
+    return _minimal(edges, {number for states, number in numbers.items() if nfa.last in states})
 
 
 def _check_states(num_states: int) -> None:
@@ -173,16 +114,17 @@ def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
     for low, high, to in edges:
         opens[low].append(to)
         closes[high + 1].append(to)
-    active: dict[int, int] = defaultdict(int)
+    active: Counter[int] = Counter()
     marks = sorted({*opens, *closes})
     for low, after in pairwise(marks):
-        for to in opens[low]:
-            active[to] += 1
+        active.update(opens[low])
         for to in closes[low]:
             active[to] -= 1
-        targets = frozenset(to for to, count in active.items() if count)
-        if targets:
-            yield low, after - 1, targets
+            if not active[to]:
+                del active[to]
+        spend(2 + len(active) // 16)
+        if active:
+            yield low, after - 1, frozenset(active)
 
 
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
@@ -193,14 +135,9 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     numbers, edges, queue = {start: 0}, [], [start]
     needs_right = not keep(True, False)
     for one, other in queue:
-        num_left = len(left.edges)
-        theirs = right.edges[other] if other != _NOWHERE else ()
-        cut = _cut((*left.edges[one], *((low, high, to + num_left) for low, high, to in theirs)))
         found = []
-        for low, high, targets in cut:
-            mine = next((to for to in targets if to < num_left), _NOWHERE)
-            beside = next((to - num_left for to in targets if to >= num_left), _NOWHERE)
-            if mine == _NOWHERE or (needs_right and beside == _NOWHERE):
+        for low, high, mine, beside in _side_by_side(left.edges[one], right.edges[other] if other != _NOWHERE else ()):
+            if needs_right and beside == _NOWHERE:
                 continue
             if (mine, beside) not in numbers:
                 numbers[mine, beside] = len(numbers)
@@ -210,6 +147,21 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
         edges.append(found)
     return _minimal(edges, {number for (one, other), number in numbers.items()
                             if keep(one in left.accepting, other in right.accepting)})
+
+
+def _side_by_side(left: Sequence[Edge], right: Sequence[Edge]) -> Iterator[tuple[int, int, int, int]]:
+    """The edges of the left state, cut where those of the right one begin and end: first and last code point, where the
+    left one goes, where the right one does."""
+    spend(1 + (len(left) + len(right)) // 2)
+    at = 0
+    for low, high, to in left:
+        while low <= high:
+            while at < len(right) and right[at][1] < low:
+                at += 1
+            first, last, beside = right[at] if at < len(right) else (high + 1, high + 1, _NOWHERE)
+            end = min(high, last if first <= low else first - 1)
+            yield low, end, to, beside if first <= low else _NOWHERE
+            low = end + 1
 
 
 def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
@@ -230,7 +182,9 @@ def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
         return Automaton((), frozenset())
     states = [state for state in range(len(edges)) if state in live]
     block = live
+    num_edges = sum(map(len, edges))
     while True:
+        spend(1 + len(states) + num_edges)
         shapes = {state: (block[state], _joined((low, high, block[to]) for low, high, to in edges[state] if to in live))
                   for state in states}
         numbers: dict[object, int] = {}
@@ -255,7 +209,7 @@ def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=1024)
+@kept
 def everything_but(node: Node) -> Node:
     """A tree of the texts that `node`, without anchors, matches in no dialect.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet, union
 from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
@@ -41,6 +42,7 @@ class _Elimination:
     def run(self) -> Node:
         left = set(range(self._last))
         while left:
+            spend(1 + len(left) // 2)
             state = min(left, key=lambda state: (len(self._into[state]) * len(self._out[state]), state))
             left.remove(state)
             self._take_out(state)
@@ -84,5 +86,6 @@ def _size(node: Node) -> int:
     while todo and size <= MAX_SIZE:
         node = todo.pop()
         size += 1
+        spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
         todo += node.items if isinstance(node, (Concat, Either)) else [node.item] if isinstance(node, Repeat) else ()
     return size

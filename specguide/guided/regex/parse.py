@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from specguide.guided.regex.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly
+from specguide.guided.budget import spend
+from specguide.guided.regex.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly, union
 
 MAX_REPETITION = 100_000
 MAX_NESTING = 100
@@ -73,6 +74,10 @@ class Look:
 Node = Chars | Concat | Either | Repeat | Anchor | Look
 
 MAX_CHARS = 1 << 16
+_STEPS_A_CHARACTER = 8
+_LONGEST_COUNT = 16
+_LONGEST_CODE = 7
+_OF_COUNTS = frozenset("0123456789,")
 
 EMPTY = Concat(())
 NOTHING = Either(())
@@ -87,6 +92,7 @@ def parse(text: str) -> Node:
     """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the feature."""
     if len(text) > MAX_CHARS:
         raise UnsupportedRegex(f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long")
+    spend(_STEPS_A_CHARACTER * len(text))
     parser = _Parser(text)
     node = parser.alternatives(0)
     if not parser.at_end():
@@ -143,9 +149,11 @@ class _Parser:
         return items[0] if len(items) == 1 else Either(tuple(items))
 
     def sequence(self, depth: int) -> Node:
-        items = []
+        items: list[Node] = []
         while not self.at_end() and self.peek() not in "|)":
-            items.append(self.repeated(self.atom(depth)))
+            item = self.repeated(self.atom(depth))
+            if not (isinstance(item, Anchor) and items and items[-1] == item):  # twice the same says nothing more
+                items.append(item)
         return items[0] if len(items) == 1 else Concat(tuple(items))
 
     def repeated(self, item: Node) -> Node:
@@ -165,21 +173,34 @@ class _Parser:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.skip(sign):
                 return bounds
-        close = self.text.find("}", self.pos)
-        if self.peek() != "{" or close < 0:
+        count = self.count(self.pos)
+        if count is None:
             return None
-        least, comma, most = self.text[self.pos + 1:close].partition(",")
-        if not least and _is_count(most):
+        least, comma, most = count.partition(",")
+        if not least:
             raise self.unsupported("a repetition without a lower bound, which engines read differently,")
-        if not _is_count(least) or (most and not _is_count(most)):
-            return None  # a brace that stands for itself
         low, high = int(least), (int(most) if most else None) if comma else int(least)
         if max(low, high or 0) > MAX_REPETITION:
             raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
         if high is not None and low > high:
             raise self.malformed("a repetition whose bounds are the wrong way round")
-        self.pos = close + 1
+        self.pos += len(count) + 2
         return low, high
+
+    def count(self, start: int) -> str | None:
+        """What braces that begin at `start` hold; None where they are no repetition and stand for themselves."""
+        if self.text[start:start + 1] != "{":
+            return None
+        end = start + 1
+        while self.text[end:end + 1] in _OF_COUNTS:
+            end += 1
+        count = self.text[start + 1:end]
+        least, _, most = count.partition(",")
+        if self.text[end:end + 1] != "}" or not (least or most) or "," in most:
+            return None
+        if len(count) > _LONGEST_COUNT:
+            raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
+        return count
 
     def atom(self, depth: int) -> Node:
         char = self.take()
@@ -195,8 +216,7 @@ class _Parser:
             return Anchor(char == "^")
         if char in "*+?":
             raise self.malformed(f"nothing before {char!r} to repeat")
-        if char == "{" and self.text.find("}", self.pos) >= 0 and _is_count(
-                self.text[self.pos:self.text.find("}", self.pos)].partition(",")[0]):
+        if not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
         return Chars(_one(ord(char)))
 
@@ -208,10 +228,10 @@ class _Parser:
                 if self.text.startswith(sign, self.pos):
                     raise self.unsupported(name)
             if self.skip("P<") or self.skip("<"):
-                name, closed, _ = self.text[self.pos:].partition(">")
-                if not closed or not name.isidentifier():
+                end = self.text.find(">", self.pos)
+                if not self.text[self.pos:max(end, self.pos)].isidentifier():
                     raise self.malformed("a group without a proper name")
-                self.pos += len(name) + 1
+                self.pos = end + 1
             elif not self.skip(":"):
                 raise self.unsupported("a flag")
         node = self.alternatives(depth + 1)
@@ -229,7 +249,7 @@ class _Parser:
         negated = self.skip("^")
         if self.peek() == "]":
             raise self.malformed("an empty character class")
-        found = CharSet((), ())
+        items: list[CharSet] = []
         while not self.skip("]"):
             low = self.class_item()
             if self.peek() == "-" and self.peek(2) != "-]" and _is_single(low):
@@ -242,7 +262,8 @@ class _Parser:
                     low = exactly((low.inner[0][0], high.inner[0][0]))
                 else:
                     self.pos = mark  # "a-\d" is the letter, the dash and the digits
-            found |= low
+            items.append(low)
+        found = CharSet(union(*(item.inner for item in items)), union(*(item.outer for item in items)))
         return ~found if negated else found
 
     def class_item(self) -> CharSet:
@@ -284,7 +305,7 @@ class _Parser:
 
     def unicode(self) -> int:
         if self.skip("{"):
-            digits, closed, _ = self.text[self.pos:].partition("}")
+            digits, closed, _ = self.peek(_LONGEST_CODE).partition("}")
             if not closed or not 1 <= len(digits) <= 6:
                 raise self.malformed("a \\u{…} escape needs 1 to 6 hexadecimal digits")
             code = self.hexadecimal(len(digits))
@@ -305,6 +326,3 @@ def _one(code: int) -> CharSet:
 def _is_single(chars: CharSet) -> bool:
     return chars.inner == chars.outer and len(chars.inner) == 1 and chars.inner[0][0] == chars.inner[0][1]
 
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
 from specguide.guided.regex.parse import (
@@ -59,20 +60,20 @@ def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
 
 def _leading(node: Node) -> tuple[bool, list[Look], Node]:
     """Whether it begins with the anchor, the lookaheads right after that, and the rest."""
-    items = list(node.items) if isinstance(node, Concat) else [node]
     started, looks = False, []
-    while items and isinstance(items[0], (Concat, Anchor, Look)):
-        first = items.pop(0)
-        if isinstance(first, Concat):
-            items = [*first.items, *items]
+    left: list[Node] = [node]  # the first one last
+    while left:
+        first = left[-1]
+        if isinstance(first, Anchor) and first.at_start:
+            started = True
         elif isinstance(first, Look):
             looks.append(first)
-        elif isinstance(first, Anchor) and first.at_start:
-            started = True
-        else:
-            items.insert(0, first)
+        elif not isinstance(first, Concat):
             break
-    return started, looks, items[0] if len(items) == 1 else Concat(tuple(items))
+        left.pop()
+        if isinstance(first, Concat):
+            left += reversed(first.items)
+    return started, looks, left[0] if len(left) == 1 else Concat(tuple(reversed(left)))
 
 
 def _looked_at(node: Node, looks: list[Look]) -> Node:
@@ -95,7 +96,7 @@ def _split(node: Node, at_start: bool) -> list[tuple[bool, Node]]:
         return [part for item in node.items for part in _split(item, at_start)]
     if isinstance(node, Repeat) and (node.least, node.most) == (0, 1):
         return [(False, EMPTY), *_split(node.item, at_start)]
-    if not isinstance(node, Concat) or not node.items:
+    if not isinstance(node, Concat):
         raise UnsupportedRegex("a repeated group that holds an anchor cannot be enforced")
     edge, rest = (node.items[0], node.items[1:]) if at_start else (node.items[-1], node.items[:-1])
     parts = []
@@ -113,6 +114,7 @@ def _has_anchor(node: Node, at_start: bool) -> bool:
     if isinstance(node, Anchor):
         return node.at_start == at_start
     if isinstance(node, (Concat, Either)):
+        spend(1 + len(node.items) // 2)
         return any(_has_anchor(item, at_start) for item in node.items)
     return isinstance(node, Repeat) and _has_anchor(node.item, at_start)
 
@@ -125,6 +127,7 @@ def _has_look(node: Node) -> bool:
 
 def _join(*nodes: Node) -> Node:
     """The nodes one after the other; what can repeat beside "anything" need repeat no more than it must."""
+    spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))
     items = [item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))]
     for i, item in enumerate(items):
         if isinstance(item, Repeat) and item != _ANYTHING and _ANYTHING in items[max(0, i - 1):i + 2]:
@@ -137,6 +140,7 @@ def _join(*nodes: Node) -> Node:
 def restrict(node: Node, universe: Ranges) -> Node:
     """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where there are none."""
     if isinstance(node, Chars):
+        spend(1 + len(node.chars.inner))
         left = intersect(node.chars.inner, universe)
         return Chars(CharSet(left, left)) if left else NOTHING
     if isinstance(node, Concat):

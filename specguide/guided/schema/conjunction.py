@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.core import Core, CoreSchema, any_of
 from specguide.guided.schema.document import TYPES
 from specguide.guided.schema.evaluate import takes
@@ -88,6 +89,7 @@ class Conjunctions:
         todo = list(schemas)[::-1]
         while todo:
             schema = todo.pop()
+            spend()
             if schema is False:
                 return None
             if schema is True or id(schema) in seen:
@@ -113,20 +115,25 @@ class Conjunctions:
         """One schema for all the atoms."""
         if atoms is None:
             return False
+        spend(4 + len(atoms))
         listed = next((atom for atom in atoms if "enum" in atom), None)
         if listed is not None:
-            values = [value for value in listed["enum"] if all(takes(atom, value, self._given) for atom in atoms)]
+            with at_work("enum", listed.path):
+                values = [value for value in listed["enum"] if all(takes(atom, value, self._given) for atom in atoms)]
             return Core(listed.path, enum=values) if values else False
         choice = next((atom for atom in atoms if "anyOf" in atom), None)
         if choice is not None:
-            return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
-        return self._merge(atoms, path)
+            with at_work("anyOf", choice.path):
+                return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
+        with at_work("allOf", path):
+            return self._merge(atoms, path)
 
     def _choose(self, choice: Atom, others: list[Atom], path: str) -> CoreSchema:
         """The options of one atom, each with all the others."""
         known = set(map(id, others))
         options: dict[str | int, CoreSchema] = {}
         for option in choice["anyOf"]:
+            spend(2 + len(others) // 8)
             asked = self.atoms([option])
             if asked is not None and all(id(atom) in known for atom in asked):
                 return self.all(others, path)
@@ -137,6 +144,7 @@ class Conjunctions:
     def _merge(self, atoms: list[Atom], path: str) -> CoreSchema:
         types = allowed(atoms)
         core = Core(atoms[0].path if atoms else path)
+        spend(8 + 2 * len(atoms))
         for kinds, merge in _MERGES:
             if types & kinds:
                 part = merge(self, atoms, types, core.path)
@@ -165,6 +173,7 @@ def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
     required: set[str] = set()
     forbidden: set[str] = set()
     for atom in atoms:
+        spend(2 + (len(atom.get("required", ())) + len(atom.get("properties", ()))) // 8)
         if "type" in atom:
             named = {atom["type"]} if isinstance(atom["type"], str) else set(atom["type"])
             whole = named | {"number"} if "integer" in named else named
@@ -187,6 +196,7 @@ def _reached(root: CoreSchema, definitions: Mapping[str, CoreSchema]) -> Iterato
     seen: set[str] = set()
     todo: list[Any] = [root]
     while todo:
+        spend()
         value = todo.pop()
         if isinstance(value, Core) and "$ref" in value:
             name = value["$ref"].rpartition("/")[2]

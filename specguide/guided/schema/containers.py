@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
 
+from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.parse import NOTHING, Chars, Either, Node, Repeat, literals
-from specguide.guided.regex.writer import is_exact
-from specguide.guided.schema.core import Core, CoreSchema, any_of, read_pattern, refuse, write_pattern
-from specguide.guided.schema.disjoint import same_value
+from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.parse import NOTHING, Chars, Either, Node, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.writer import is_exact, restrict
+from specguide.guided.schema.core import Core, CoreSchema, any_of, read_pattern, refuse, weight, write_pattern
+from specguide.guided.schema.disjoint import value_key
 from specguide.guided.schema.document import TYPES, Place
-from specguide.guided.schema.evaluate import node_matches
 
 if TYPE_CHECKING:
     from specguide.guided.schema.normalise import Lowering
@@ -36,7 +36,8 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> 
     if rest is not True:
         core["items"] = rest
     if schema.get("uniqueItems") and not _holds_one_item(core):
-        yield any_of(place.path, _distinct(lowering, schema, core))
+        with at_work("uniqueItems", place.path):
+            yield any_of(place.path, _distinct(lowering, schema, core))
     yield core
     if "contains" in schema:
         yield Core(place.path, allOf=[_contains(lowering, schema, place)])
@@ -66,6 +67,7 @@ def _distinct(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> Iter
     least, most = core.get("minItems", 0), core.get("maxItems", len(values))
     for num_items in range(least, min(most, len(values)) + 1):
         for chosen in combinations(values, num_items):
+            spend(4 + 4 * num_items)
             yield Core(core.path, type="array", minItems=num_items, maxItems=num_items,
                        prefixItems=[Core(core.path, enum=[value]) for value in chosen])
     yield Core(core.path, type=[name for name in TYPES if name != "array"])
@@ -81,10 +83,12 @@ def _few_values(lowering: Lowering, schema: Mapping[str, Any], core: Core) -> li
     if "prefixItems" in core or not values:
         raise refuse("uniqueItems", core.path, "a grammar cannot compare an array's items; bound it by maxItems: 1, "
                                                "list them in an enum, or leave uniqueItems out")
-    distinct = [value for i, value in enumerate(values) if not any(same_value(value, other) for other in values[:i])]
+    distinct: dict[Hashable, Any] = {}
+    for value in values:
+        distinct.setdefault(value_key(value), value)
     if len(distinct) > _MAX_DISTINCT:
         raise refuse("uniqueItems", core.path, f"more than {_MAX_DISTINCT} items to choose from are too many choices")
-    return distinct
+    return list(distinct.values())
 
 
 def _holds_one_item(core: Core) -> bool:
@@ -99,6 +103,7 @@ def _contains(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Co
     if most is not None and most < least:
         return Core(place.path, type=[name for name in TYPES if name != "array"])
     item = lowering.lower(schema["contains"], place / "contains")
+    spend(least * weight(item))
     core = Core(place.path, prefixItems=[item] * least, minItems=least) if least else Core(place.path)
     if most is not None:
         core["items"] = lowering.negate(schema["contains"], place / "contains")
@@ -137,12 +142,22 @@ def _patterns(lowering: Lowering, schema: Mapping[str, Any], place: Place,
     patterns = []
     for pattern, child in schema.get("patternProperties", {}).items():
         node = read_pattern(pattern, "patternProperties", place.path)
-        patterns.append((node, lowering.lower(child, place / "patternProperties" / pattern)))
-        text = write_pattern(node, lowering.target)
-        for name in properties:
-            if properties[name] == patterns[-1][1] and text is not None and re.fullmatch(text, name):
+        lowered = lowering.lower(child, place / "patternProperties" / pattern)
+        patterns.append((node, lowered))
+        for name in _matched(restrict(node, lowering.target.characters), properties, "patternProperties", place):
+            spend(weight(properties[name]))
+            if properties[name] == lowered:
                 properties[name] = True
     return patterns
+
+
+def _matched(node: Node, names: Iterable[str], keyword: str, place: Place) -> list[str]:
+    """The names that a tree without anchors matches."""
+    matcher = TextMatcher(node)
+    try:
+        return [name for name in names if matcher.matches(name)]
+    except UnsupportedRegex as error:
+        raise refuse(keyword, place.path, str(error)) from error
 
 
 def _additional(lowering: Lowering, schema: Mapping[str, Any], place: Place,
@@ -189,9 +204,9 @@ def _names(lowering: Lowering, schema: Mapping[str, Any], place: Place, properti
     if core is True:
         return [], additional
     node = _name_node(core, place / "propertyNames")
-    for name in properties:
-        if not node_matches(node, name):
-            properties[name] = False
+    allowed = set(_matched(node, properties, "propertyNames", place))
+    for name in properties.keys() - allowed:
+        properties[name] = False
     names = [name for name in _listed(core) if isinstance(name, str)]
     for name in names:
         properties.setdefault(name, additional)
@@ -262,6 +277,7 @@ def _enough(core: Core, optional: list[str], missing: int, closed: bool) -> Iter
                                                  "counted; name more of them")
     if comb(len(optional), missing) + (0 if closed else comb(len(optional), missing - 1)) > _MAX_CHOICES:
         raise refuse("minProperties", core.path, "too many choices of properties would meet it; require some of them")
+    spend(4 * _MAX_CHOICES + 4 * len(optional))
     for names in combinations(optional, missing):
         yield Core(core.path, required=list(names))
     for names in () if closed else combinations(optional, missing - 1):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import JSON_TEXT, JSON_UNESCAPED, Ranges
 from specguide.guided.regex.parse import NOTHING, Node, RegexError, parse
 from specguide.guided.regex.writer import restrict, whole, write
@@ -69,6 +70,25 @@ def all_of(path: str, parts: Iterable[CoreSchema]) -> CoreSchema:
     if len(kept) <= 1:
         return kept[0] if kept else True
     return Core(path, allOf=kept)
+
+
+def weight(core: Any) -> int:
+    """How much there is to write of a core schema: values, and texts by 16 characters; what is shared counts each time.
+    """
+    known: dict[int, int] = {}
+
+    def of(part: Any) -> int:
+        if isinstance(part, str):
+            return 1 + len(part) // 16
+        if not isinstance(part, (dict, list)):
+            return 1
+        if id(part) not in known:
+            spend()
+            known[id(part)] = 1 + sum(map(of, part.values() if isinstance(part, dict) else part)) + (
+                sum(len(key) // 16 for key in part) if isinstance(part, dict) else 0)
+        return known[id(part)]
+
+    return of(core)
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:

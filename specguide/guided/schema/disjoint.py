@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import InvalidGuide
+from specguide.guided.budget import kept_of, spend
 from specguide.guided.schema.document import TYPES, Document, Place
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _EVERY_TYPE = frozenset(TYPES)
 _BOUNDS = {"number": ("minimum", "maximum"), "string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
 
 Located = tuple[Any, Place]
+Key = tuple[str, Hashable]
 
 _ANYWHERE: Located = (True, Place("", ""))
 
@@ -31,19 +33,30 @@ def json_type(value: Any) -> str:
     return "object"
 
 
-def same_value(left: Any, right: Any) -> bool:
-    """Equality of JSON values: 1 equals 1.0, and true does not equal 1."""
-    if json_type(left) != json_type(right):
-        return False
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same_value, left, right))
-    if isinstance(left, Mapping):
-        return left.keys() == right.keys() and all(same_value(left[key], right[key]) for key in left)
-    return bool(left == right)
+def value_key(value: Any) -> Key:
+    """Equal for equal JSON values, and for no others: 1 equals 1.0, and true does not equal 1. Begins with the type."""
+    spend()
+    name = json_type(value)
+    if name == "array":
+        return name, tuple(map(value_key, value))
+    if name == "object":
+        return name, frozenset((key, value_key(item)) for key, item in value.items())
+    return name, value
+
+
+def keys_by_type(values: list[Any]) -> dict[str, set[Key]]:
+    """Per type the keys of a list of values, which must not change; they are made once."""
+    def make() -> dict[str, set[Key]]:
+        found: dict[str, set[Key]] = {}
+        for key in map(value_key, values):
+            found.setdefault(key[0], set()).add(key)
+        return found
+
+    return kept_of(values, make)
 
 
 class Comparison:
-    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` steps in all."""
+    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into them in all."""
 
     def __init__(self, document: Document, instances: Instances) -> None:
         self._document = document
@@ -57,18 +70,20 @@ class Comparison:
     def shared_types(self, left: Located, right: Located, types: frozenset[str], depth: int = 0,
                      context: Located = _ANYWHERE) -> frozenset[str]:
         """Those of `types` of which instances that fit both subschemas, and `context` too, cannot be excluded."""
-        self._num_steps += 1
+        self._num_steps += depth > 0
+        spend(2)
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
             return types
-        if left[0] is False or right[0] is False:
+        if left[0] is False or right[0] is False or _list_others(left[0], right[0]):
             return frozenset()
+        spend(10)
         for one, other in ((left, right), (right, left)):
             for options in self._alternatives(one):
                 types &= frozenset().union(*(self.shared_types(option, other, types, depth + 1, context)
                                              for option in options))
         sides = [list(self._conjuncts(side, 0)) for side in (left, right)]
         everything = [schema for schema, _ in (*sides[0], *sides[1], *self._conjuncts(context, 0))]
-        required = {name for schema in everything for name in schema.get("required", ())}
+        required = dict.fromkeys(name for schema in everything for name in schema.get("required", ()))
         return frozenset(name for name in types
                          if all(name in _types(schema) for schema in everything)
                          and not any(self._apart(name, one, other, required, depth)
@@ -77,6 +92,7 @@ class Comparison:
     def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
         """The types that an instance of the subschema may have, as far as is plain."""
         self._num_steps += 1
+        spend(5)
         if located[0] is False:
             return frozenset()
         types = _EVERY_TYPE
@@ -96,6 +112,7 @@ class Comparison:
         schema, place = located
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return
+        spend(3)
         place = self._document.enter(schema, place)
         if "$ref" in schema:
             try:
@@ -115,13 +132,13 @@ class Comparison:
                 if keyword in schema:
                     yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
 
-    def _apart(self, name: str, left: Located, right: Located, required: set[str], depth: int) -> bool:
+    def _apart(self, name: str, left: Located, right: Located, required: Iterable[str], depth: int) -> bool:
         """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
         if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
             return True
         values, others = _values(left[0]), _values(right[0])
         if values is not None and others is not None:
-            return not any(same_value(value, other) for value in values for other in others if json_type(value) == name)
+            return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
             return any(self.are_disjoint(_property(left, key), _property(right, key), depth + 1) for key in required)
         least, most = _BOUNDS.get(name, ("", ""))
@@ -131,9 +148,26 @@ class Comparison:
 
     def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
         """The one lists its values, and none of type `name` fits the other."""
-        values = _values(listing[0])
-        return values is not None and other[0].keys().isdisjoint(("const", "enum")) and all(
+        if not other[0].keys().isdisjoint(("const", "enum")):
+            return False
+        schema = listing[0]
+        values = [schema["const"]] if "const" in schema else schema.get("enum")
+        return values is not None and all(
             self._instances.fits(*other, value) is False for value in values if json_type(value) == name)
+
+
+def _list_others(left: Any, right: Any) -> bool:
+    """Whether two subschemas list values, and none that both do; quick, as there may be many such pairs in a oneOf."""
+    if not isinstance(left, Mapping) or not isinstance(right, Mapping) or "$ref" in left or "$ref" in right:
+        return False
+    values, others = _values(left), _values(right)
+    return values is not None and others is not None and all(
+        _have_none_in_common(keys, others.get(name, set())) for name, keys in values.items())
+
+
+def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:
+    spend(min(len(left), len(right)) // 8)
+    return left.isdisjoint(right) if len(left) < len(right) else right.isdisjoint(left)
 
 
 def _property(located: Located, name: str) -> Located:
@@ -146,16 +180,18 @@ def _property(located: Located, name: str) -> Located:
     return schema.get("additionalProperties", True), place / "additionalProperties"
 
 
-def _values(schema: Mapping[str, Any]) -> list[Any] | None:
+def _values(schema: Mapping[str, Any]) -> dict[str, set[Key]] | None:
+    """Per type the keys of the values that `const` or `enum` lists."""
     if "const" in schema:
-        return [schema["const"]]
-    return schema.get("enum")
+        key = value_key(schema["const"])
+        return {key[0]: {key}}
+    return keys_by_type(schema["enum"]) if "enum" in schema else None
 
 
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     values = _values(schema)
     if values is not None:
-        return frozenset(map(json_type, values))
+        return frozenset(values)
     named = schema.get("type", _EVERY_TYPE)
     names = [named] if isinstance(named, str) else named
     return frozenset("number" if name == "integer" else name for name in names)

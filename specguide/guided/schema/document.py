@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.budget import spend
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 LATEST = 2020
@@ -30,6 +31,7 @@ class Place:
     base: str
 
     def __truediv__(self, step: str | int) -> Place:
+        spend(1 + len(self.path) // 64)
         return Place(f"{self.path}/{str(step).replace('~', '~0').replace('/', '~1')}", self.base)
 
 
@@ -55,14 +57,14 @@ class Document:
         uri = self._identifier(schema)
         if uri is None or uri.startswith("#"):
             return place
-        return Place(place.path, urldefrag(_join(place.base, uri))[0])
+        return Place(place.path, _joined(place.base, uri)[0])
 
     def resolve(self, reference: str, place: Place) -> tuple[Any, Place]:
         """The subschema a `$ref` at `place` means, and its place.
 
         Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such subschema.
         """
-        uri, fragment = urldefrag(_join(place.base, reference))
+        uri, fragment = _joined(place.base, reference)
         if f"{uri}#{fragment}" in self._resources:
             return self._resources[f"{uri}#{fragment}"]
         if uri not in self._resources:
@@ -94,6 +96,7 @@ class Document:
     def _index(self, schema: Any, place: Place) -> None:
         if not isinstance(schema, Mapping):
             return
+        spend(4 + len(place.path) // 64)
         place = self.enter(schema, place)
         uri = self._identifier(schema)
         if uri is not None:
@@ -105,8 +108,15 @@ class Document:
             self._index(child, Place(place.path + step, place.base))
 
 
-def _join(base: str, reference: str) -> str:
-    return urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
+def _joined(base: str, reference: str) -> tuple[str, str]:
+    """The URI and the fragment that a reference means. Raises InvalidGuide where it is no URI reference."""
+    spend(4 + (len(base) + len(reference)) // 4)
+    try:
+        whole = urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
+        uri, fragment = urldefrag(whole)
+        return uri, fragment
+    except ValueError as error:
+        raise InvalidGuide(f"{reference!r} is no URI reference: {error}", param="json_schema") from error
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.parse import Node, UnsupportedRegex, parse
-from specguide.guided.regex.writer import whole, write
+from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.parse import UnsupportedRegex, parse
+from specguide.guided.regex.writer import whole
 from specguide.guided.schema.core import Core, CoreSchema
-from specguide.guided.schema.disjoint import json_type, same_value
+from specguide.guided.schema.disjoint import json_type, keys_by_type, value_key
 
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
@@ -20,6 +21,7 @@ MAX_NAMES = 64
 
 def takes(core: CoreSchema, value: Any, definitions: Mapping[str, CoreSchema]) -> bool:
     """Whether `value` is an instance of `core`, whose references point into `definitions`."""
+    spend(4)
     if isinstance(core, bool):
         return core
     if "$ref" in core and not takes(definitions[core["$ref"].rpartition("/")[2]], value, definitions):
@@ -28,7 +30,7 @@ def takes(core: CoreSchema, value: Any, definitions: Mapping[str, CoreSchema]) -
         return False
     if "anyOf" in core and not any(takes(option, value, definitions) for option in core["anyOf"]):
         return False
-    if "enum" in core and not any(same_value(value, other) for other in core["enum"]):
+    if "enum" in core and value_key(value) not in keys_by_type(core["enum"]).get(json_type(value), ()):
         return False
     name = json_type(value)
     if not has_type(value, core.get("type")):
@@ -49,26 +51,23 @@ def has_type(value: Any, named: str | list[str] | None) -> bool:
         "integer" in names and json_type(value) == "number" and value == int(value))
 
 
-@lru_cache(maxsize=4096)
+@kept
 def pattern_automaton(pattern: str) -> Automaton:
     """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many states."""
     return automaton(whole(parse(pattern), search=True))
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
-    """Whether a core's `pattern` matches a string."""
+    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd repetitions."""
     try:
-        return pattern_automaton(pattern).matches(text)
-    except UnsupportedRegex:
-        return node_matches(whole(parse(pattern), search=True), text)
+        return _pattern_matcher(pattern).matches(text)
+    except UnsupportedRegex as error:
+        raise UnsupportedGuide(str(error), keyword="pattern") from error
 
 
-def node_matches(node: Node, text: str) -> bool:
-    """Whether a tree without anchors matches the whole text, in every dialect."""
-    try:
-        return automaton(node).matches(text)
-    except UnsupportedRegex:  # too many states for an automaton; the engine needs none
-        return re.fullmatch(write(node), text) is not None
+@kept
+def _pattern_matcher(pattern: str) -> TextMatcher:
+    return TextMatcher(whole(parse(pattern), search=True))
 
 
 def _takes_number(core: Core, value: Any) -> bool:

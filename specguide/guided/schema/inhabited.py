@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from specguide.guided.budget import spend
 from specguide.guided.schema.core import Core, CoreSchema, any_of
 from specguide.guided.schema.document import TYPES
 
@@ -16,13 +17,21 @@ class Inhabited:
 
     def __init__(self, definitions: Mapping[str, CoreSchema]) -> None:
         self.names: set[str] = set()
-        left = dict(definitions)
-        while found := [name for name, schema in left.items() if self._has_instance(schema)]:
-            self.names.update(found)
-            for name in found:
-                del left[name]
+        left = list(definitions)[::-1]  # a definition mostly asks for later ones
+        num_left = len(left) + 1
+        while len(left) < num_left:
+            num_left = len(left)
+            left = [name for name in left if not self._add(name, definitions[name])]
+
+    def _add(self, name: str, schema: CoreSchema) -> bool:
+        """Whether the definition has an instance; it is known then."""
+        has_instance = self._has_instance(schema)
+        if has_instance:
+            self.names.add(name)
+        return has_instance
 
     def _has_instance(self, schema: CoreSchema) -> bool:
+        spend(2)
         if isinstance(schema, bool):
             return schema
         if "$ref" in schema:
@@ -41,12 +50,14 @@ class Inhabited:
                 len(prefix) == num_items or self._has_instance(schema.get("items", True)))
         if name == "object":
             properties = schema.get("properties", {})
+            spend(len(schema.get("required", ())) // 8)
             return all(self._has_instance(properties[name]) for name in schema.get("required", ())
                        if name in properties)
         return True
 
     def pruned(self, schema: CoreSchema) -> CoreSchema:
         """The same without parts that have no instance."""
+        spend(4)
         if not self._has_instance(schema) or isinstance(schema, bool):
             return schema if schema is True else False
         if "anyOf" in schema:

@@ -7,14 +7,15 @@ Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide
+from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import RegexError, parse
 from specguide.guided.regex.writer import is_exact, whole
-from specguide.guided.schema.disjoint import json_type
+from specguide.guided.schema.disjoint import json_type, keys_by_type, value_key
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.evaluate import exact, has_type, pattern_matches
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
@@ -34,6 +35,7 @@ class Instances:
 
     def fits(self, schema: Any, place: Place, value: Any, depth: int = 0) -> Answer:
         """Whether `value` is an instance of the subschema at `place`."""
+        spend(4)
         self._num_steps += 1
         if isinstance(schema, bool):
             return schema
@@ -56,10 +58,6 @@ class Instances:
     def draft(self) -> int:
         """Of the document."""
         return self._document.draft
-
-    def take_steps(self, number: int) -> None:
-        """Counts steps that are taken elsewhere."""
-        self._num_steps += number
 
 
 class _Question:
@@ -110,28 +108,15 @@ def _count(answers: list[Answer], least: int, most: float) -> Answer:
     return True if least <= sure and sure + maybe <= most else None
 
 
-def _key(value: Any) -> Hashable:
-    """Equal for equal JSON values alone: 1 equals 1.0, and true does not equal 1."""
-    if isinstance(value, list):
-        return "array", tuple(map(_key, value))
-    if isinstance(value, Mapping):
-        return "object", frozenset((name, _key(item)) for name, item in value.items())
-    return json_type(value), value
-
-
 def _ref(question: _Question) -> Answer:
     schema, place = question.instances.resolve(question.schema["$ref"], question.place)
     return question.instances.fits(schema, place, question.value, question.depth + 1)
 
 
 def _values(question: _Question) -> Answer:
-    schema = question.schema
-    for values in ([schema["const"]] if "const" in schema else None, schema.get("enum")):
-        if values is not None:
-            question.instances.take_steps(len(values))
-            if not any(_key(question.value) == _key(other) for other in values):
-                return False
-    return True
+    schema, key = question.schema, value_key(question.value)
+    return ("const" not in schema or key == value_key(schema["const"])) and (
+        "enum" not in schema or key in keys_by_type(schema["enum"]).get(question.kind, ()))
 
 
 def _number(question: _Question) -> Answer:
@@ -170,7 +155,7 @@ def _array(question: _Question) -> Answer:
     schema, value = question.schema, question.value
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         return False
-    if schema.get("uniqueItems") and len(set(map(_key, value))) < len(value):
+    if schema.get("uniqueItems") and len(set(map(value_key, value))) < len(value):
         return False
     return _all([_items(question), _contains(question), None if "unevaluatedItems" in schema else True])
 

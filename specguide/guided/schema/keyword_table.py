@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
+from specguide.guided.budget import spend
 from specguide.guided.regex.parse import UnsupportedRegex, parse
 from specguide.guided.regex.writer import is_flat
 from specguide.guided.schema.core import Core
@@ -94,6 +95,7 @@ def _listed(core: Core) -> str | None:
 
 
 def _scalars(value: object) -> Iterator[object]:
+    spend()
     if isinstance(value, (list, dict)):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _scalars(item)
@@ -146,6 +148,16 @@ def _small_multiple(core: Core) -> str | None:
     return None
 
 
+def _has_many_remainders(core: Core) -> str | None:
+    """llguidance's automaton may have a state for each remainder: of 100,000 it takes a second and 100 MB."""
+    scaled = exact(core["multipleOf"])
+    while scaled.denominator > 1:
+        scaled *= 10
+    if scaled <= _MAX_REMAINDERS or (scaled <= 10**18 and str(scaled).strip("0") == "1"):
+        return None
+    return f"it leaves more than {_MAX_REMAINDERS} remainders, and a grammar needs a state for each"
+
+
 def _counted(core: Core) -> str | None:
     return _needs_type(core) or (_repeats(core) if "minProperties" in core else None)
 
@@ -163,6 +175,8 @@ def _partly(unless: Condition | None = None) -> Support:
 
 _PATTERN, _CHOICE = "a pattern", "a choice of what fails the condition and what meets it"
 
+_MAX_REMAINDERS = 100_000
+
 KEYWORDS: dict[str, Row] = {
     "type": Row(_ENFORCED, _ENFORCED, core=True),
     "enum": Row(_partly(), _partly(_listed), core=True, handling="values that do not fit the type go"),
@@ -171,7 +185,7 @@ KEYWORDS: dict[str, Row] = {
     "maximum": Row(_ENFORCED, _partly(_needs_type), core=True),
     "exclusiveMinimum": Row(_ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"),
     "exclusiveMaximum": Row(_ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"),
-    "multipleOf": Row(_ENFORCED, _partly(_small_multiple), core=True),
+    "multipleOf": Row(_partly(_has_many_remainders), _partly(_small_multiple), core=True),
     "minLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
     "maxLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
     "pattern": Row(_partly(), _partly(_flat_pattern), core=True, handling="written anew in one dialect"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.core import Core, CoreSchema
 from specguide.guided.schema.keyword_table import KEYWORDS, Level
 
@@ -23,11 +24,13 @@ def unenforced(core: CoreSchema, backend: str) -> Iterator[Unenforced]:
     if not isinstance(core, Core):
         return
     for keyword, value in core.items():
+        spend()
         row = KEYWORDS.get(keyword)
         if keyword == "not" and backend == "llguidance":
             continue  # NO_INTEGER, for which there are rules of our own
         if row is not None:
-            yield from _doubts(core, keyword, backend)
+            with at_work(keyword, core.path):
+                yield from _doubts(core, keyword, backend)
         for child in _children(keyword, value):
             yield from unenforced(child, backend)
 

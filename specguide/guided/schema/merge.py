@@ -7,10 +7,12 @@ type fits them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
 from specguide.guided.regex.parse import UnsupportedRegex
 from specguide.guided.schema.core import NO_INTEGER, Core, CoreSchema, refuse
 from specguide.guided.schema.evaluate import MAX_NAMES, asked_of, exact, pattern_automaton
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from specguide.guided.schema.conjunction import Atom, Conjunctions
 
 Merged = dict[str, Any] | None
+_MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
 
 
 def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
@@ -27,15 +30,30 @@ def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
     found = _tightest(atoms, lower=("minimum", "exclusiveMinimum"), upper=("maximum", "exclusiveMaximum"))
     steps = {exact(atom["multipleOf"]) for atom in atoms if "multipleOf" in atom}
     if steps:
-        step = Fraction(math.lcm(*(step.numerator for step in steps)), math.gcd(*(step.denominator for step in steps)))
+        step = _least_common_multiple(steps, path)
         found["multipleOf"] = step.numerator if step.denominator == 1 else float(step)
         if exact(found["multipleOf"]) != step:
-            raise refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
+            raise _unwritable(path)
     if any("not" in atom for atom in atoms):
         if "number" not in types:
             return None
         found["not"] = NO_INTEGER
     return found if _holds_number(found, whole="number" not in types) else None
+
+
+def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
+    """Raises UnsupportedGuide where it is too large for JSON."""
+    numerator, denominator = 1, 0
+    for step in steps:
+        numerator = math.lcm(numerator, step.numerator)
+        denominator = math.gcd(denominator, step.denominator)
+        if numerator.bit_length() > _MAX_BITS:
+            raise _unwritable(path)
+    return Fraction(numerator, denominator)
+
+
+def _unwritable(path: str) -> UnsupportedGuide:
+    return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
 
 
 def _holds_number(found: Mapping[str, Any], whole: bool) -> bool:
@@ -81,8 +99,7 @@ def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset
     found = _tightest(atoms, lower=("minItems",), upper=("maxItems",))
     least, most = found.get("minItems", 0), found.get("maxItems", math.inf)
     rest = conjunctions.all((atom.get("items", True) for atom in atoms), path)
-    prefix = [conjunctions.all(([*atom.get("prefixItems", ()), *[atom.get("items", True)] * (i + 1)][i]
-                                for atom in atoms), path)
+    prefix = [conjunctions.all((_asked_of_item(atom, i) for atom in atoms), path)
               for i in range(max((len(atom.get("prefixItems", ())) for atom in atoms), default=0))]
     if False in prefix:  # the array ends before it
         prefix, rest = prefix[:prefix.index(False)], False
@@ -95,11 +112,17 @@ def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset
     return found
 
 
+def _asked_of_item(atom: Atom, i: int) -> CoreSchema:
+    prefix = atom.get("prefixItems", ())
+    return prefix[i] if i < len(prefix) else atom.get("items", True)
+
+
 def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
     """Per name what all ask of it; the patterns cut so that no two of them, and none of the names, overlap."""
     found: dict[str, Any] = {}
     required = list(dict.fromkeys(name for atom in atoms for name in atom.get("required", ())))
     names = dict.fromkeys(name for atom in atoms for name in atom.get("properties", ()))
+    spend(len(atoms) * (len(names) + len(required)) // 2)
     properties = {name: conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path)
                   for name in names}
     if any(conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path) is False

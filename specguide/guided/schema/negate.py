@@ -8,11 +8,11 @@ on the safe side; a subschema with no other keyword is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.charset import EVERYTHING, CharSet, exactly
 from specguide.guided.regex.parse import (
@@ -65,7 +65,8 @@ def negate(lowering: Lowering, schema: Mapping[str, Any] | bool, place: Place) -
     for keyword, rule in _RULES.items():
         if keyword in schema and lowering.document.draft in _DRAFTS.get(keyword, _ALL_DRAFTS):
             try:
-                options += rule(lowering, schema, place)
+                with at_work(keyword, place.path):
+                    options += rule(lowering, schema, place)
             except UnsupportedGuide as error:
                 dropped.append(error)
     if dropped and not any(option is True or (option is not False and option.keys() != {"type"}) for option in options):
@@ -83,6 +84,7 @@ def _type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterat
 
 def _values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     values = [schema["const"]] if "const" in schema else schema["enum"]
+    spend(8 + 4 * len(values))
     found: dict[str, list[Any]] = {name: [value for value in values if json_type(value) == name] for name in TYPES}
     others = [name for name, of_type in found.items() if not of_type]
     yield Core(place.path, type=others) if others else False
@@ -132,7 +134,7 @@ def _numbers_beside(values: list[float], place: Place) -> Iterator[Core]:
             yield Core(place.path, type="number", **{key: value for key, value in bounds.items() if value is not None})
 
 
-@lru_cache(maxsize=1024)
+@kept
 def _pattern_beside(words: frozenset[str], target: Target) -> str:
     """The pattern of every string but the words. Raises UnsupportedRegex where it is too long."""
     pattern = None if sum(len(word)**2 for word in words) > _MAX_BESIDE else write_pattern(_strings_beside(words),
@@ -149,6 +151,7 @@ def _strings_beside(words: frozenset[str]) -> Node:
     """
     beginnings: dict[str, list[str]] = {"": []}  # each with the characters that may follow
     for word in sorted(words):
+        spend(1 + 4 * len(word))
         for i, char in enumerate(word):
             follow = beginnings.setdefault(word[:i], [])
             if char not in follow[-1:]:

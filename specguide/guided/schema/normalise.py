@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.containers import lower_array, lower_dependencies, lower_object
 from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
 from specguide.guided.schema.disjoint import Comparison
@@ -32,10 +33,10 @@ from specguide.guided.schema.scalars import (
 )
 from specguide.guided.schema.shapes import check_shapes
 
-MAX_SUBSCHEMAS = 50_000
 MAX_DEFINITIONS = 4000
 MAX_ONE_OF = 500
 MAX_NEGATED = 50
+_STEPS_A_SUBSCHEMA = 20
 
 
 def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False) -> Core:
@@ -72,7 +73,6 @@ class Lowering:
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Any, Place]] = []
-        self._num_subschemas = 0
         self._num_negated = 0  # references on the way here, each inside the negation of the one before
 
     def lower(self, schema: Any, place: Place) -> CoreSchema:
@@ -144,12 +144,9 @@ class Lowering:
         return self._names.setdefault((how, place.path), f"d{len(self._names)}")
 
     def visit(self, schema: Any, place: Place) -> None:
-        """Checks a subschema's shape, and that there are not too many of them."""
+        """Checks a subschema's shape."""
+        spend(_STEPS_A_SUBSCHEMA)
         check_shapes(schema, place.path)
-        self._num_subschemas += 1
-        if self._num_subschemas > MAX_SUBSCHEMAS:
-            raise GuideLimitExceeded(f"the schema spells out to more than {MAX_SUBSCHEMAS} subschemas; make it smaller",
-                                     limit="max_source_bytes")
 
     def _parts(self, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
         """What holds of an instance, keyword by keyword in the schema's order, those that belong together at once."""
@@ -160,7 +157,8 @@ class Lowering:
             if topic is None or topic in done or (topic in TYPES and topic not in types):
                 continue
             done.add(topic)
-            yield from _LOWERINGS[topic](self, schema, place)
+            with at_work(keyword, place.path):
+                yield from _LOWERINGS[topic](self, schema, place)
 
 
 def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
@@ -176,20 +174,23 @@ def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
 
 
 def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-    if len(schema["oneOf"]) > MAX_ONE_OF:  # each is compared with all others
-        raise GuideLimitExceeded(f"a oneOf has {len(schema['oneOf'])} branches, more than {MAX_ONE_OF}; make it "
-                                 "smaller", limit="max_source_bytes")
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
     beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
+    pairs = []
     for left, right in combinations(branches, 2):
         shared = lowering.comparison.shared_types(left, right, types, context=(beside, place))
         types -= {name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)}
+        if shared:
+            pairs.append((left, right, shared))
+    rivals: dict[str, list[tuple[Any, Place]]] = {at.path: [] for _, at in branches}
+    for left, right, shared in pairs:
+        if shared & types:
+            rivals[left[1].path].append(right)
+            rivals[right[1].path].append(left)
     options = []
     for branch in branches:
-        rivals = [rival for rival in branches if rival is not branch
-                  and lowering.comparison.shared_types(branch, rival, types, context=(beside, place))]
-        others = [lowering.negate(*rival) for rival in rivals]
+        others = [lowering.negate(*rival) for rival in rivals[branch[1].path]]
         options.append(all_of(branch[1].path, [lowering.lower(*branch), *others]))
     yield any_of(place.path, options)
     if types != allowed_types(schema):
@@ -258,6 +259,7 @@ def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> No
 
 def _leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
     """The definitions that must hold right where the schema does, each with the reference to it."""
+    spend()
     if isinstance(schema, Core):
         if "$ref" in schema:
             yield schema["$ref"].rpartition("/")[2], schema

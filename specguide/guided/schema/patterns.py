@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specguide.guided.budget import at_work
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.parse import MAX_CHARS, Chars, Repeat, UnsupportedRegex, literals
@@ -32,7 +33,8 @@ class Patterns:
             return patterns[0] if patterns else ""
         key = patterns, least, most
         if key not in self._common:
-            self._common[key] = self._intersection(*key)
+            with at_work("pattern", ""):
+                self._common[key] = self._intersection(*key)
         return self._common[key]
 
     def _intersection(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from specguide.guided.budget import spend
 from specguide.guided.schema.core import Core, CoreSchema, Target, read_pattern, refuse, write_pattern
 from specguide.guided.schema.disjoint import json_type
 from specguide.guided.schema.document import TYPES, Place
@@ -147,6 +148,7 @@ def _has_type(value: Any, named: str | list[str] | None) -> bool:
 def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool) -> None:
     """Raises UnsupportedGuide for values that backends would take for others: they write no escapes but the short ones,
     and some count in doubles."""
+    spend(1 + (len(value) // 16 if isinstance(value, str) else 0))
     if isinstance(value, str) and any(char < " " and char not in "\b\t\n\f\r" for char in value):
         raise refuse(keyword, path, f"the string {value!r} has a control character")
     if isinstance(value, (list, Mapping)):

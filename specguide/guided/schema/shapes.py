@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide
+from specguide.guided.budget import spend
 from specguide.guided.schema.document import TYPES
 
 Shape = Callable[[Any], bool]
@@ -25,6 +26,7 @@ def check_shapes(schema: Any, path: str) -> None:
         raise InvalidGuide(f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a boolean, "
                            f"found {_shown(schema)}", param="json_schema")
     for keyword, value in schema.items():
+        spend(1 + (len(value) // 8 if isinstance(value, (list, Mapping)) else 0))
         shape = SHAPES.get(keyword)
         if shape is not None and not shape[0](value):
             raise InvalidGuide(f"{keyword} at {path}/{keyword} must be {shape[1]}, found {_shown(value)}",

@@ -1,0 +1,124 @@
+"""Owns the budget of the work on one guide: its steps are counted, and a guide that takes too many is refused.
+
+Guides are read and rewritten in Python, which holds the interpreter, and a small schema can ask for work without end.
+So whatever loops over what a user wrote, or over what came of it, calls `spend`; a step is about a microsecond.
+Outside of a budget nothing is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from specguide.errors import GuideLimitExceeded
+
+_MAX_PATH = 200
+
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
+
+class Budget:
+    """The steps that the work on one guide may take, over all backends that it is tried with.
+
+    left: steps that may still be taken; negative where there were too few
+    """
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+        self._most = most
+        self._kept: dict[Hashable, Any] = {}
+
+    @property
+    def spent(self) -> int:
+        """Steps that were taken."""
+        return self._most - self.left
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """What is done inside counts. Raises GuideLimitExceeded that names `max_schema_steps` and the keyword at work.
+        """
+        token = _current.set(self)
+        try:
+            yield
+        except _OutOfSteps as end:
+            raise GuideLimitExceeded(
+                f"{end.what} takes more than max_schema_steps ({self._most}) steps to rewrite; make it smaller or "
+                "simpler, or raise the limit", limit="max_schema_steps") from None
+        finally:
+            _current.reset(token)
+
+    def take(self, num_steps: int) -> None:
+        """Takes steps off. Raises what ends in a GuideLimitExceeded."""
+        self.left -= num_steps
+        if self.left < 0:
+            raise _OutOfSteps
+
+    def keep(self, key: Hashable, make: Callable[[], _Result]) -> _Result:
+        """What `make` made when first asked for it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
+    def took_most(self, left_before: int) -> bool:
+        """Whether the work since `left_before` took at least half of all steps."""
+        return 2 * (left_before - self.left) >= self._most
+
+
+class _OutOfSteps(Exception):
+    """A budget is spent. No InvalidGuide, so that nothing takes it for a fact about a part of the guide.
+
+    what:       what took the steps, as the message begins
+    is_certain: it took at least half of them
+    """
+
+    what = "the guide"
+    is_certain = False
+
+
+_current: ContextVar[Budget | None] = ContextVar("guide_budget", default=None)
+
+
+def spend(num_steps: int = 1) -> None:
+    """Takes steps off the budget of the guide at work, if there is one."""
+    budget = _current.get()
+    if budget is not None:
+        budget.take(num_steps)
+
+
+@contextmanager
+def at_work(keyword: str, path: str) -> Iterator[None]:
+    """Of the keywords at work when a budget is spent, the innermost that took half of it is named, else the outermost.
+    """
+    budget = _current.get()
+    left_before = 0 if budget is None else budget.left
+    try:
+        yield
+    except _OutOfSteps as end:
+        if budget is not None and not end.is_certain:
+            end.what = f"{keyword} at {path[:_MAX_PATH]}/{keyword}"
+            end.is_certain = budget.took_most(left_before)
+        raise
+
+
+def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """A function that makes the same thing once for the guide at work; its arguments are hashable."""
+    @wraps(function)
+    def ask(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        budget = _current.get()
+        if budget is None:
+            return function(*args, **kwargs)
+        return budget.keep((function, *args), lambda: function(*args, **kwargs))
+
+    return ask
+
+
+def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
+    """As `kept`, for what is made of a thing that has no hash; it is told from others by its identity."""
+    budget = _current.get()
+    if budget is None:
+        return make()
+    return budget.keep(("identity", id(thing)), lambda: (thing, make()))[1]  # alive, so that the id stays its own

@@ -1,0 +1,137 @@
+"""Owns nondeterministic automata: how a tree becomes one (Thompson 1968), and matching texts by one.
+
+A text is matched in steps linear in its length: all the states that it may have led to go along with it. Where a set of
+states leads is remembered, so that a deterministic automaton grows as far as texts need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.parse import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+
+Edge = tuple[int, int, int]
+"""First and last code point, state that they lead to."""
+
+_MAX_STATES = 1_000_000
+
+
+class Nfa:
+    """A nondeterministic automaton: `moves` on characters, `skips` on none, from state 0 to state `last`.
+
+    outer:       it matches what some dialect takes, not what all of them take
+    most_states: raises UnsupportedRegex where it has more
+    longest:     it is right for texts of up to so many characters only, and needs no more copies of what repeats
+    """
+
+    def __init__(self, node: Node, *, outer: bool = False, most_states: int = _MAX_STATES,
+                 longest: int | None = None) -> None:
+        self.moves: list[list[Edge]] = []
+        self.skips: list[list[int]] = []
+        self._outer, self._most_states, self._longest = outer, most_states, longest
+        self.last = self._add(node, self._state())
+
+    def closure(self, states: Iterable[int]) -> frozenset[int]:
+        """The states and where they lead without a character."""
+        found, todo = set(states), list(states)
+        while todo:
+            for state in self.skips[todo.pop()]:
+                if state not in found:
+                    found.add(state)
+                    todo.append(state)
+        spend(1 + len(found) // 4)
+        return frozenset(found)
+
+    def _state(self) -> int:
+        spend(2)
+        self.moves.append([])
+        self.skips.append([])
+        if len(self.moves) > self._most_states:
+            raise UnsupportedRegex(f"a regular expression whose automaton has more than {self._most_states} states "
+                                   "cannot be compared with others")
+        return len(self.moves) - 1
+
+    def _add(self, node: Node, start: int) -> int:
+        """Adds `node` behind a state; the state where it ends."""
+        if isinstance(node, Chars):
+            end = self._state()
+            ranges = node.chars.outer if self._outer else node.chars.inner
+            spend(len(ranges))
+            self.moves[start] += [(low, high, end) for low, high in ranges]
+            return end
+        if isinstance(node, Concat):
+            for item in node.items:
+                start = self._add(item, start)
+            return start
+        if isinstance(node, Either):
+            end = self._state()
+            for item in node.items:
+                self.skips[self._add(item, start)].append(end)
+            return end
+        if isinstance(node, Repeat):
+            return self._repeat(node, start)
+        raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
+
+    def _repeat(self, node: Repeat, start: int) -> int:
+        least, most = node.least, node.most
+        if self._longest is not None:
+            least = min(least, self._longest + 1)
+            most = None if most is None or most > self._longest else most
+        for _ in range(least):
+            start = self._add(node.item, start)
+        if most is None:
+            loop, end = self._state(), self._state()
+            self.skips[start].append(loop)
+            self.skips[self._add(node.item, loop)].append(loop)
+            self.skips[loop].append(end)
+            return end
+        end = self._state()
+        for _ in range(most - least):
+            self.skips[start].append(end)
+            entry = self._state()  # of its own: a loop inside the item must not lead back before it
+            self.skips[start].append(entry)
+            start = self._add(node.item, entry)
+        self.skips[start].append(end)
+        return end
+
+
+class TextMatcher:
+    """Matches whole texts by a tree without anchors, in every dialect. Raises UnsupportedRegex for absurd repetitions.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._by_length: dict[int, _LazyAutomaton] = {}
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches the whole text; in steps linear in the text."""
+        bits = len(text).bit_length()
+        if bits not in self._by_length:
+            self._by_length[bits] = _LazyAutomaton(Nfa(self._node, longest=1 << bits))
+        return self._by_length[bits].matches(text)
+
+
+class _LazyAutomaton:
+    """A deterministic automaton whose states are made when a text comes to them."""
+
+    def __init__(self, nfa: Nfa) -> None:
+        self._nfa = nfa
+        self._start = nfa.closure({0})
+        self._after: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+
+    def matches(self, text: str) -> bool:
+        states = self._start
+        spend(1 + len(text) // 4)
+        for char in text:
+            if (states, char) not in self._after:
+                self._after[states, char] = self._move(states, ord(char))
+            states = self._after[states, char]
+            if not states:
+                return False
+        return self._nfa.last in states
+
+    def _move(self, states: frozenset[int], code: int) -> frozenset[int]:
+        edges = [edge for state in states for edge in self._nfa.moves[state]]
+        spend(1 + (len(states) + len(edges)) // 8)
+        return self._nfa.closure({to for low, high, to in edges if low <= code <= high})
