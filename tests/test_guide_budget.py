@@ -14,7 +14,6 @@ from specguide.guide import Guide
 from specguide.guided.budget import Budget, at_work, kept, spend
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.select import rewrites
-from specguide.server.tool_guide import tools_of
 
 WORDS = [f"w{i:05d}" for i in range(19_000)]
 MOST_S = 10.0
@@ -92,24 +91,6 @@ def test_a_budget_is_one_for_all_backends_and_its_end_is_not_cached():
     large = compiler(1_000_000)
     assert large.compile(guide).backend == "llguidance"
     large.close()
-
-
-def test_the_tools_of_a_request_share_a_budget():
-    def tools(count: int) -> list[dict[str, Any]]:
-        parameters = {"type": "object", "properties": {name: {"type": "string"} for name in WORDS[:100]}}
-        return [{"type": "function", "function": {"name": f"f{i}", "parameters": parameters}} for i in range(count)]
-
-    limits = GuideConfig(max_schema_steps=20_000)
-    assert len(tools_of(tools(1), limits)) == 1
-    with pytest.raises(GuideLimitExceeded, match="max_schema_steps") as caught:
-        tools_of(tools(20), limits)
-    assert caught.value.param.startswith("tools[")
-
-
-def test_a_tool_is_held_to_the_limits_of_a_guide():
-    definition = {"type": "function", "function": {"name": "f", "parameters": {"enum": [{}] * 100}}}
-    with pytest.raises(GuideLimitExceeded, match="max_values"):
-        tools_of([definition], GuideConfig(max_values=50))
 
 
 def test_a_chain_of_references_is_no_nesting():

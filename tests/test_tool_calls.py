@@ -255,12 +255,12 @@ def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
 def test_two_tools_of_one_name():
     same = {"type": "function", "function": {"name": "a"}}
     with pytest.raises(InvalidParams, match="two tools") as caught:
-        tools_of([same, same], GuideConfig())
+        tools_of([same, same])
     assert caught.value.param == "tools[1].function.name"
 
 
 def test_a_function_without_parameters_takes_none(tokenizer, compiler):
-    [tool] = tools_of([{"type": "function", "function": {"name": "a"}}], GuideConfig())
+    [tool] = tools_of([{"type": "function", "function": {"name": "a"}}])
     one = tool_formats()["hermes"]
     guide = tool_guide(one, [tool], special(tokenizer), LIMITS, must_call=True)
     assert accepts(compiler, tokenizer, guide, one.message([("a", "{}")]))

@@ -15,6 +15,7 @@ from functools import reduce
 from typing import Any
 
 from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, Ranges, intersect, union
 from specguide.guided.regex.parse import Concat, RegexError, UnsupportedRegex, literals, parse
@@ -152,6 +153,7 @@ def _any(*shapes: _Shape | None) -> _Shape | None:
 
 def _then(before: _Shape, after: _Shape) -> _Shape:
     """Of what stands behind each other. Raises UnsupportedGuide."""
+    spend(8)
     if before is _EMPTY or after is _EMPTY:
         return after if before is _EMPTY else before
     if intersect(before.runs_on, after.first):
@@ -180,6 +182,7 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
     """Of any one of some. Raises UnsupportedGuide."""
     every = (branch for shape in shapes for branch in (shape.branches or (shape,)))
     flat = list(dict.fromkeys(every))
+    spend(8 + 8 * len(flat))
     if len(flat) == 1:
         return shapes[0]
     by_literal: dict[str, list[_Shape]] = {}
@@ -216,6 +219,7 @@ def _longer(rests: dict[str, _Shape]) -> Ranges:
     """Characters that go on behind one literal to another. Raises UnsupportedGuide where its rest might, too."""
     found: list[Ranges] = []
     for literal in rests:
+        spend(len(literal) // 4)
         for length in range(1, len(literal)):
             rest = rests.get(literal[:length])
             if rest is None:
