@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -190,6 +189,4 @@ def test_what_clients_reach_has_no_backtracking_engine():
 def test_a_schema_in_a_lark_grammar_is_rewritten_where_it_stands():
     source = 'start: a "%json"\na: %json  {"const": "%json {"} b\nb: %json { nothing'
     text = next(rewrites(Guide(grammar=source), "llguidance")).grammar
-    head, _, tail = text.partition("a: %json  ")
-    schema, end = json.JSONDecoder().raw_decode(tail)
-    assert (head, schema["enum"], tail[end:]) == ('start: a "%json"\n', ["%json {"], " b\nb: %json { nothing")
+    assert text.startswith('start: a "%json"\na: %lark {\n') and text.endswith("\n} b\nb: %json { nothing")
