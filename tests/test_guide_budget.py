@@ -33,12 +33,12 @@ def containing(depth: int) -> dict[str, Any]:
 
 DEAR = {
     "oneOf": {"oneOf": [patterned(i) for i in range(400)]},
+    "enum": {"not": {"enum": WORDS}},
     "pattern": {"type": "string", "pattern": "(^|)" * 40},
     "allOf": {"allOf": [{"patternProperties": {f"^.*{word}.*$": {"maximum": i}}} for i, word in enumerate(WORDS[:60])]},
     "contains": containing(6),
 }
 REFUSED = {
-    "enum": {"not": {"enum": WORDS}},
     "uniqueItems": {"type": "array", "items": {"enum": WORDS}, "uniqueItems": True},
     "multipleOf": {"multipleOf": 99999989},
     "not": {"not": {"pattern": "^(a|b|ab){1,300}$"}},

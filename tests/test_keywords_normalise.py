@@ -207,7 +207,7 @@ def test_a_schema_that_spells_out_to_too_much_runs_into_a_limit() -> None:
     schema: Any = {"minimum": 1}
     for _ in range(12):
         schema = {"oneOf": [{**schema, "maximum": 9}, {**schema, "maximum": 8}, {**schema, "maximum": 7}]}
-    with pytest.raises(GuideLimitExceeded, match=r"oneOf at /oneOf.* takes more than"), Budget(100_000).counting():
+    with pytest.raises(GuideLimitExceeded, match="takes more than max_schema_steps"), Budget(100_000).counting():
         normalise(schema, "llguidance")
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
-from specguide.guided.budget import spend
+from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.numerals import Bound, Interval, numerals
 from specguide.guided.regex.parse import MAX_CHARS, NOTHING, Chars, Concat, Either, Node, Repeat, literal, parse
@@ -305,7 +304,7 @@ def _string(core: Mapping[str, Any]) -> str:
     return parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
 
 
-@lru_cache(maxsize=1024)
+@kept
 def _quoted(pattern: str) -> str:
     """The JSON strings whose text a pattern matches."""
     return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')

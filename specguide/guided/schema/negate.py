@@ -151,7 +151,7 @@ def _strings_beside(words: frozenset[str]) -> Node:
     """
     beginnings: dict[str, list[str]] = {"": []}  # each with the characters that may follow
     for word in sorted(words):
-        spend(1 + 4 * len(word))
+        spend(1 + 8 * len(word))
         for i, char in enumerate(word):
             follow = beginnings.setdefault(word[:i], [])
             if char not in follow[-1:]:
