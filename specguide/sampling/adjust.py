@@ -58,8 +58,8 @@ class SlotAdjustments:
             bad_ids=full(_NONE, torch.int64, MAX_SEQUENCES), repetition=full(1, torch.float32),
             frequency=full(0, torch.float32), presence=full(0, torch.float32))
 
-    def clear(self, slot: int) -> None:
-        """Leave the slot's logits as they are."""
+    def clear(self, slot: int | slice) -> None:
+        """Leave the logits of the slot, or of several, as they are."""
         for name, value in (("bias", 0), ("is_end", 0), ("first_end", 0), ("in_prompt", 0), ("counts", 0),
                             ("last_ids", _NONE), ("before_bad", _ANY), ("bad_ids", _NONE), ("repetition", 1),
                             ("frequency", 0), ("presence", 0)):

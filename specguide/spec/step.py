@@ -101,12 +101,19 @@ class OneModelStep:
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
         prefills = prefills_without_requests(self._guide, self._prefill_exactly, self._state.ids.device, *sizes)
         if not isinstance(self._fixed, CapturedIterations):
-            return WarmUps(prefills)
+            return WarmUps((*prefills, self._forget_rehearsals))
         kinds = [(*kind, levels) for kind in decode_kinds(self._max_batch_size) for levels in self._levels(kind[0])]
         prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
         iterations = (*runs(self._guide, partial(self._fixed.run, self._decode_first), kinds),
                       *runs(self._guide, partial(self._prefill_sized, [], []), prefill_kinds))
-        return WarmUps((*prefills, *iterations), iterations)  # the first of a kind runs as it is
+        rehearsals = (*prefills, *iterations, self._forget_rehearsals)
+        return WarmUps(rehearsals, iterations)  # the first of a kind runs as it is
+
+    @torch.inference_mode()
+    def _forget_rehearsals(self) -> None:
+        """What was accepted then, by kernels that may not have run, has been counted for slots without requests."""
+        with self._guide.on_forward_stream():
+            self._state.adjustments.clear(slice(None))
 
     def _levels(self, num_slots: int) -> list[Levels]:
         """That come up where the slots 0 … num_slots - 1 have requests."""
