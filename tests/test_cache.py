@@ -98,7 +98,7 @@ TestPages = Pages.TestCase
 def test_out_of_pages_says_what_to_do() -> None:
     pages = PageAllocator(4)
     pages.allocate(3)
-    with pytest.raises(EngineError, match=r"2 asked for, 1 of 4 free.*num_pages.*max_batch_size"):
+    with pytest.raises(EngineError, match=r"2 asked for, 1 of 4 free.*kv_cache_memory_bytes.*max_batch_size"):
         pages.allocate(2)
     assert pages.num_free == 1 and pages.num_pages == 4
 
