@@ -10,5 +10,15 @@ move_keys = with_triton("tree", tensors.move_keys)
 place_chains = with_triton("chain", tensors.place_chains)
 place_trees = with_triton("tree", tensors.place_trees)
 
-__all__ = ["CacheNeeds", "CacheSize", "KVCache", "PageAllocator", "cache_size", "move_keys", "page_num_bytes",
-           "place_chains", "place_trees", "slot_mapping"]
+__all__ = [
+    "CacheNeeds",
+    "CacheSize",
+    "KVCache",
+    "PageAllocator",
+    "cache_size",
+    "move_keys",
+    "page_num_bytes",
+    "place_chains",
+    "place_trees",
+    "slot_mapping",
+]

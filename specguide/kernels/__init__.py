@@ -1,8 +1,8 @@
 """The narrow interface to everything that runs on the device.
 
-Each function is its plain-torch twin on a CPU and a Triton kernel on a GPU; what it does is said once, at the twin.
-On a GPU all of them can be captured in a CUDA graph: lengths and masks are read on the device, and a launch depends
-on nothing but shapes.
+Each function is its plain-torch twin on a CPU and a Triton kernel on a GPU; what it does is said
+once, at the twin. On a GPU all of them can be captured in a CUDA graph: lengths and masks are read
+on the device, and a launch depends on nothing but shapes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ _R = TypeVar("_R")
 
 def with_triton(room: str, twin: Callable[_P, _R]) -> Callable[_P, _R]:
     """`twin`, or its namesake in triton_<room> where the first argument is on a GPU."""
+
     @cache
-    def fast() -> Callable[_P, _R]:  # Triton is imported where it runs, since it need not be installed elsewhere
+    def fast() -> Callable[
+        _P, _R
+    ]:  # Triton is imported where it runs, since it need not be installed elsewhere
         return getattr(import_module(f"specguide.kernels.triton_{room}"), twin.__name__)
 
     @wraps(twin)
@@ -50,7 +53,23 @@ silu_mul = with_triton("activation", pointwise.silu_mul)
 store_kv = with_triton("rope", paged.store_kv)
 
 __all__ = [
-    "SamplingTensors", "add_rms_norm", "apply_bitmask", "constant", "copy_guided_rows", "gated_linear", "linear",
-    "linear_parts", "masked_argmax", "masked_sample", "masked_top_k", "norm_into", "on_device", "paged_attention",
-    "rms_norm", "rope_and_store", "silu_mul", "store_kv", "with_triton",
+    "SamplingTensors",
+    "add_rms_norm",
+    "apply_bitmask",
+    "constant",
+    "copy_guided_rows",
+    "gated_linear",
+    "linear",
+    "linear_parts",
+    "masked_argmax",
+    "masked_sample",
+    "masked_top_k",
+    "norm_into",
+    "on_device",
+    "paged_attention",
+    "rms_norm",
+    "rope_and_store",
+    "silu_mul",
+    "store_kv",
+    "with_triton",
 ]

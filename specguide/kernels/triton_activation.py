@@ -29,5 +29,6 @@ def silu_mul(gate_up: Tensor) -> Tensor:
     output = torch.empty(num_tokens, dim, dtype=gate_up.dtype, device=gate_up.device)
     block = 1024
     _silu_mul_kernel[(num_tokens, triton.cdiv(dim, block))](
-        gate_up, output, gate_up.stride(0), dim, BLOCK=block, num_warps=4, **overlap(gate_up.device))
+        gate_up, output, gate_up.stride(0), dim, BLOCK=block, num_warps=4, **overlap(gate_up.device)
+    )
     return output

@@ -23,7 +23,9 @@ def splitmix64(state):
 @triton.jit
 def row_state(seed, position):
     """What a row's noise starts from; int64 → uint64."""
-    return splitmix64(splitmix64(seed.to(tl.uint64, bitcast=True)) + position.to(tl.uint64, bitcast=True) * _STEP)
+    return splitmix64(
+        splitmix64(seed.to(tl.uint64, bitcast=True)) + position.to(tl.uint64, bitcast=True) * _STEP
+    )
 
 
 @triton.jit
@@ -32,7 +34,8 @@ def exponential_noise(state, token):
     bits = splitmix64(state + (token + 1).to(tl.uint64) * _STEP) >> 11
     uniform = (bits.to(tl.int64, bitcast=True).to(tl.float32) + 0.5) * (2.0**-53)
     uniform = tl.minimum(uniform, 1 - 2.0**-24)
-    # log1p(-u): the logarithm of the rounded 1 - u, scaled by how much of u the rounding left (Kahan).
+    # log1p(-u): the logarithm of the rounded 1 - u, scaled by how much of u the rounding left
+    # (Kahan).
     rest = 1.0 - uniform
     rounded = tl.where(rest == 1.0, 1.0, 1.0 - rest)
     return tl.where(rest == 1.0, uniform, -tl.log(rest) * (uniform / rounded))

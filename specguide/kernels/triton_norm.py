@@ -1,4 +1,5 @@
-"""Owns the Triton norms: rms_norm, norm_into for rows looked up on the way, add_rms_norm, which adds up its input."""
+"""Owns the Triton norms: rms_norm, norm_into for rows looked up on the way, add_rms_norm, which
+adds up its input."""
 
 # mypy: allow-untyped-defs
 
@@ -14,10 +15,26 @@ from specguide.kernels.triton_device import await_results, overlap
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
-    x, row_ids, residual, weight, total, output, num_rows, row_stride, head_stride, part_stride, residual_stride,
-    output_stride, eps,
-    NUM_PARTS: tl.constexpr, NUM_HEADS: tl.constexpr, NUM_WEIGHTS: tl.constexpr, DIM: tl.constexpr, ROWS: tl.constexpr,
-    BLOCK: tl.constexpr, OVERLAP: tl.constexpr,
+    x,
+    row_ids,
+    residual,
+    weight,
+    total,
+    output,
+    num_rows,
+    row_stride,
+    head_stride,
+    part_stride,
+    residual_stride,
+    output_stride,
+    eps,
+    NUM_PARTS: tl.constexpr,
+    NUM_HEADS: tl.constexpr,
+    NUM_WEIGHTS: tl.constexpr,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     await_results(OVERLAP)
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
@@ -32,8 +49,12 @@ def _norm_kernel(
     for part in tl.static_range(1, NUM_PARTS):
         values += tl.load(x + part * part_stride + source, mask=exists, other=0)
     if residual is not None:
-        values += tl.load(residual + row.to(tl.int64) * residual_stride + dim, mask=exists, other=0).to(tl.float32)
-        values = values.to(total.dtype.element_ty)  # what is normed is what the next layer will see as the residual
+        values += tl.load(
+            residual + row.to(tl.int64) * residual_stride + dim, mask=exists, other=0
+        ).to(tl.float32)
+        values = values.to(
+            total.dtype.element_ty
+        )  # what is normed is what the next layer will see as the residual
         tl.store(total + row.to(tl.int64) * DIM + dim, values, mask=exists)
         values = values.to(tl.float32)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
@@ -51,27 +72,59 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return output.view(shape)
 
 
-def norm_into(output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None) -> None:
+def norm_into(
+    output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None
+) -> None:
     """See pointwise.norm_into."""
     _launch(x[None, :, None], row_ids, None, weight, None, output, eps)
 
 
-def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def add_rms_norm(
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
     """See pointwise.add_rms_norm."""
-    total, output = (torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2))
+    total, output = (
+        torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
+    )
     _launch(parts[:, :, None], None, residual, weight, total, output, eps)
     return total, output
 
 
-def _launch(parts: Tensor, row_ids: Tensor | None, residual: Tensor | None, weight: Tensor, total: Tensor | None,
-            output: Tensor, eps: float) -> None:
-    """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T · heads, D]."""
+def _launch(
+    parts: Tensor,
+    row_ids: Tensor | None,
+    residual: Tensor | None,
+    weight: Tensor,
+    total: Tensor | None,
+    output: Tensor,
+    eps: float,
+) -> None:
+    """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
+    · heads, D]."""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block = triton.next_power_of_2(dim)
     rows = max(1, 1024 // block)
     _norm_kernel[(triton.cdiv(num_rows, rows),)](
-        parts, row_ids, residual, weight, total, output, num_rows, parts.stride(1), parts.stride(2), parts.stride(0),
-        0 if residual is None else residual.stride(0), output.stride(0), eps, NUM_PARTS=num_parts, NUM_HEADS=num_heads,
-        NUM_WEIGHTS=weight.numel() // dim, DIM=dim, ROWS=rows, BLOCK=block, num_warps=min(8, max(1, block // 512)),
-        **overlap(parts.device))
+        parts,
+        row_ids,
+        residual,
+        weight,
+        total,
+        output,
+        num_rows,
+        parts.stride(1),
+        parts.stride(2),
+        parts.stride(0),
+        0 if residual is None else residual.stride(0),
+        output.stride(0),
+        eps,
+        NUM_PARTS=num_parts,
+        NUM_HEADS=num_heads,
+        NUM_WEIGHTS=weight.numel() // dim,
+        DIM=dim,
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=min(8, max(1, block // 512)),
+        **overlap(parts.device),
+    )

@@ -1,4 +1,5 @@
-"""Owns the Triton kernels that write the paged cache: rope_and_store, and store_kv where nothing is to be rotated."""
+"""Owns the Triton kernels that write the paged cache: rope_and_store, and store_kv where nothing is
+to be rotated."""
 
 # mypy: allow-untyped-defs
 
@@ -14,10 +15,23 @@ from specguide.kernels.triton_device import await_results, overlap
 
 @triton.jit
 def _rope_kernel(
-    query_key, value, rotary, key_cache, value_cache, slot_mapping, query,
-    query_key_stride, query_key_head_stride, value_stride, value_head_stride,
-    NUM_HEADS: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HALF: tl.constexpr, BLOCK_HEADS: tl.constexpr,
-    BLOCK_HALF: tl.constexpr, OVERLAP: tl.constexpr,
+    query_key,
+    value,
+    rotary,
+    key_cache,
+    value_cache,
+    slot_mapping,
+    query,
+    query_key_stride,
+    query_key_head_stride,
+    value_stride,
+    value_head_stride,
+    NUM_HEADS: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HALF: tl.constexpr,
+    BLOCK_HEADS: tl.constexpr,
+    BLOCK_HALF: tl.constexpr,
+    OVERLAP: tl.constexpr,
 ):
     """One token: its queries and keys are rotated, its keys and values go to their slot."""
     await_results(OVERLAP)
@@ -26,7 +40,10 @@ def _rope_kernel(
     head = tl.arange(0, BLOCK_HEADS)[:, None]
     dim = tl.arange(0, BLOCK_HALF)[None, :]
     in_half = dim < HALF
-    is_query, is_key = (head < NUM_HEADS) & in_half, (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
+    is_query, is_key = (
+        (head < NUM_HEADS) & in_half,
+        (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half,
+    )
     source = query_key + token * query_key_stride + head * query_key_head_stride + dim
     low = tl.load(source, mask=is_query | is_key, other=0).to(tl.float32)
     high = tl.load(source + HALF, mask=is_query | is_key, other=0).to(tl.float32)
@@ -45,30 +62,71 @@ def _rope_kernel(
         tl.store(key_cache + cell + HALF, high, mask=is_key)
         source = value + token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
         tl.store(value_cache + cell, tl.load(source, mask=is_key, other=0), mask=is_key)
-        tl.store(value_cache + cell + HALF, tl.load(source + HALF, mask=is_key, other=0), mask=is_key)
+        tl.store(
+            value_cache + cell + HALF, tl.load(source + HALF, mask=is_key, other=0), mask=is_key
+        )
 
 
-def rope_and_store(query_key: Tensor, value: Tensor, rotary: Tensor, key_cache: Tensor, value_cache: Tensor,
-                   slot_mapping: Tensor) -> Tensor:
+def rope_and_store(
+    query_key: Tensor,
+    value: Tensor,
+    rotary: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+) -> Tensor:
     """See pointwise.rope_and_store."""
     num_tokens, num_rotated, head_dim = query_key.shape
     num_kv_heads = value.shape[1]
-    query = torch.empty(num_tokens, num_rotated - num_kv_heads, head_dim, dtype=query_key.dtype,
-                        device=query_key.device)
-    block_heads, block_half = triton.next_power_of_2(num_rotated), triton.next_power_of_2(head_dim // 2)
+    query = torch.empty(
+        num_tokens,
+        num_rotated - num_kv_heads,
+        head_dim,
+        dtype=query_key.dtype,
+        device=query_key.device,
+    )
+    block_heads, block_half = (
+        triton.next_power_of_2(num_rotated),
+        triton.next_power_of_2(head_dim // 2),
+    )
     _rope_kernel[(num_tokens,)](
-        query_key, value, rotary, key_cache, value_cache, slot_mapping, query, query_key.stride(0),
-        query_key.stride(1), value.stride(0), value.stride(1), NUM_HEADS=num_rotated - num_kv_heads,
-        NUM_KV_HEADS=num_kv_heads, HALF=head_dim // 2, BLOCK_HEADS=block_heads, BLOCK_HALF=block_half,
-        num_warps=min(8, max(1, block_heads * block_half // 256)), **overlap(value.device))
+        query_key,
+        value,
+        rotary,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        query,
+        query_key.stride(0),
+        query_key.stride(1),
+        value.stride(0),
+        value.stride(1),
+        NUM_HEADS=num_rotated - num_kv_heads,
+        NUM_KV_HEADS=num_kv_heads,
+        HALF=head_dim // 2,
+        BLOCK_HEADS=block_heads,
+        BLOCK_HALF=block_half,
+        num_warps=min(8, max(1, block_heads * block_half // 256)),
+        **overlap(value.device),
+    )
     return query
 
 
 @triton.jit
 def _store_kernel(
-    key, value, key_cache, value_cache, slot_mapping, key_stride, key_head_stride,
-    value_stride, value_head_stride, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
-    BLOCK_HEADS: tl.constexpr, BLOCK_DIM: tl.constexpr,
+    key,
+    value,
+    key_cache,
+    value_cache,
+    slot_mapping,
+    key_stride,
+    key_head_stride,
+    value_stride,
+    value_head_stride,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_HEADS: tl.constexpr,
+    BLOCK_DIM: tl.constexpr,
 ):
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token)
@@ -83,10 +141,23 @@ def _store_kernel(
         tl.store(value_cache + cell, values, mask=exists)
 
 
-def store_kv(key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor) -> None:
+def store_kv(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+) -> None:
     """See paged.store_kv."""
     num_tokens, num_kv_heads, head_dim = key.shape
     _store_kernel[(num_tokens,)](
-        key, value, key_cache, value_cache, slot_mapping, key.stride(0), key.stride(1), value.stride(0),
-        value.stride(1), NUM_KV_HEADS=num_kv_heads, HEAD_DIM=head_dim,
-        BLOCK_HEADS=triton.next_power_of_2(num_kv_heads), BLOCK_DIM=triton.next_power_of_2(head_dim))
+        key,
+        value,
+        key_cache,
+        value_cache,
+        slot_mapping,
+        key.stride(0),
+        key.stride(1),
+        value.stride(0),
+        value.stride(1),
+        NUM_KV_HEADS=num_kv_heads,
+        HEAD_DIM=head_dim,
+        BLOCK_HEADS=triton.next_power_of_2(num_kv_heads),
+        BLOCK_DIM=triton.next_power_of_2(head_dim),
+    )

@@ -1,4 +1,5 @@
-"""Owns the Triton kernels of the bookkeeping around a pass over draft trees, each in one launch instead of dozens.
+"""Owns the Triton kernels of the bookkeeping around a pass over draft trees, each in one launch
+instead of dozens.
 
 Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`.
 """
@@ -19,10 +20,30 @@ from specguide.kernels.triton_chain import cache_slot
 
 @triton.jit
 def _accept_kernel(
-    target_tokens, slots, start, node_tokens, node_parents, node_places, tokens, accepted_path, late, active, lengths,
-    max_lens, end_ids, slot_num_accepted, num_accepted, path, start_stride, NUM_NODES: tl.constexpr,
-    NUM_SLOT_NODES: tl.constexpr, NUM_PLACES: tl.constexpr, DEPTH: tl.constexpr, MOST_DEPTH: tl.constexpr,
-    NUM_END_IDS: tl.constexpr, BLOCK_NODES: tl.constexpr,
+    target_tokens,
+    slots,
+    start,
+    node_tokens,
+    node_parents,
+    node_places,
+    tokens,
+    accepted_path,
+    late,
+    active,
+    lengths,
+    max_lens,
+    end_ids,
+    slot_num_accepted,
+    num_accepted,
+    path,
+    start_stride,
+    NUM_NODES: tl.constexpr,
+    NUM_SLOT_NODES: tl.constexpr,
+    NUM_PLACES: tl.constexpr,
+    DEPTH: tl.constexpr,
+    MOST_DEPTH: tl.constexpr,
+    NUM_END_IDS: tl.constexpr,
+    BLOCK_NODES: tl.constexpr,
 ):
     """One tree; a warp holds its nodes and end tokens."""
     tree = tl.program_id(0).to(tl.int64)
@@ -59,27 +80,77 @@ def _accept_kernel(
     tl.store(active + slot, is_active & (is_over == 0), mask=is_held == 0)
 
 
-def accept_trees(target_tokens: Tensor, slots: Tensor, start: Tensor, trees: Any, depth: int, *, tokens: Tensor,
-                 accepted_path: Tensor, late: Tensor, active: Tensor, lengths: Tensor, max_lens: Tensor,
-                 end_ids: Tensor, slot_num_accepted: Tensor) -> tuple[Tensor, Tensor]:
+def accept_trees(
+    target_tokens: Tensor,
+    slots: Tensor,
+    start: Tensor,
+    trees: Any,
+    depth: int,
+    *,
+    tokens: Tensor,
+    accepted_path: Tensor,
+    late: Tensor,
+    active: Tensor,
+    lengths: Tensor,
+    max_lens: Tensor,
+    end_ids: Tensor,
+    slot_num_accepted: Tensor,
+) -> tuple[Tensor, Tensor]:
     """See sampling.accept.accept_trees."""
     num_trees, num_nodes = target_tokens.shape
     num_accepted = torch.empty(num_trees, dtype=torch.int32, device=target_tokens.device)
     path = torch.empty(num_trees, depth + 1, dtype=torch.int64, device=target_tokens.device)
     _accept_kernel[(num_trees,)](
-        target_tokens, slots, start, trees.tokens, trees.parents, trees.places, tokens, accepted_path, late,
-        active.view(torch.uint8), lengths, max_lens, end_ids, slot_num_accepted, num_accepted, path, start.stride(0),
-        NUM_NODES=num_nodes, NUM_SLOT_NODES=trees.tokens.shape[1], NUM_PLACES=tokens.shape[1], DEPTH=depth,
-        MOST_DEPTH=accepted_path.shape[1], NUM_END_IDS=end_ids.shape[1],
-        BLOCK_NODES=triton.next_power_of_2(num_nodes), num_warps=1)
+        target_tokens,
+        slots,
+        start,
+        trees.tokens,
+        trees.parents,
+        trees.places,
+        tokens,
+        accepted_path,
+        late,
+        active.view(torch.uint8),
+        lengths,
+        max_lens,
+        end_ids,
+        slot_num_accepted,
+        num_accepted,
+        path,
+        start.stride(0),
+        NUM_NODES=num_nodes,
+        NUM_SLOT_NODES=trees.tokens.shape[1],
+        NUM_PLACES=tokens.shape[1],
+        DEPTH=depth,
+        MOST_DEPTH=accepted_path.shape[1],
+        NUM_END_IDS=end_ids.shape[1],
+        BLOCK_NODES=triton.next_power_of_2(num_nodes),
+        num_warps=1,
+    )
     return num_accepted, path
 
 
 @triton.jit(do_not_specialize=["offset"])
 def _place_kernel(
-    tokens, start, depths, block_table, input_ids, own_positions, slot_mapping, seq_lens, positions, token_stride,
-    node_stride, start_stride, depths_stride, offset, NUM_OWN: tl.constexpr, NUM_NODES: tl.constexpr,
-    BLOCK: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
+    tokens,
+    start,
+    depths,
+    block_table,
+    input_ids,
+    own_positions,
+    slot_mapping,
+    seq_lens,
+    positions,
+    token_stride,
+    node_stride,
+    start_stride,
+    depths_stride,
+    offset,
+    NUM_OWN: tl.constexpr,
+    NUM_NODES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    NUM_PAGES: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
 ):
     """One tree: its tokens, where they stand and where they are stored."""
     tree = tl.program_id(0).to(tl.int64)
@@ -97,35 +168,74 @@ def _place_kernel(
     tl.store(seq_lens + tree, (first + NUM_NODES).to(tl.int32))
 
 
-def place_trees(tokens: Tensor, start: Tensor, depths: Tensor, block_table: Tensor, page_size: int, offset: int = 0
-                ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def place_trees(
+    tokens: Tensor,
+    start: Tensor,
+    depths: Tensor,
+    block_table: Tensor,
+    page_size: int,
+    offset: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See cache.tensors.place_trees."""
     (num_trees, num_own), num_nodes = tokens.shape, depths.shape[-1]
     input_ids, own_positions, slot_mapping = (
-        torch.empty(num_trees * num_own, dtype=torch.int64, device=start.device) for _ in range(3))
+        torch.empty(num_trees * num_own, dtype=torch.int64, device=start.device) for _ in range(3)
+    )
     seq_lens = torch.empty(num_trees, dtype=torch.int32, device=start.device)
     positions = torch.empty(num_trees, num_nodes, dtype=torch.int64, device=start.device)
     _place_kernel[(num_trees,)](
-        tokens, start, depths, block_table, input_ids, own_positions, slot_mapping, seq_lens, positions,
-        tokens.stride(0), tokens.stride(1), start.stride(0), depths.stride(0) if depths.dim() > 1 else 0, offset,
-        NUM_OWN=num_own, NUM_NODES=num_nodes, BLOCK=triton.next_power_of_2(num_nodes), NUM_PAGES=block_table.shape[1],
-        PAGE_SIZE=page_size, num_warps=1)
+        tokens,
+        start,
+        depths,
+        block_table,
+        input_ids,
+        own_positions,
+        slot_mapping,
+        seq_lens,
+        positions,
+        tokens.stride(0),
+        tokens.stride(1),
+        start.stride(0),
+        depths.stride(0) if depths.dim() > 1 else 0,
+        offset,
+        NUM_OWN=num_own,
+        NUM_NODES=num_nodes,
+        BLOCK=triton.next_power_of_2(num_nodes),
+        NUM_PAGES=block_table.shape[1],
+        PAGE_SIZE=page_size,
+        num_warps=1,
+    )
     return input_ids, own_positions, slot_mapping, seq_lens, positions
 
 
 @triton.jit
 def _move_kernel(
-    memory, nodes, start, block_table, layer_stride, nodes_stride, start_stride, DEPTH: tl.constexpr,
-    SIZE: tl.constexpr, BLOCK: tl.constexpr, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr,
+    memory,
+    nodes,
+    start,
+    block_table,
+    layer_stride,
+    nodes_stride,
+    start_stride,
+    DEPTH: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    NUM_PAGES: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
 ):
-    """One tree's keys, or values, of one layer. A thread has the same columns of all of them: none overtakes."""
+    """One tree's keys, or values, of one layer. A thread has the same columns of all of them: none
+    overtakes."""
     tree, layer = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     column = tl.program_id(2) * BLOCK + tl.arange(0, BLOCK)
     cells, first = memory + layer * layer_stride + column, tl.load(start + tree * start_stride)
     for index in range(DEPTH):
         node = tl.load(nodes + tree * nodes_stride + index)
-        source = cache_slot(block_table + tree * NUM_PAGES, first + node, node >= 0, NUM_PAGES, PAGE_SIZE)
-        destination = cache_slot(block_table + tree * NUM_PAGES, first + 1 + index, node >= 0, NUM_PAGES, PAGE_SIZE)
+        source = cache_slot(
+            block_table + tree * NUM_PAGES, first + node, node >= 0, NUM_PAGES, PAGE_SIZE
+        )
+        destination = cache_slot(
+            block_table + tree * NUM_PAGES, first + 1 + index, node >= 0, NUM_PAGES, PAGE_SIZE
+        )
         is_moved = (column < SIZE) & (source >= 0) & (destination >= 0) & (source != destination)
         values = tl.load(cells + source * SIZE, mask=is_moved, other=0)
         tl.store(cells + destination * SIZE, values, mask=is_moved)
@@ -137,5 +247,16 @@ def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor)
     size = memory.shape[4] * memory.shape[5]
     block = min(triton.next_power_of_2(size), 1024)
     _move_kernel[(len(nodes), len(layers), triton.cdiv(size, block))](
-        layers, nodes, start, block_table, layers.stride(0), nodes.stride(0), start.stride(0), DEPTH=nodes.shape[1],
-        SIZE=size, BLOCK=block, NUM_PAGES=block_table.shape[1], PAGE_SIZE=memory.shape[3])
+        layers,
+        nodes,
+        start,
+        block_table,
+        layers.stride(0),
+        nodes.stride(0),
+        start.stride(0),
+        DEPTH=nodes.shape[1],
+        SIZE=size,
+        BLOCK=block,
+        NUM_PAGES=block_table.shape[1],
+        PAGE_SIZE=memory.shape[3],
+    )

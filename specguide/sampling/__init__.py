@@ -1,4 +1,5 @@
-"""Choosing tokens: the parameters of a batch, adjusted logits, the acceptance rule and what follows from it."""
+"""Choosing tokens: the parameters of a batch, adjusted logits, the acceptance rule and what follows
+from it."""
 
 from specguide.kernels import SamplingTensors, with_triton
 from specguide.sampling import accept, growth
@@ -17,7 +18,25 @@ finish_trees = with_triton("growth", growth.finish_trees)
 grow_trees = with_triton("growth", growth.grow_trees)
 store_drafts = with_triton("chain", accept.store_drafts)
 
-__all__ = ["Adjustment", "Failures", "GrowingTrees", "SamplingTensors", "SlotAdjustments", "SlotTrees", "TreeLevel",
-           "accept_chains", "accept_trees", "adjust_logits", "append_drafts", "bind_processors", "chain_paths",
-           "finish_trees", "grow_trees", "process_logits", "score_tokens", "store_drafts", "verify_chain",
-           "verify_tree"]
+__all__ = [
+    "Adjustment",
+    "Failures",
+    "GrowingTrees",
+    "SamplingTensors",
+    "SlotAdjustments",
+    "SlotTrees",
+    "TreeLevel",
+    "accept_chains",
+    "accept_trees",
+    "adjust_logits",
+    "append_drafts",
+    "bind_processors",
+    "chain_paths",
+    "finish_trees",
+    "grow_trees",
+    "process_logits",
+    "score_tokens",
+    "store_drafts",
+    "verify_chain",
+    "verify_tree",
+]

@@ -18,4 +18,6 @@ def test_modes_agree_on_greedy_requests():
     """What is drafted, and by whom, changes no output."""
     recorded = json.loads(RECORDED.read_text())
     for mode in MODES:
-        assert [it["tokens"] for it in recorded[mode]] == [it["tokens"] for it in recorded["plain"]], mode
+        assert [it["tokens"] for it in recorded[mode]] == [
+            it["tokens"] for it in recorded["plain"]
+        ], mode

@@ -1,4 +1,5 @@
-"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for the whitespace.
+"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for the
+whitespace.
 
 The library has an option for a number of characters between two JSON tokens, and none for more.
 """
@@ -25,12 +26,22 @@ def schema_ebnf(schema: str, limits: GuideConfig, *, any_order: bool = False) ->
     Raises what xgrammar raises.
     """
     if limits.max_whitespace == 0:
-        return str(xgr.Grammar.from_json_schema(
-            schema, any_whitespace=False, separators=(",", ":"), strict_mode=False, any_order=any_order))
+        return str(
+            xgr.Grammar.from_json_schema(
+                schema,
+                any_whitespace=False,
+                separators=(",", ":"),
+                strict_mode=False,
+                any_order=any_order,
+            )
+        )
     # A number of its own tells the library's rules for whitespace from what the schema spells.
     mark = next(number for number in itertools.count(999_983) if not _holds(schema, str(number)))
-    grammar = str(xgr.Grammar.from_json_schema(
-        schema, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order))
+    grammar = str(
+        xgr.Grammar.from_json_schema(
+            schema, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order
+        )
+    )
     most = limits.max_indent
     indent = f' | "\\n" [ ]{{0,{most}}} | "\\n" [\\t]{{0,{most}}}' if most else ""
     rule = f"{_RULE} ::= [ \\t\\n\\r]{{0,{limits.max_whitespace}}}{indent}\n"
@@ -44,5 +55,6 @@ def _holds(schema: str, number: str) -> bool:
 
 
 def _without_callee(grammar: str) -> str:
-    """A grammar up to a call of the library's rule for whitespace, or one of its copies, which have numbers."""
+    """A grammar up to a call of the library's rule for whitespace, or one of its copies, which have
+    numbers."""
     return grammar.rstrip(string.digits).removesuffix("_").removesuffix("whitespace")

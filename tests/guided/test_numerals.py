@@ -1,0 +1,217 @@
+"""JSON numbers between bounds: what is taken is what decimal arithmetic says, in every spelling
+that is admitted."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from byte_vocabulary import VOCABULARY, takes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.regex.numerals import MAX_EXPONENT, Interval, numerals
+from specguide.guided.regex.parse import NOTHING
+from specguide.guided.regex.writer import write
+
+INT_64 = 2**63
+NUMERAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+plain = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(["", "-"]),
+    st.integers(0, 10**5).map(str)
+    | st.sampled_from([str(INT_64), str(INT_64 - 1), "0", "1", "10", str(10**25)]),
+    st.sampled_from(
+        [
+            "",
+            ".0",
+            ".5",
+            ".95",
+            ".9",
+            ".99",
+            ".00",
+            ".001",
+            ".0010",
+            ".123456789012345678901234567890",
+        ]
+    ),
+)
+scientific = st.builds(
+    "{}{}{}e{}".format,
+    st.sampled_from(["", "-"]),
+    st.integers(1, 9),
+    st.sampled_from(["", ".0", ".5", ".25"]),
+    st.sampled_from([-307, -40, -7, -2, -1, 0, 1, 2, 5, 18, 25, 300]),
+)
+bounds = st.none() | st.tuples((plain | scientific).map(Decimal), st.booleans())
+
+
+def around(bound: tuple[Decimal, bool] | None) -> list[str]:
+    """Numerals that are a bound, begin like it, go on from it, or lie beside it."""
+    if bound is None:
+        return []
+    text = f"{bound[0]:f}"
+    point = "" if "." in text else "."
+    return [
+        text,
+        text[:-1],
+        text[:-2],
+        text + point + "0",
+        text + point + "01",
+        text + point + "9",
+        "-" + text,
+        str(bound[0] + 1),
+        str(bound[0] - 1),
+    ]
+
+
+def is_within(number: Decimal, interval: Interval) -> bool:
+    low, high = interval.low, interval.high
+    return (
+        (low is None or number > low[0] or (number == low[0] and not low[1]))
+        and (high is None or number < high[0] or (number == high[0] and not high[1]))
+        and (interval.kind != "fraction" or number != number.to_integral_value())
+    )
+
+
+@settings(max_examples=200)
+@given(
+    low=bounds,
+    high=bounds,
+    kind=st.sampled_from(["number", "integer", "fraction"]),
+    texts=st.lists(plain | scientific, min_size=4, max_size=4),
+)
+def test_what_is_taken_is_within_the_bounds(
+    low: Any, high: Any, kind: str, texts: list[str]
+) -> None:
+    interval = Interval(low, high, kind)
+    node = numerals(interval)
+    taken = re.compile("(?!)" if node == NOTHING else write(node))
+    for text in (*texts, *around(low), *around(high)):
+        found = NUMERAL.fullmatch(text)
+        if found is None or (kind == "integer" and (found[2] or found[3])):
+            continue
+        if kind == "fraction" and found[3] and "-" not in found[3]:
+            continue  # 1.5e0 is spelt 1.5
+        assert bool(taken.fullmatch(text)) == is_within(Decimal(text), interval), text
+
+
+@pytest.mark.parametrize(
+    "text", ["1e5000", "1e309", "1e-5000", "9" * 400, "1" + "0" * 309, "-1e999", "0.5e400"]
+)
+def test_what_is_generated_is_a_double(text: str) -> None:
+    for kind in ("number", "integer"):
+        assert not re.fullmatch(write(numerals(Interval(kind=kind))), text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "-0",
+        "0.1",
+        "12e3",
+        "0.5E+7",
+        "1e-07",
+        "1.5e+300",
+        "1e00",
+        f"9.9e{MAX_EXPONENT}",
+        "123456789.125e99",
+        "9" * 308,
+        repr(2.0**1000),
+        "5e-300",
+    ],
+)
+def test_doubles_are_taken_in_their_spellings(text: str) -> None:
+    assert re.fullmatch(write(numerals(Interval())), text)
+
+
+SERVED = (
+    # (schema, texts it takes, texts it refuses)
+    (
+        {"type": "number", "maximum": 0.95},
+        ["0.9", "0.95", "0.950", "-1e5", "9e-1", "0"],
+        ["0.951", "1", "1e0"],
+    ),
+    (
+        {"type": "number", "maximum": 99.99},
+        ["99.9", "99", "99.99", "9.999e1"],
+        ["99.991", "100", "1e2"],
+    ),
+    ({"type": "number", "exclusiveMinimum": 0}, ["0.50", "1e-300", "10.10"], ["0.0", "-0", "-1"]),
+    (
+        {"type": "number", "minimum": -1.5, "maximum": 1e300},
+        ["-1.50", "1e300", "-0.0"],
+        ["-1.51", "1e301"],
+    ),
+    ({"type": "integer", "minimum": -INT_64}, [str(-INT_64), "0"], [str(-INT_64 - 1), "1.0"]),
+    ({"type": "integer", "maximum": INT_64 - 1}, [str(INT_64 - 1), "0"], [str(INT_64), "9" * 400]),
+    (
+        {"type": "integer", "minimum": 10**25, "maximum": 10**25},
+        [str(10**25)],
+        [str(10**25 + 1), str(10**25 - 1)],
+    ),
+    ({"type": "integer", "exclusiveMinimum": 2.5, "exclusiveMaximum": 5}, ["3", "4"], ["2", "5"]),
+    (
+        {"type": "object", "properties": {"a": {"type": "number", "maximum": 0.95}}},
+        ['{"a": 0.9}', '{"b": 1e300}'],
+        ['{"a": 1}', '{"b": 1e5000}'],
+    ),
+    (
+        {
+            "type": "array",
+            "prefixItems": [{"type": "integer", "minimum": 5}],
+            "items": {"type": "number", "maximum": 1},
+            "minItems": 2,
+            "maxItems": 3,
+        },
+        ["[5, 0.5]", "[6, 1.0, 1e-3]"],
+        ["[5]", "[4, 1]", "[5, 1, 1, 1]"],
+    ),
+    (
+        {"enum": [2**60, 0.5, {"a": [1]}]},
+        [str(2**60), "0.5", '{"a": [1]}'],
+        [str(2**60 + 1), "0.51"],
+    ),
+    (
+        {"not": {"type": "integer"}, "type": "number"},
+        ["1.5", "1e-3", "-0.25"],
+        ["1", "1.0", "1e3", "0"],
+    ),
+    ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, ["1.5", "1e-3"], ["1", "1.0", '"a"']),
+    (
+        {"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 2}]},
+        ["1", "2.5", "-3"],
+        ["2", "1.5"],
+    ),
+    ({}, ["1e300", "[1, 2.5]", '{"a": -0.5}'], ["1e5000", "[1e999]"]),
+)
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    yield compiler
+    compiler.close()
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"), SERVED, ids=lambda value: json.dumps(value)[:50]
+)
+def test_numbers_of_schemas_are_exact(
+    schema: Any, valid: list[str], invalid: list[str], compiler: GrammarCompiler
+) -> None:
+    lark = 'start: "<" %json ' + json.dumps(schema) + ' ">"'
+    for guide, before, after in (
+        (Guide(json_schema=schema), "", ""),
+        (Guide(grammar=lark), "<", ">"),
+    ):
+        grammar = compiler.compile(guide)
+        assert [text for text in valid if not takes(grammar, before + text + after)] == []
+        assert [text for text in invalid if takes(grammar, before + text + after)] == []
