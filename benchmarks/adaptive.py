@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.baselines import ForcedAcceptance
 from benchmarks.common import emit
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk
@@ -34,11 +35,11 @@ from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
+from specguide.engine.parts import EngineParts
 from specguide.engine.runner import SHIPPED_MODEL, Runner
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.speculation.forced import ForcedAcceptance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -125,7 +126,7 @@ class Writer:
             target,
             head if spec else None,
             num_drafts,
-            task.forced(text.to(target.device), num_drafts),
+            EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),
         )
         self._choice: LevelChoice | None = None
         if spec and spec.adaptive:

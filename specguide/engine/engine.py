@@ -21,6 +21,7 @@ from specguide.engine.failures import iteration_errors, timeout, told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import Launched, take_iterations
 from specguide.engine.logprobs import take_logprobs
+from specguide.engine.parts import EngineParts
 from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats, RequestCounts
 from specguide.errors import EngineError, InvalidParams, SpecguideError, UserError
@@ -52,12 +53,13 @@ class Engine:
     EngineError, but for what says "from any thread".
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, parts: EngineParts | None = None) -> None:
+        """parts: what it is built of; None: the usual ones"""
         self.in_use = InUse()
         self.config = config
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
             tokenizer = reader.submit(_tokenizer, config)
-            self._runner = Runner.load(config)
+            self._runner = Runner.load(config, parts)
         self.tokenizer = tokenizer.result()
         self._recorder = self._runner.guide.recorder
         self.vocab_size, self.max_model_len = self._runner.vocab_size, self._runner.max_model_len
