@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
+from specguide.slots import SlotTable
+from specguide.speculation.query import Query
 from specguide.speculation.sampler import DraftRows, MaskedSampler, Sampler
 from specguide.speculation.selection import Sampling
-from specguide.speculation.slots import Query, SlotState
 
 _PERIOD = 1024
 
@@ -20,7 +21,7 @@ class ForcedAcceptance:
     So grammars walk real text, and every mode accepts the same: in each iteration of each slot a
     number of drafts drawn from the binomial distribution of K trials.
 
-    text:              int32 [num_slots, L], the token of each of SlotState's slots at each
+    text:              int32 [num_slots, L], the token of each of SlotTable's slots at each
                        position, prompts included
     acceptance_length: mean of the pattern, golden token included, 1 to K + 1
     num_draft_tokens:  K
@@ -38,7 +39,7 @@ class ForcedAcceptance:
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def sampler(
-        self, buffers: GuideBuffers, state: SlotState, *, guided_drafts: bool = True
+        self, buffers: GuideBuffers, state: SlotTable, *, guided_drafts: bool = True
     ) -> Sampler:
         """The engine's own sampler, overruled."""
         own = MaskedSampler(buffers, state, guided_drafts=guided_drafts)
@@ -81,7 +82,7 @@ class ForcedSampler:
     """A sampler that lets another one choose, so that its work is done and timed, and then says
     what `forced` does."""
 
-    def __init__(self, own: Sampler, forced: ForcedAcceptance, state: SlotState) -> None:
+    def __init__(self, own: Sampler, forced: ForcedAcceptance, state: SlotTable) -> None:
         self.guided_drafts = own.guided_drafts
         self._own, self._forced, self._state = own, forced, state
         self._is_prepared = False

@@ -16,7 +16,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.draft_window import DraftWindow
 from specguide.errors import EngineError
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.buffers import GuideBuffers, WalkedNodes
 from specguide.guided.executor import Limits
 from specguide.guided.matcher import Row
 
@@ -33,20 +33,20 @@ class PythonGrammarExecutor:
     the whole batch, as does any Python thread that holds the GIL. That is what a comparison with
     the native executor measures; all else has the same meaning.
 
-    buffers: on the host
+    buffers, nodes: on the host
     """
 
-    def __init__(self, buffers: GuideBuffers, vocab_size: int) -> None:
+    def __init__(self, buffers: GuideBuffers, nodes: WalkedNodes, vocab_size: int) -> None:
         self._vocab_size = vocab_size
-        max_batch_size, self._num_nodes = buffers.tokens.shape
+        max_batch_size, self._num_nodes = nodes.tokens.shape
         self._bitmask, self._guided, self._held, self._tokens, self._num_accepted = (
             tensor.numpy()
             for tensor in (
                 buffers.bitmask,
                 buffers.guided,
                 buffers.held,
-                buffers.tokens,
-                buffers.num_accepted,
+                nodes.tokens,
+                nodes.num_accepted,
             )
         )
         self._walks: list[PythonWalk | None] = [None] * max_batch_size
@@ -61,6 +61,7 @@ class PythonGrammarExecutor:
     def of(
         cls,
         host: GuideBuffers,
+        nodes: WalkedNodes,
         window: DraftWindow,
         vocab_size: int,
         config: GuideConfig,
@@ -68,7 +69,7 @@ class PythonGrammarExecutor:
     ) -> PythonGrammarExecutor:
         """As `native_executor`. Raises InvalidParams for drafts that it cannot follow."""
         check_chains(window, "Python callbacks follow")
-        return cls(host, vocab_size)
+        return cls(host, nodes, vocab_size)
 
     def submit(
         self,

@@ -14,7 +14,7 @@ from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.draft_window import DraftWindow
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GuideBuffers, ProposalBuffers, TreeBuffers
+from specguide.guided.buffers import GuideBuffers, ProposalBuffers, WalkedNodes
 from specguide.guided.executor import ExecutorFactory, native_executor
 from specguide.guided.matcher import Matcher
 from specguide.kernels import copy_guided_rows
@@ -41,7 +41,7 @@ class GuidedDecoder:
 
     def __init__(
         self,
-        max_batch_size: int,
+        nodes: WalkedNodes,
         window: DraftWindow,
         vocab_size: int,
         config: GuideConfig,
@@ -51,22 +51,19 @@ class GuidedDecoder:
         executor: ExecutorFactory = native_executor,
     ) -> None:
         """
+        nodes:    of all slots, on the host
         lookup:   finds the drafts that are looked up; None where there are none
         executor: makes what runs the walks
         """
         self.window, self.recorder = window, recorder or Recorder()
-        shape = (max_batch_size, window.num_places, (vocab_size + 31) // 32)
+        max_batch_size, num_nodes = nodes.tokens.shape
+        shape = max_batch_size, num_nodes, (vocab_size + 31) // 32
         pinned = device.type == "cuda"
         self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=pinned)
         if window.has_proposals:
             self._host = replace(
                 self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned)
             )
-        if window.tree is not None:
-            trees = TreeBuffers.allocate(
-                max_batch_size, window.num_places, window.num_drafts, pinned=pinned
-            )
-            self._host = replace(self._host, trees=trees)
         self.buffers = self._host
         self.forward_stream: torch.cuda.Stream | None = None
         self._grammar_torch_stream: torch.cuda.Stream | None = None
@@ -106,7 +103,7 @@ class GuidedDecoder:
         self._wait_known = self._herald.make_event("wait known")
         self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
         self.exposed_s = None if self.forward_stream else 0.0
-        self._executor = executor(self._host, window, vocab_size, config, lookup)
+        self._executor = executor(self._host, nodes, window, vocab_size, config, lookup)
         self._callbacks = self._executor.callbacks()
         if self.recorder.max_spans:
             self._executor.log_callbacks(self.recorder.max_spans)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from specguide import env, native
 from specguide.config import GuideConfig
 from specguide.draft_window import DraftWindow
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.buffers import GuideBuffers, WalkedNodes
 
 Limits = tuple[int, int, int]
 """Most drafts: of the model, forced, looked up."""
@@ -51,14 +51,16 @@ class GrammarExecutor(Protocol):
 
 
 ExecutorFactory = Callable[
-    [GuideBuffers, DraftWindow, int, GuideConfig, native.LookupSource | None], GrammarExecutor
+    [GuideBuffers, WalkedNodes, DraftWindow, int, GuideConfig, native.LookupSource | None],
+    GrammarExecutor,
 ]
-"""Makes one for buffers on the host, the drafts that there may be, a vocabulary's size, deadlines
-and threads, and what finds the drafts that are looked up."""
+"""Makes one for buffers and the slots' nodes on the host, the drafts that there may be, a
+vocabulary's size, deadlines and threads, and what finds the drafts that are looked up."""
 
 
 def native_executor(
     host: GuideBuffers,
+    nodes: WalkedNodes,
     window: DraftWindow,
     vocab_size: int,
     config: GuideConfig,
@@ -66,12 +68,12 @@ def native_executor(
 ) -> GrammarExecutor:
     """The one that the engine takes unless it is told otherwise."""
     target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
-    if not host.tokens.is_pinned() and target_wait_us is None:
+    if not nodes.tokens.is_pinned() and target_wait_us is None:
         target_wait_us = config.deadline_us
-    if host.tokens.is_pinned() and draft_wait_us is None:
+    if nodes.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
-        max_batch_size=len(host.tokens),
+        max_batch_size=len(nodes.tokens),
         num_draft_tokens=window.num_model,
         vocab_size=vocab_size,
         num_forced_tokens=window.num_forced,
@@ -82,6 +84,10 @@ def native_executor(
         deadline_us=config.deadline_us,
         target_wait_us=target_wait_us,
         draft_wait_us=draft_wait_us,
-        owner=host,
+        owner=(host, nodes),
+        tokens=nodes.tokens.data_ptr(),
+        num_accepted=nodes.num_accepted.data_ptr(),
+        parents=nodes.parents.data_ptr(),
+        accepted_path=nodes.accepted_path.data_ptr(),
         **host.addresses(),
     )

@@ -15,16 +15,17 @@ from specguide.sampling import (
     score_tokens,
     store_drafts,
 )
+from specguide.slots import Slots, SlotTable
+from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
 from specguide.speculation.sampler import DraftRows, Sampler
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.slots import Query, Slots, SlotState
 
 
 class ChainSampler:
     """Has the tokens chosen, and writes them and accept counts of the slots."""
 
-    def __init__(self, buffers: GuideBuffers, state: SlotState, sampler: Sampler) -> None:
+    def __init__(self, buffers: GuideBuffers, state: SlotTable, sampler: Sampler) -> None:
         self._buffers, self._state, self._sampler = buffers, state, sampler
         self.guided_drafts = sampler.guided_drafts
 
@@ -52,7 +53,7 @@ class ChainSampler:
 
     def _drafts(self, query: Query) -> Tensor:
         """Those that are verified, int32 [B, N - 1]."""
-        return self._buffers.tokens[query.slots][:, 1 : query.num_nodes]
+        return self._state.nodes.tokens[query.slots][:, 1 : query.num_nodes]
 
     def _origins(self, query: Query) -> Tensor | None:
         """Who proposed them, uint8 [B, N - 1]."""
@@ -70,13 +71,13 @@ class ChainSampler:
             target_tokens,
             slots,
             query.start,
-            tokens=buffers.tokens,
+            tokens=state.nodes.tokens,
             late=buffers.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
             end_ids=state.end_ids,
-            slot_num_accepted=buffers.num_accepted,
+            slot_num_accepted=state.nodes.num_accepted,
         )
 
     def draft(
@@ -97,13 +98,13 @@ class ChainSampler:
         limits, ids, buffers = self._state.drafts, self._state.ids[slots], self._buffers
         rows = DraftRows(buffers.bitmask[node - 1], buffers.guided[node - 1], limits.guides[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, target_ids)
-        store_drafts(drafts, node, limits.num_model, num_accepted, ids, buffers.tokens)
+        store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._state.nodes.tokens)
         return drafts
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         """No drafts for any slot; one that was held keeps those it has."""
-        drafts = self._buffers.tokens[slots, 1:]
-        self._buffers.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
+        drafts = self._state.nodes.tokens[slots, 1:]
+        self._state.nodes.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
 
     def append(
         self,
@@ -120,4 +121,4 @@ class ChainSampler:
         guides = self._state.drafts.guides[slots]
         rows = DraftRows(proposals.draft_rows, proposals.draft_guided, guides)
         drafts = self._sampler.draft(logits, rows, ids, chain_len, target_ids)
-        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._state.nodes.tokens)

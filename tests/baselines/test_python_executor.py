@@ -13,8 +13,10 @@ from test_native_executor import END, VOCAB, WORDS, ChainMatcher
 
 from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
+from specguide.draft_window import DraftWindow
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.buffers import GuideBuffers
+from specguide.slots import SlotNodes
 
 PYTHON = dict(baseline="Python callbacks")
 
@@ -91,8 +93,10 @@ class Rig:
     """An executor with K = 2 and its buffers, its callbacks run by a caller stream."""
 
     def __init__(self) -> None:
-        self.buffers = GuideBuffers.allocate(2, 3, WORDS, torch.device("cpu"))
-        self.executor = PythonGrammarExecutor(self.buffers, VOCAB)
+        cpu = torch.device("cpu")
+        self.buffers = GuideBuffers.allocate(2, 3, WORDS, cpu)
+        self.nodes = SlotNodes.allocate(2, DraftWindow(num_model=2), cpu)
+        self.executor = PythonGrammarExecutor(self.buffers, self.nodes, VOCAB)
         self.stream = native.CallerStream("grammar")
 
     def run(self, started=None, continued=(), tokens=(), num_accepted=0) -> None:
@@ -105,9 +109,9 @@ class Rig:
         self.executor.submit(list(wrap.items()), continued)
         callbacks = self.executor.callbacks()
         self.stream.launch(callbacks[0])
-        self.buffers.num_accepted[0] = num_accepted
+        self.nodes.num_accepted[0] = num_accepted
         for node, token in enumerate(tokens):
-            self.buffers.tokens[0, node] = token
+            self.nodes.tokens[0, node] = token
             if node + 1 < len(callbacks):
                 self.stream.launch(callbacks[node + 1])
 
