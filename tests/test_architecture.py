@@ -32,7 +32,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
-    ("models", "scheduler"),
+    ("models", "scheduler", "slots"),
     ("speculation",),
     ("engine",),
     ("llm", "server", "doctor", "bench"),
