@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import Batch
-from specguide.draft_window import Levels
 from specguide.speculation.results import PendingOutput
 from specguide.speculation.warm_up import WarmUps
 
@@ -28,11 +27,10 @@ class StepOptions:
 class Step(Protocol):
     """Runs iterations: verify the last drafts, accept, draft the next."""
 
-    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
-        """Start one iteration of B requests. N = 1 node each in a prefill, when decoding as many as
-        were drafted and one.
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
+        prefill, when decoding as many as were drafted and one.
 
-        levels: how much a decode iteration drafts and verifies; None: all
         On a GPU it may return at once; lag + 1 iterations may be under way before the first one's
         result is read.
         """

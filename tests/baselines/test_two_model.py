@@ -87,7 +87,7 @@ def test_only_acceptance_falls_where_drafts_are_unguided(folders):
 def test_the_baseline_chooses_the_step(folders):
     for baseline, step in ((None, OneModelStep), ("two models", TwoModelStep)):
         llm = make(folders, baseline=baseline)
-        assert type(llm._engine._runner.step) is step
+        assert type(llm._engine._executor.step) is step
         llm.close()
 
 

@@ -13,13 +13,14 @@ import time
 from dataclasses import replace
 
 import pytest
+from baseline_llm import baseline_llm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from traffic import MATCHERS, MAX_MODEL_LEN, Job, random_job, serve
 
 from benchmarks.baselines import BASELINES
 from specguide import LLM, GuideConfig, SpecConfig, native
-from specguide.config import CacheConfig, EngineConfig
+from specguide.config import CacheConfig
 from specguide.engine import Engine
 from specguide.errors import MatcherError, RequestTimeout, UserError
 from specguide.request import Request, RequestOutput
@@ -103,17 +104,16 @@ def check(one: Request, expected: RequestOutput, job: Job, plain: LLM) -> None:
 
 def check_nothing_is_left(engine: Engine) -> None:
     """Of what has come and gone."""
-    runner, scheduler = engine._runner, engine._scheduler
+    executor, scheduler = engine._executor, engine._scheduler
     assert engine.failure is None and engine.num_unfinished == 0
-    assert runner.pages.num_free == runner.pages.num_pages and not scheduler._tables._tables
-    assert (
-        engine._deadlines.wait_s() == float("inf") == engine.idle_s() and not engine._compiler._jobs
-    )
+    assert engine._pages.num_free == engine._pages.num_pages and not scheduler._tables._tables
+    assert engine._deadlines.wait_s() == float("inf") == engine.idle_s()
+    assert not engine._admission.compiler._jobs
     end_s, num_slots = time.perf_counter() + 10, engine.config.max_batch_size
-    while not all(map(runner.guide.is_idle, range(num_slots))):
+    while not all(map(executor.guide.is_idle, range(num_slots))):
         assert time.perf_counter() < end_s
     assert len(scheduler._slots._free | scheduler._slots._draining) == num_slots
-    state = runner.step._state
+    state = executor.step._state
     assert not state.active.any() and not state.lengths.any() and (state.block_table == -1).all()
 
 
@@ -132,15 +132,13 @@ def check_nothing_is_left(engine: Engine) -> None:
 def test_any_traffic(folders, plain, config, spec, baseline, seeds):
     target, head = folders
     jobs = [random_job(seed) for seed in seeds]
-    engine = Engine(
-        EngineConfig(
-            model=target,
-            spec=spec and SpecConfig(model=head, **spec),
-            max_model_len=MAX_MODEL_LEN,
-            **config,
-        ),
-        BASELINES[baseline] if spec and baseline else None,
-    )
+    engine = baseline_llm(
+        target,
+        baseline if spec else None,
+        spec=spec and SpecConfig(model=head, **spec),
+        max_model_len=MAX_MODEL_LEN,
+        **config,
+    )._engine
     samples = serve(engine, jobs)
     for job, requests in zip(jobs, samples, strict=True):
         for request, expected in zip(requests, alone(plain, job), strict=True):
