@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
+from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
-from specguide.guided.regex.numerals import Bound, Interval, numerals
-from specguide.guided.regex.parse import MAX_CHARS, NOTHING, Chars, Concat, Either, Node, Repeat, literal, parse
+from specguide.guided.regex.parse import MAX_CHARS, Chars, Concat, Either, Node, Repeat, literal, parse
 from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.core import NO_INTEGER
 from specguide.guided.schema.document import TYPES
@@ -25,7 +24,6 @@ _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 _COMPOSED = frozenset({"anyOf", "$ref", "enum"})
 _ANY = "any"
-_STEPS_A_NUMBER = 500
 
 
 class NoRules(Exception):
@@ -217,11 +215,7 @@ def _lark_string(text: str) -> str:
 def _literal(value: Any) -> str:
     """A scalar as a terminal; a number in every plain spelling."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = Decimal(repr(value))
-        spellings = [_lark_string(repr(value)), _lark_string(f"{number:f}")]
-        if number == number.to_integral_value():
-            spellings.append(_lark_string(f"{number:.0f}"))
-        return " | ".join(dict.fromkeys(spellings))
+        return " | ".join(map(_lark_string, spellings(value)))
     return _text(value)
 
 
@@ -256,23 +250,10 @@ def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _number(core: Mapping[str, Any], name: str) -> list[str]:
-    if "not" in core and name == "integer":
-        return []
     if "multipleOf" in core:
         raise NoRules
-    lows = [_bound(core, keyword) for keyword in ("minimum", "exclusiveMinimum") if keyword in core]
-    highs = [_bound(core, keyword) for keyword in ("maximum", "exclusiveMaximum") if keyword in core]
-    low = max(lows, default=None)
-    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
-    spend(_STEPS_A_NUMBER)
-    node = numerals(Interval(low, high, "fraction" if "not" in core else name))
-    if node == NOTHING:
-        raise NoRules
-    return [_regex(write(node))]
-
-
-def _bound(core: Mapping[str, Any], keyword: str) -> Bound:
-    return Decimal(repr(core[keyword])), keyword.startswith("exclusive")
+    regex = number_regex(core, name)
+    return [] if regex is None else [_regex(regex)]
 
 
 def _regex(pattern: str) -> str:
