@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.numerals import Interval, numerals
 from specguide.guided.regex.parse import NOTHING
 from specguide.guided.regex.writer import write
@@ -78,6 +80,21 @@ def test_what_is_generated_is_a_double(text: str) -> None:
                                   "123456789.125e99", "9" * 308, repr(2.0**1000), "5e-300"])
 def test_doubles_are_taken_in_their_spellings(text: str) -> None:
     assert re.fullmatch(write(numerals(Interval())), text)
+
+
+@pytest.mark.parametrize("step", ["1", "2", "4", "5", "8", "10", "20", "100", "1000000", "0.01", "0.05", "0.25",
+                                  "0.005", "2.5", "12.5"])
+def test_multiples_are_told_by_their_last_digits(step: str) -> None:
+    taken = re.compile(multiples(Fraction(step)) or "(?!)")
+    fractions = ("", ".0", ".5", ".50", ".25", ".125", ".005", ".010", ".75", ".0001", ".000100")
+    for whole in (*range(210), 1_000, 12_325, 1_000_000, 7_000_005):
+        for text in (f"{sign}{whole}{fraction}" for sign in ("", "-") for fraction in fractions):
+            assert bool(taken.fullmatch(text)) == (Fraction(text) % Fraction(step) == 0), text
+
+
+@pytest.mark.parametrize("step", ["3", "0.3", "1024", "6.75"])
+def test_multiples_that_take_a_count_of_remainders_are_left_to_libraries(step: str) -> None:
+    assert multiples(Fraction(step)) is None
 
 
 SERVED = (
@@ -161,6 +178,18 @@ def numeral_cases(schema: Any) -> Iterator[tuple[str, bool]]:
             yield text, is_plain and abs(number) <= Decimal(sys.float_info.max) and is_within(number, interval)
 
 
+@pytest.mark.parametrize(("schema", "valid", "invalid"), [
+    ({"type": "number", "multipleOf": 0.05, "maximum": 0.95}, ["0.9", "0.95", "0.950", "-3"], ["1", "0.96", "0.91"]),
+    ({"type": "integer", "multipleOf": 25, "minimum": -INT_64}, ["75", "-100"], ["70", "9" * 400, "-1" + "0" * 20]),
+    ({"type": ["number", "null"], "multipleOf": 1}, ["3", "4.0", "null"], ["4.5", "1" + "0" * 400]),
+], ids=json.dumps)
+def test_bounds_beside_multiples_are_exact(schema: Any, valid: list[str], invalid: list[str],
+                                           compilers: dict[str, GrammarCompiler]) -> None:
+    grammar = compilers["llguidance"].compile(Guide(json_schema={"type": "array", "items": schema}))
+    assert [text for text in valid if not takes(grammar, f"[ {text} ]")] == []
+    assert [text for text in invalid if takes(grammar, f"[ {text} ]")] == []
+
+
 @pytest.mark.parametrize("name", BACKEND_NAMES)
 @pytest.mark.parametrize("schema", BOUNDED, ids=json.dumps)
 def test_every_backend_takes_what_decimal_arithmetic_says(schema: Any, name: str,
@@ -172,10 +201,12 @@ def test_every_backend_takes_what_decimal_arithmetic_says(schema: Any, name: str
 
 
 def test_numbers_in_another_style_are_exact(compilers: dict[str, GrammarCompiler]) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "number", "maximum": 0.95}, "b": {"type": "array", "items": {"type": ["number", "string"]}}},
+    items = {"type": ["number", "string"]}
+    schema = {"type": "object",
+              "properties": {"a": {"type": "number", "maximum": 0.95}, "b": {"type": "array", "items": items}},
               "required": ["a", "b"], "additionalProperties": False}
     grammar = compilers["xgrammar"].compile(tagged(schema, style="qwen_xml"))
     text = "<<parameter=a>{}</parameter><parameter=b>[{}]</parameter>>"
-    for first, second, is_taken in (("0.9", "2", True), ("95e-2", "1e308", True), ("1", "2", False),
+    for first, second, is_taken in (("0.9", "2", True), ("9.5e-1", "1e308", True), ("1", "2", False),
                                     ("0.9", "1e309", False), ("1e-1", "\"2\"", True)):
         assert takes(grammar, text.format(first, second)) == is_taken, (first, second)

@@ -2,7 +2,7 @@
 
 The library takes numbers between bounds in a few spellings only, and numbers without bounds far beyond a double. So
 a schema with numbers is written out: the same rules as the library's, with numerals that are exact. What has no
-simple rules (`allOf`, counted properties beside optional ones …) is left to the library.
+simple rules (`allOf`, counted properties beside optional ones, multiples of 3 …) is left to the library.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import Any
 from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import MAX_CHARS, Chars, Concat, Either, Node, Repeat, literal, parse
 from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.core import NO_INTEGER
 from specguide.guided.schema.document import TYPES
-from specguide.guided.schema.evaluate import pattern_matches
+from specguide.guided.schema.evaluate import exact, pattern_matches
+from specguide.guided.schema.merge import holds_number
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
@@ -250,10 +252,13 @@ def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _number(core: Mapping[str, Any], name: str) -> list[str]:
-    if "multipleOf" in core:
-        raise NoRules
     regex = number_regex(core, name)
-    return [] if regex is None else [_regex(regex)]
+    if "multipleOf" not in core:
+        return [] if regex is None else [_regex(regex)]
+    factors = multiples(exact(core["multipleOf"]))
+    if regex is None or factors is None or "not" in core or not holds_number(core, whole=name == "integer"):
+        raise NoRules
+    return [f"({_regex(regex)} & {_regex(factors)})"]
 
 
 def _regex(pattern: str) -> str:
