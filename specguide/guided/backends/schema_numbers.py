@@ -6,7 +6,6 @@ A library that has its own idea of numbers is given names in their place, and a 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.numerals import MAX_DIGITS, Bound, Interval, either, numerals
-from specguide.guided.regex.parse import MAX_CHARS, NOTHING, literal
+from specguide.guided.regex.parse import NOTHING, literal
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.core import Core
 
@@ -23,6 +22,8 @@ _OF_NUMBERS = frozenset({*_BOUNDS, "not"})
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
 _FEW_DIGITS = 40
+_MAX_REGEX = 8_000  # characters; it takes xgrammar a second or two to compile as many
+_QUOTE = '\\"'
 
 
 def number_regex(core: Mapping[str, Any], name: str, most_digits: int = MAX_DIGITS) -> str | None:
@@ -118,18 +119,23 @@ class NamedNumbers:
         return None if regex is None else self._name_of(regex)
 
     def _name_of(self, regex: str) -> str:
-        if len(regex) > MAX_CHARS:
+        if len(regex) > _MAX_REGEX:
             raise UnsupportedGuide("a number has too many digits; give it other bounds")
         return f"{self._mark}.{self._numbers.setdefault(regex, len(self._numbers))}#"
 
     def with_rules(self, grammar: str) -> str:
         """The library's grammar of a schema with names, with rules in place of the names and of its own numbers."""
-        name = rf'(?:\\")?{re.escape(self._mark)}\.(\d+)#(?:\\")?'
-        grammar = re.sub(name, lambda found: f'" number_{found[1]} "', grammar)
-        any_number = _rule("basic_number", number_regex({}, "number", _FEW_DIGITS) or "")
-        grammar = re.sub(r"(?m)^basic_number ::= .*\n", lambda _: any_number, grammar)
-        return grammar.rstrip("\n") + "\n" + "".join(
-            _rule(f"number_{i}", regex) for regex, i in self._numbers.items())
+        first, *calls = grammar.split(f"{self._mark}.")
+        parts = [first]
+        for call in calls:
+            number, _, rest = call.partition("#")
+            # The library spells a name as a JSON string, or bare in styles other than JSON.
+            parts[-1] = parts[-1].removesuffix(_QUOTE)
+            parts += [f'" number_{number} "', rest.removeprefix(_QUOTE)]
+        before, _, rest = "".join(parts).partition("\nbasic_number ::= ")
+        any_number = number_regex({}, "number", _FEW_DIGITS) or ""
+        rules = [("basic_number", any_number), *((f"number_{i}", regex) for regex, i in self._numbers.items())]
+        return before + rest[rest.find("\n"):] + "".join(_rule(*rule) for rule in rules)
 
 
 def _rule(name: str, regex: str) -> str:
