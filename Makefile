@@ -17,6 +17,7 @@ test: $(INSTALLED) lint
 
 lint: $(INSTALLED)
 	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 
 # Build the extension in place, for work on csrc.
@@ -54,7 +55,7 @@ SANITIZED := $(foreach dtype,0 1 2,attention.py::test_shapes[heads1-80-dtype$(dt
   $(foreach rows,3 301 641,masks.py::test_argmax_over_a_draft_vocabulary[1500-dtype0-$(rows)]) \
   masks.py::test_only_allowed_token_is_drafted_though_the_draft_vocabulary_lacks_it[1055-640] \
   masks.py::test_columns_of_row_ids_and_bits_past_the_vocabulary masks.py::test_sample[33-all] masks.py::test_sample[5000-all]
-SANITIZED_TESTS = $(foreach test,$(SANITIZED),'tests/test_gpu_kernels_$(test)')
+SANITIZED_TESTS = $(foreach test,$(SANITIZED),'tests/gpu/test_gpu_kernels_$(test)')
 sanitized-tests:
 	@printf '%s\n' $(SANITIZED_TESTS)
 sanitize-gpu: SANITIZE = $(COMPUTE_SANITIZER) --error-exitcode 1 --target-processes application-only

@@ -1,13 +1,16 @@
-"""What choosing how much to draft costs where drafts are never right, and gains where they are, or are at times.
+"""What choosing how much to draft costs where drafts are never right, and gains where they are, or
+are at times.
 
     python -m benchmarks.adaptive [--batches 1,4] [--rounds 7] [--tokens 1200] [--trees]
 
-On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3 head, and K = 3 or
-trees of up to 60 nodes. The target is made to say a text of random tokens, and the drafter to guess none of it
-("hostile"), as much as gives the acceptance length ("friendly"), or one and the other by stretches of so many tokens
-("switching"). Three ways to decode write the same texts: plain, all drafts always ("fixed"), and adaptive. They take
-turns, and what is told is the median of their rounds' ratios; each output is compared with its text. On a CPU, which
-others may share, the time is that of the thread which runs the models. Prints a table, then one JSON line.
+On a GPU Llama-3.1-8B shapes of random weights, on a CPU the shipped model, each with an EAGLE-3
+head, and K = 3 or trees of up to 60 nodes. The target is made to say a text of random tokens, and
+the drafter to guess none of it ("hostile"), as much as gives the acceptance length ("friendly"), or
+one and the other by stretches of so many tokens ("switching"). Three ways to decode write the same
+texts: plain, all drafts always ("fixed"), and adaptive. They take turns, and what is told is the
+       median of their rounds' ratios; each output is compared with its text. On a CPU, which
+others may share, the time is that of the thread which runs the models. Prints a table, then one
+JSON line.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from specguide.engine.runner import SHIPPED_MODEL, Runner
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.spec.forced import ForcedAcceptance
+from specguide.speculation.forced import ForcedAcceptance
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -47,19 +50,24 @@ class StretchedAcceptance(ForcedAcceptance):
     stretch: tokens
     """
 
-    def __init__(self, text: Tensor, acceptance_length: float, num_draft_tokens: int, stretch: int) -> None:
+    def __init__(
+        self, text: Tensor, acceptance_length: float, num_draft_tokens: int, stretch: int
+    ) -> None:
         super().__init__(text, acceptance_length, num_draft_tokens)
         self._stretch = stretch
 
     def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
         super().prepare_drafts(slots, start)
-        stretches = torch.div(start[:, None] + self._places[:, :-1], self._stretch, rounding_mode="floor")
+        stretches = torch.div(
+            start[:, None] + self._places[:, :-1], self._stretch, rounding_mode="floor"
+        )
         self._is_guessed = self._is_guessed & (stretches % 2 == 1)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is written. kind: one of TEXTS; stretch and num_tokens: tokens, the latter of each request"""
+    """What is written. kind: one of TEXTS; stretch and num_tokens: tokens, the latter of each
+    request"""
 
     kind: str
     batch_size: int
@@ -78,7 +86,9 @@ class Task:
         """Of the text int32 [slots, L]."""
         if self.kind == "switching":
             return StretchedAcceptance(text, self.acceptance_length, num_drafts, self.stretch)
-        return ForcedAcceptance(text, self.acceptance_length if self.kind == "friendly" else 1.0, num_drafts)
+        return ForcedAcceptance(
+            text, self.acceptance_length if self.kind == "friendly" else 1.0, num_drafts
+        )
 
 
 class EveryLevel(LevelChoice):
@@ -99,13 +109,24 @@ class Writer:
         window = spec.window if spec else DraftWindow()
         self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
         self._pages_each = -(-(MAX_LEN + num_drafts + window.num_positions + 1) // PAGE_SIZE)
-        config = EngineConfig(spec=spec, max_batch_size=task.batch_size, max_model_len=MAX_LEN,
-                              cache=CacheConfig(page_size=PAGE_SIZE, num_pages=task.batch_size * self._pages_each))
+        config = EngineConfig(
+            spec=spec,
+            max_batch_size=task.batch_size,
+            max_model_len=MAX_LEN,
+            cache=CacheConfig(page_size=PAGE_SIZE, num_pages=task.batch_size * self._pages_each),
+        )
         numbers = torch.Generator().manual_seed(1)
-        text = torch.randint(3, self._vocab_size, (task.batch_size + 1, MAX_LEN), generator=numbers).int()
+        text = torch.randint(
+            3, self._vocab_size, (task.batch_size + 1, MAX_LEN), generator=numbers
+        ).int()
         self._texts = text.tolist()
-        self._runner = Runner.of(config, target, head if spec else None, num_drafts,
-                                 task.forced(text.to(target.device), num_drafts))
+        self._runner = Runner.of(
+            config,
+            target,
+            head if spec else None,
+            num_drafts,
+            task.forced(text.to(target.device), num_drafts),
+        )
         self._choice: LevelChoice | None = None
         if spec and spec.adaptive:
             self._choice = EveryLevel(self._runner.window)
@@ -116,10 +137,20 @@ class Writer:
         """Seconds in which all requests write their texts."""
         size = self._task.batch_size
         params = SamplingParams(max_tokens=MAX_LEN)
-        requests = [Request(slot, self._texts[slot][:PROMPT_LEN], params, seed=slot, slot=slot, max_len=MAX_LEN)
-                    for slot in range(size)]
-        batch = Batch(tuple(requests), tuple(range(size)), tuple(
-            tuple(range(slot * self._pages_each, (slot + 1) * self._pages_each)) for slot in range(size)))
+        requests = [
+            Request(
+                slot, self._texts[slot][:PROMPT_LEN], params, seed=slot, slot=slot, max_len=MAX_LEN
+            )
+            for slot in range(size)
+        ]
+        batch = Batch(
+            tuple(requests),
+            tuple(range(size)),
+            tuple(
+                tuple(range(slot * self._pages_each, (slot + 1) * self._pages_each))
+                for slot in range(size)
+            ),
+        )
         prefill = replace(batch, chunks=tuple(Chunk(request.prompt_ids, 0) for request in requests))
         self._take(prefill, None, self._runner.step.launch(prefill))
         clock = time.perf_counter if torch.cuda.is_available() else time.thread_time
@@ -128,7 +159,7 @@ class Writer:
         seconds = clock() - begin_s
         for request in requests:
             written = [*request.prompt_ids, *request.output_ids]
-            if written != self._texts[request.slot][:len(written)]:
+            if written != self._texts[request.slot][: len(written)]:
                 sys.exit(f"the output of slot {request.slot} is not its text")
             self._runner.guide.detach(request.slot)
             self._runner.step.leave(request.slot)
@@ -150,21 +181,29 @@ class Writer:
 
     def _take(self, batch: Batch, plan: Any, pending: Any) -> None:
         output = pending.result()
-        for request, row, num in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+        for request, row, num in zip(
+            batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
+        ):
             request.output_ids += row[:num]
         if self._choice and plan:
             self._choice.take(batch, plan, output, time.perf_counter())
 
 
 def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:
-    """One row: tokens a second of each way, and the adaptive one's over the others', round by round."""
+    """One row: tokens a second of each way, and the adaptive one's over the others', round by
+    round."""
     writers = {name: Writer(task, spec, models) for name, spec in task.specs.items()}
     for writer in writers.values():
         writer.write()
-    orders = [random.Random(number).sample(list(writers), len(writers)) for number in range(num_rounds)]
+    orders = [
+        random.Random(number).sample(list(writers), len(writers)) for number in range(num_rounds)
+    ]
     rounds = [{name: writers[name].write() for name in order} for order in orders]
-    row: dict[str, Any] = {"text": task.kind, "batch_size": task.batch_size,
-                           "drafts": "trees" if task.tree else "chains"}
+    row: dict[str, Any] = {
+        "text": task.kind,
+        "batch_size": task.batch_size,
+        "drafts": "trees" if task.tree else "chains",
+    }
     for name in writers:
         seconds = median(times[name] for times in rounds)
         row[f"{name}_tokens_per_s"] = round(task.batch_size * task.num_tokens / seconds, 1)
@@ -177,7 +216,9 @@ def load_models() -> RandomModels:
     """As the module says, for the device that there is."""
     if torch.cuda.is_available():
         return RandomModels.of(["eagle3"], torch.device("cuda"), torch.bfloat16, MAX_LEN)
-    target = Decoder.load(SHIPPED_MODEL / "target", torch.device("cpu"), torch.float32, max_positions=MAX_LEN)
+    target = Decoder.load(
+        SHIPPED_MODEL / "target", torch.device("cpu"), torch.float32, max_positions=MAX_LEN
+    )
     return RandomModels(target, {"eagle3": Eagle3Head.load(SHIPPED_MODEL / "eagle3", target)})
 
 
@@ -185,32 +226,50 @@ def told(rows: Sequence[dict[str, Any]]) -> None:
     """Prints the table."""
     print(f"{'text':<10} {'batch':>5} {'plain':>9} {'fixed':>9} {'adaptive':>9}  ÷ plain  ÷ fixed")
     for row in rows:
-        print(f"{row['text']:<10} {row['batch_size']:>5} {row['plain_tokens_per_s']:>9.0f} "
-              f"{row['fixed_tokens_per_s']:>9.0f} {row['adaptive_tokens_per_s']:>9.0f} {row['of_plain']:>8.3f} "
-              f"{row['of_fixed']:>8.3f}", flush=True)
+        print(
+            f"{row['text']:<10} {row['batch_size']:>5} {row['plain_tokens_per_s']:>9.0f} "
+            f"{row['fixed_tokens_per_s']:>9.0f} {row['adaptive_tokens_per_s']:>9.0f} "
+            f"{row['of_plain']:>8.3f} "
+            f"{row['of_fixed']:>8.3f}",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", default="1,4")
     parser.add_argument("--texts", default=",".join(TEXTS), help="comma-separated")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=1200, help="of each request")
     parser.add_argument("--acceptance", type=float, default=2.86)
-    parser.add_argument("--stretch", type=int, default=200, help="tokens of a stretch of the switching text")
+    parser.add_argument(
+        "--stretch", type=int, default=200, help="tokens of a stretch of the switching text"
+    )
     parser.add_argument("--trees", action="store_true", help="of up to 60 nodes, instead of chains")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
     models = load_models()
     tree = DynamicTree() if args.trees else None
-    rows = [measure(Task(kind, batch_size, args.tokens, args.acceptance, args.stretch, tree), models, args.rounds)
-            for batch_size in map(int, args.batches.split(",")) for kind in args.texts.split(",")]
+    rows = [
+        measure(
+            Task(kind, batch_size, args.tokens, args.acceptance, args.stretch, tree),
+            models,
+            args.rounds,
+        )
+        for batch_size in map(int, args.batches.split(","))
+        for kind in args.texts.split(",")
+    ]
     told(rows)
-    emit("adaptive_trees" if args.trees else "adaptive",
-         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
-         save=not args.no_save)
+    emit(
+        "adaptive_trees" if args.trees else "adaptive",
+        {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},
+        rows,
+        save=not args.no_save,
+    )
 
 
 if __name__ == "__main__":

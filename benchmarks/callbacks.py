@@ -2,11 +2,12 @@
 
     python -m benchmarks.callbacks [--no-save]
 
-A graph holds 64 callbacks: in line, each behind a small kernel; or forked, each on a second stream beside a matrix
-product that takes longer than it. The cost is what a replay takes beyond one of the same graph without callbacks, for
-each of them; the ceiling is a small kernel in a callback's place. Before it is timed, every callback is counted: as
-many as there were replays. "native" is the grammar executor's own callback with nothing to do, "polling" the same run
-by a polling thread, "Python" a @hostfunc through the GIL, "Python, busy" the same while another Python thread computes.
+A graph holds 64 callbacks: in line, each behind a small kernel; or forked, each on a second stream
+beside a matrix product that takes longer than it. The cost is what a replay takes beyond one of the
+same graph without callbacks, for each of them; the ceiling is a small kernel in a callback's place.
+Before it is timed, every callback is counted: as many as there were replays. "native" is the
+grammar executor's own callback with nothing to do, "polling" the same run by a polling thread,
+"Python" a @hostfunc through the GIL, "Python, busy" the same while another Python thread computes.
 Prints a table, then one JSON line.
 """
 
@@ -39,7 +40,8 @@ Work = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Way:
-    """A way of making a callback. `make` binds it to a stream; `num_run` counts the calls so far, where any is made."""
+    """A way of making a callback. `make` binds it to a stream; `num_run` counts the calls so far,
+    where any is made."""
 
     name: str
     make: Callable[[torch.cuda.Stream], Work]
@@ -48,15 +50,24 @@ class Way:
 
 
 class NativeCallbacks:
-    """The executor's callback 1 without a request: a native function that does nothing, and its log, which counts."""
+    """The executor's callback 1 without a request: a native function that does nothing, and its
+    log, which counts."""
 
     def __init__(self) -> None:
         self._buffers = [torch.zeros(8, dtype=torch.int32) for _ in range(6)]
         names = ("rows", "guided", "held", "tokens", "num_accepted", "needed")
-        addresses = {name: buffer.data_ptr() for name, buffer in zip(names, self._buffers, strict=True)}
+        addresses = {
+            name: buffer.data_ptr() for name, buffer in zip(names, self._buffers, strict=True)
+        }
         self._executor = native.GrammarExecutor(
-            max_batch_size=1, num_draft_tokens=1, vocab_size=32, num_threads=1, deadline_us=1000, owner=self._buffers,
-            **addresses)
+            max_batch_size=1,
+            num_draft_tokens=1,
+            vocab_size=32,
+            num_threads=1,
+            deadline_us=1000,
+            owner=self._buffers,
+            **addresses,
+        )
         self._executor.log_callbacks(2 * NUM_CALLBACKS * NUM_CHECKED)
         self._num_run = 0
 
@@ -72,7 +83,9 @@ class NativeCallbacks:
     def poll(self, stream: torch.cuda.Stream) -> Work:
         """By a polling thread."""
         words = torch.zeros(2 * NUM_CALLBACKS, dtype=torch.int32, pin_memory=True)
-        polling = native.PollingStream(native.CudaStream(stream.cuda_stream), words.data_ptr(), NUM_CALLBACKS, words)
+        polling = native.PollingStream(
+            native.CudaStream(stream.cuda_stream), words.data_ptr(), NUM_CALLBACKS, words
+        )
         return partial(polling.launch, self._executor.callbacks()[1])
 
 
@@ -96,6 +109,7 @@ class PythonCallbacks:
 
 def small_kernel(stream: torch.cuda.Stream) -> Work:
     """A kernel that ends at once."""
+
     def launch() -> None:
         with torch.cuda.stream(stream):
             torch.cuda._sleep(0)
@@ -106,9 +120,13 @@ def small_kernel(stream: torch.cuda.Stream) -> Work:
 def ways() -> list[Way]:
     """All that are compared; the first is the floor."""
     host, python = NativeCallbacks(), PythonCallbacks()
-    return [Way("kernel", small_kernel), Way("native", host.launch, host.num_run),
-            Way("polling", host.poll, host.num_run), Way("Python", python.launch, python.num_run),
-            Way("Python, busy", python.launch, python.num_run, is_busy=True)]
+    return [
+        Way("kernel", small_kernel),
+        Way("native", host.launch, host.num_run),
+        Way("polling", host.poll, host.num_run),
+        Way("Python", python.launch, python.num_run),
+        Way("Python, busy", python.launch, python.num_run, is_busy=True),
+    ]
 
 
 def in_line(main: torch.cuda.Stream, way: Way | None) -> Work:
@@ -129,7 +147,9 @@ def forked(main: torch.cuda.Stream, way: Way | None) -> Work:
     """A matrix product, with a callback on another stream beside it, and a join."""
     side = torch.cuda.Stream()
     callback = way.make(side) if way else None
-    a, b, c = (torch.zeros(GEMM_SIZE, GEMM_SIZE, dtype=torch.bfloat16, device="cuda") for _ in range(3))
+    a, b, c = (
+        torch.zeros(GEMM_SIZE, GEMM_SIZE, dtype=torch.bfloat16, device="cuda") for _ in range(3)
+    )
 
     def work() -> None:
         for _ in range(NUM_CALLBACKS):
@@ -170,7 +190,8 @@ def count_calls(graph: torch.cuda.CUDAGraph, way: Way) -> None:
 
 
 def us_per_replay(graph: torch.cuda.CUDAGraph, main: torch.cuda.Stream) -> tuple[float, int]:
-    """Median microseconds of stream time, and the number of replays, which come one right behind the other."""
+    """Median microseconds of stream time, and the number of replays, which come one right behind
+    the other."""
     times: list[float] = []
     end_s = time.monotonic() + MOST_SECONDS
     with torch.cuda.stream(main):
@@ -186,7 +207,9 @@ def us_per_replay(graph: torch.cuda.CUDAGraph, main: torch.cuda.Stream) -> tuple
     return statistics.median(times), len(times)
 
 
-def measure(place: str, arrange: Callable[[torch.cuda.Stream, Way | None], Work]) -> list[dict[str, Any]]:
+def measure(
+    place: str, arrange: Callable[[torch.cuda.Stream, Way | None], Work]
+) -> list[dict[str, Any]]:
     """Microseconds a callback of every way, in one place."""
     main = torch.cuda.Stream()
     without, _ = us_per_replay(captured(main, arrange(main, None)), main)
@@ -198,16 +221,26 @@ def measure(place: str, arrange: Callable[[torch.cuda.Stream, Way | None], Work]
             if way.num_run is not None:
                 count_calls(graph, way)
             with_callbacks, replays = us_per_replay(graph, main)
-        rows.append({"callback": way.name, "place": place, "replays": replays,
-                     "us": round((with_callbacks - without) / NUM_CALLBACKS, 2)})
-        print(f"{way.name:<14} {place:<8} {rows[-1]['us']:>10.2f} µs {replays:>8} replays", flush=True)
+        rows.append(
+            {
+                "callback": way.name,
+                "place": place,
+                "replays": replays,
+                "us": round((with_callbacks - without) / NUM_CALLBACKS, 2),
+            }
+        )
+        print(
+            f"{way.name:<14} {place:<8} {rows[-1]['us']:>10.2f} µs {replays:>8} replays", flush=True
+        )
         del graph
     return rows
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     if not torch.cuda.is_available():
@@ -217,9 +250,18 @@ def main() -> None:
     print(f"a graph of one small kernel: {graph_us:.1f} µs")
     rows = measure("in line", in_line) + measure("forked", forked)
     floors = {"graph_us": round(graph_us, 2)}
-    floors |= {f"kernel_{row['place'].replace(' ', '_')}_us": row["us"] for row in rows if row["callback"] == "kernel"}
-    common.emit("callbacks", {"num_callbacks": NUM_CALLBACKS, "gemm_size": GEMM_SIZE, "torch": torch.__version__}, rows,
-                floors, save=not args.no_save)
+    floors |= {
+        f"kernel_{row['place'].replace(' ', '_')}_us": row["us"]
+        for row in rows
+        if row["callback"] == "kernel"
+    }
+    common.emit(
+        "callbacks",
+        {"num_callbacks": NUM_CALLBACKS, "gemm_size": GEMM_SIZE, "torch": torch.__version__},
+        rows,
+        floors,
+        save=not args.no_save,
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,10 @@ def data_path(*parts: str) -> Path:
     """Path of a data set. Exits with what to do when `SPECGUIDE_DATA` is unset or lacks it."""
     folder = env.data_dir()
     if folder is None or not folder.joinpath(*parts).exists():
-        sys.exit(f"this benchmark reads {'/'.join(parts)}: set SPECGUIDE_DATA to the folder that holds it")
+        sys.exit(
+            f"this benchmark reads {'/'.join(parts)}: set SPECGUIDE_DATA to the folder that holds "
+            "it"
+        )
     return folder.joinpath(*parts)
 
 
@@ -31,13 +34,23 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def emit(name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *, save: bool = True) -> None:
+def emit(
+    name: str, config: dict[str, Any], result: Any, ceiling: Any = None, *, save: bool = True
+) -> None:
     """Prints one JSON line and, where `save`, keeps it as benchmarks/results/<name>.json.
 
     ceiling: the physical limit that the result is held against, where there is one.
     """
-    record = {"benchmark": name, **provenance(), "config": config, "result": result, "ceiling": ceiling}
+    record = {
+        "benchmark": name,
+        **provenance(),
+        "config": config,
+        "result": result,
+        "ceiling": ceiling,
+    }
     if save:
         RESULTS_DIR.mkdir(exist_ok=True)
-        (RESULTS_DIR / f"{name}.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+        (RESULTS_DIR / f"{name}.json").write_text(
+            json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+        )
     print(json.dumps(record, ensure_ascii=False), flush=True)

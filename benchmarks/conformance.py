@@ -1,11 +1,13 @@
-"""JSON Schema conformance of every backend on three public sets: `specguide bench conformance` for the README.
+"""JSON Schema conformance of every backend on three public sets: `specguide bench conformance` for
+the README.
 
-    SPECGUIDE_DATA=… python -m benchmarks.conformance [--backends auto llguidance xgrammar] [--limit 100]
+    SPECGUIDE_DATA=… python -m benchmarks.conformance [--backends auto llguidance xgrammar] [--limit
+    100]
 
-Takes JSONSchemaBench, the JSON-Schema-Test-Suite and JSON-mode-eval. "bare-…" gives a library the schema as it is, for
-comparison. Keeps one record a schema under --records, by commit, so that a run that was broken off goes on. Prints a
-table, writes benchmarks/results/conformance.md (over bytes), prints one JSON line; exits with 1 when `auto` let
-anything by.
+Takes JSONSchemaBench, the JSON-Schema-Test-Suite and JSON-mode-eval. "bare-…" gives a library the
+schema as it is, for comparison. Keeps one record a schema under --records, by commit, so that a run
+that was broken off goes on. Prints a table, writes benchmarks/results/conformance.md (over bytes),
+prints one JSON line; exits with 1 when `auto` let anything by.
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ BACKENDS = ("auto", "llguidance", "xgrammar", "bare-llguidance", "bare-xgrammar"
 def load_cases() -> Iterator[Case]:
     """All schemas of the three sets, with the instances that come with them."""
     for record in read_jsonl(data_path("jsonschemabench.jsonl")):
-        yield Case(record["id"], "JSONSchemaBench", record["schema"],
-                   [(test["data"], test["valid"]) for test in record["tests"]])
+        yield Case(
+            record["id"],
+            "JSONSchemaBench",
+            record["schema"],
+            [(test["data"], test["valid"]) for test in record["tests"]],
+        )
     for record in read_jsonl(data_path("json_mode_eval.jsonl")):
         yield Case(record["id"], "JSON-mode-eval", record["schema"], [(record["completion"], True)])
     groups: dict[str, Case] = {}
@@ -72,34 +78,57 @@ class BareCompiler:
 def compiler(backend: str, vocabulary: Vocabulary) -> SchemaCompiler:
     """One of BACKENDS."""
     library = backend.removeprefix("bare-")
-    return BackendCompiler(backend, vocabulary) if library == backend else BareCompiler(library, vocabulary)
+    return (
+        BackendCompiler(backend, vocabulary)
+        if library == backend
+        else BareCompiler(library, vocabulary)
+    )
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=["auto", "llguidance", "xgrammar"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--backends", nargs="+", choices=BACKENDS, default=["auto", "llguidance", "xgrammar"]
+    )
     parser.add_argument("--limit", type=int, help="only so many schemas, a sample of all sets")
     parser.add_argument("--draws", type=int, default=4, help="random texts a schema")
-    parser.add_argument("--vocabulary", choices=("bytes", "llama3"), default="bytes",
-                        help="llama3: 128,256 tokens, without the instances")
+    parser.add_argument(
+        "--vocabulary",
+        choices=("bytes", "llama3"),
+        default="bytes",
+        help="llama3: 128,256 tokens, without the instances",
+    )
     parser.add_argument("--records", type=Path, default=Path("build/conformance"))
     args = parser.parse_args()
     cases = list(load_cases())
     random.Random(0).shuffle(cases)
-    cases = cases[:args.limit]
+    cases = cases[: args.limit]
     over_bytes = args.vocabulary == "bytes"
     vocabulary, made_by = BYTES if over_bytes else load_vocabulary()[0], commit() or "unknown"
     folder = args.records / made_by / args.vocabulary
-    found = {backend: Trial(partial(compiler, backend, vocabulary), args.draws, made_by,
-                            folder / f"{backend}.jsonl").records(cases) for backend in args.backends}
+    found = {
+        backend: Trial(
+            partial(compiler, backend, vocabulary), args.draws, made_by, folder / f"{backend}.jsonl"
+        ).records(cases)
+        for backend in args.backends
+    }
     result = {backend: summary(records) for backend, records in found.items()}
     print(table(result))
     if over_bytes and args.limit is None:
         how = f"`{command()}`, {hardware()['cpu']}, over a vocabulary of bytes."
         (RESULTS_DIR / "conformance.md").write_text(markdown(result, found, how))
-    emit("conformance" if over_bytes else f"conformance_{args.vocabulary}", result=result, save=args.limit is None,
-         config={name: str(value) if isinstance(value, Path) else value for name, value in vars(args).items()})
+    emit(
+        "conformance" if over_bytes else f"conformance_{args.vocabulary}",
+        result=result,
+        save=args.limit is None,
+        config={
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in vars(args).items()
+        },
+    )
     for record in found.get("auto", ()):
         if record.get("faults"):
             print(f"{record['name']}: {record['faults'][0]}", file=sys.stderr)

@@ -1,12 +1,14 @@
-"""How often rounding decides a token: bfloat16 against itself with other batch shapes, and against float32.
+"""How often rounding decides a token: bfloat16 against itself with other batch shapes, and against
+float32.
 
     python -m benchmarks.equality [--samples 20] [--batch 64]
 
-The same greedy tasks of the training generator, guided and free in the same batches, are decoded speculatively and
-plainly in bfloat16, and in float32. Speculation verifies a token beside others where plain decoding computes it alone;
-the sums are then rounded otherwise, and where two tokens tie, another may win. For each pair it says how many requests
-differ, which share of the tokens comes before the first difference, and how far apart float64 has the two tokens
-there. Prints a table, then one JSON line.
+The same greedy tasks of the training generator, guided and free in the same batches, are decoded
+speculatively and plainly in bfloat16, and in float32. Speculation verifies a token beside others
+where plain decoding computes it alone; the sums are then rounded otherwise, and where two tokens
+tie, another may win. For each pair it says how many requests differ, which share of the tokens
+comes before the first difference, and how far apart float64 has the two tokens there. Prints a
+table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from benchmarks.common import emit
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.engine.runner import SHIPPED_MODEL
 from specguide.tokenizer import Tokenizer
-from training import chat
-from training.evaluate_fields import SAMPLERS, samples_of
+from training.data import chat
+from training.evaluate.fields import SAMPLERS, samples_of
 
 PATIENT = GuideConfig(deadline_us=2_000_000, target_wait_us=2_000_000, draft_wait_us=2_000_000)
 """No row is ever late, so that the same drafts are verified each time."""
@@ -32,7 +34,8 @@ PATIENT = GuideConfig(deadline_us=2_000_000, target_wait_us=2_000_000, draft_wai
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two outputs of one request part: the index of the token, and what each has there, None behind its end."""
+    """Where two outputs of one request part: the index of the token, and what each has there, None
+    behind its end."""
 
     request: int
     position: int
@@ -52,8 +55,12 @@ def prompts_of(tasks: Sequence[chat.Task]) -> list[list[int]]:
 
 def greedy(tasks: Sequence[chat.Task], max_tokens: int) -> list[SamplingParams]:
     """A task that has a schema is guided by it."""
-    return [SamplingParams(max_tokens=max_tokens, guide=Guide(json_schema=task.schema) if task.schema else None)
-            for task in tasks]
+    return [
+        SamplingParams(
+            max_tokens=max_tokens, guide=Guide(json_schema=task.schema) if task.schema else None
+        )
+        for task in tasks
+    ]
 
 
 def differences(ones: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) -> list[Difference]:
@@ -68,13 +75,16 @@ def differences(ones: Sequence[Sequence[int]], others: Sequence[Sequence[int]]) 
 
 def num_same(one: Sequence[int], other: Sequence[int]) -> int:
     """Tokens before the first difference."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
-                min(len(one), len(other)))
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        min(len(one), len(other)),
+    )
 
 
 @torch.inference_mode()
 def logit_gap(token_ids: Sequence[int], tokens: tuple[int | None, int | None]) -> float | None:
-    """How far apart the shipped target has the logits of two tokens behind `token_ids`, in float64; by transformers.
+    """How far apart the shipped target has the logits of two tokens behind `token_ids`, in float64;
+    by transformers.
 
     None where one of the two is none.
     """
@@ -88,7 +98,9 @@ def logit_gap(token_ids: Sequence[int], tokens: tuple[int | None, int | None]) -
 def _exact_model() -> Any:
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(SHIPPED_MODEL / "target", dtype=torch.float64, trust_remote_code=False)
+    model = AutoModelForCausalLM.from_pretrained(
+        SHIPPED_MODEL / "target", dtype=torch.float64, trust_remote_code=False
+    )
     return model.eval()
 
 
@@ -96,8 +108,9 @@ def _at(tokens: Sequence[int], index: int) -> int | None:
     return tokens[index] if index < len(tokens) else None
 
 
-def generate(tasks: Sequence[chat.Task], *, dtype: str, spec: SpecConfig | None, batch: int, max_tokens: int
-             ) -> list[tuple[int, ...]]:
+def generate(
+    tasks: Sequence[chat.Task], *, dtype: str, spec: SpecConfig | None, batch: int, max_tokens: int
+) -> list[tuple[int, ...]]:
     """Tokens of each task. Exits where a request failed."""
     llm = LLM(spec=spec, dtype=dtype, max_batch_size=batch, guide=PATIENT)
     outputs = llm.generate(prompts_of(tasks), greedy(tasks, max_tokens))
@@ -108,43 +121,71 @@ def generate(tasks: Sequence[chat.Task], *, dtype: str, spec: SpecConfig | None,
     return [output.token_ids for output in outputs]
 
 
-def compare(ones: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]], prompts: Sequence[list[int]]
-            ) -> dict[str, Any]:
+def compare(
+    ones: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]], prompts: Sequence[list[int]]
+) -> dict[str, Any]:
     """One row of the table; shares are of the first's requests and tokens."""
     found = differences(ones, others)
-    gaps = [gap for it in found
-            if (gap := logit_gap([*prompts[it.request], *ones[it.request][:it.position]], it.tokens)) is not None]
+    gaps = [
+        gap
+        for it in found
+        if (gap := logit_gap([*prompts[it.request], *ones[it.request][: it.position]], it.tokens))
+        is not None
+    ]
     tokens_before = sum(num_same(one, other) for one, other in zip(ones, others, strict=True))
-    return {"requests": len(ones), "differ": len(found), "share_differ": round(len(found) / len(ones), 4),
-            "tokens": sum(map(len, ones)), "share_before_difference": round(tokens_before / sum(map(len, ones)), 4),
-            "first_differences_at": sorted(it.position for it in found),
-            "median_logit_gap": round(sorted(gaps)[len(gaps) // 2], 5) if gaps else None,
-            "max_logit_gap": round(max(gaps), 5) if gaps else None}
+    return {
+        "requests": len(ones),
+        "differ": len(found),
+        "share_differ": round(len(found) / len(ones), 4),
+        "tokens": sum(map(len, ones)),
+        "share_before_difference": round(tokens_before / sum(map(len, ones)), 4),
+        "first_differences_at": sorted(it.position for it in found),
+        "median_logit_gap": round(sorted(gaps)[len(gaps) // 2], 5) if gaps else None,
+        "max_logit_gap": round(max(gaps), 5) if gaps else None,
+    }
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=20, help="tasks of each of the ten groups")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     tasks, options = fresh_tasks(args.samples), dict(batch=args.batch, max_tokens=args.max_tokens)
-    outputs = {(how, dtype): generate(tasks, dtype=dtype, spec=spec, **options)
-               for dtype in ("bfloat16", "float32") for how, spec in (("speculative", SpecConfig()), ("plain", None))}
+    outputs = {
+        (how, dtype): generate(tasks, dtype=dtype, spec=spec, **options)
+        for dtype in ("bfloat16", "float32")
+        for how, spec in (("speculative", SpecConfig()), ("plain", None))
+    }
     prompts, rows = prompts_of(tasks), {}
-    print(f"{'pair':<46}{'requests':>9}{'differ':>8}{'tokens before':>15}{'median gap':>12}{'greatest':>10}")
-    for one, other in ((("speculative", "bfloat16"), ("plain", "bfloat16")),
-                       (("speculative", "bfloat16"), ("plain", "float32")),
-                       (("plain", "bfloat16"), ("plain", "float32")),
-                       (("speculative", "float32"), ("plain", "float32"))):
+    print(
+        f"{'pair':<46}{'requests':>9}{'differ':>8}{'tokens before':>15}"
+        f"{'median gap':>12}{'greatest':>10}"
+    )
+    for one, other in (
+        (("speculative", "bfloat16"), ("plain", "bfloat16")),
+        (("speculative", "bfloat16"), ("plain", "float32")),
+        (("plain", "bfloat16"), ("plain", "float32")),
+        (("speculative", "float32"), ("plain", "float32")),
+    ):
         name = f"{' '.join(one)}, {' '.join(other)}"
         row = rows[name] = compare(outputs[one], outputs[other], prompts)
-        print(f"{name:<46}{row['requests']:>9}{row['share_differ']:>8.1%}{row['share_before_difference']:>15.2%}"
-              f"{row['median_logit_gap'] or 0:>12.4f}{row['max_logit_gap'] or 0:>10.4f}", flush=True)
-    emit("equality", {**vars(args), "guided": sum(task.schema is not None for task in tasks)}, rows,
-         {"differ": 0}, save=not args.no_save)
+        print(
+            f"{name:<46}{row['requests']:>9}{row['share_differ']:>8.1%}{row['share_before_difference']:>15.2%}"
+            f"{row['median_logit_gap'] or 0:>12.4f}{row['max_logit_gap'] or 0:>10.4f}",
+            flush=True,
+        )
+    emit(
+        "equality",
+        {**vars(args), "guided": sum(task.schema is not None for task in tasks)},
+        rows,
+        {"differ": 0},
+        save=not args.no_save,
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""The native grammar executor against a plain Python loop: the same rows bit for bit first, then the times.
+"""The native grammar executor against a plain Python loop: the same rows bit for bit first, then
+the times.
 
     SPECGUIDE_DATA=… python -m benchmarks.executor
 
-Every slot follows a valid instance of a real-world schema with K drafts an iteration, some of which are refused: one
-rollback, the golden token, then the drafts, a row filled after each. The Python loop does the same calls slot by slot
-through the Python adapters. Both follow one script, made beforehand. Prints a table, then one JSON line.
+Every slot follows a valid instance of a real-world schema with K drafts an iteration, some of which
+are refused: one rollback, the golden token, then the drafts, a row filled after each. The Python
+loop does the same calls slot by slot through the Python adapters. Both follow one script, made
+beforehand. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from specguide.tokenizer.vocabulary import Vocabulary
 SCHEMAS = ("Github_hard---o16046", "Github_hard---o5407", "Github_easy---o40353")
 NUM_DRAFTS = 3
 NUM_NODES = NUM_DRAFTS + 1
-DEADLINE_US = 60_000_000  # rows are never late here: what is timed is the work, not what could be put off
+DEADLINE_US = (
+    60_000_000  # rows are never late here: what is timed is the work, not what could be put off
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Script:
 
     offset:       tokens of its instance that a slot has behind it at the start, [B]
     tokens:       golden token and drafts, int32 [iterations, B, K + 1]
-    num_accepted: drafts accepted by the verification that chose the golden token, int32 [iterations, B]
+    num_accepted: drafts accepted by the verification that chose the golden token, int32
+                  [iterations, B]
     """
 
     offset: list[int]
@@ -43,17 +48,32 @@ class Script:
     num_accepted: np.ndarray
 
 
-def started(grammars: list[CompiledGrammar], instances: list[list[int]], offset: list[int]) -> list[Matcher]:
+def started(
+    grammars: list[CompiledGrammar], instances: list[list[int]], offset: list[int]
+) -> list[Matcher]:
     """A matcher per slot, its part of the instance behind it."""
-    return [Started(grammars[slot % len(grammars)], instances[slot % len(instances)][:num_tokens]).matcher()
-            for slot, num_tokens in enumerate(offset)]
+    return [
+        Started(
+            grammars[slot % len(grammars)], instances[slot % len(instances)][:num_tokens]
+        ).matcher()
+        for slot, num_tokens in enumerate(offset)
+    ]
 
 
-def write_script(grammars: list[CompiledGrammar], instances: list[list[int]], batch_size: int, iterations: int,
-                 seed: int = 0) -> Script:
-    """Drafts follow the instance up to a random length, then some other allowed token; so most are accepted."""
+def write_script(
+    grammars: list[CompiledGrammar],
+    instances: list[list[int]],
+    batch_size: int,
+    iterations: int,
+    seed: int = 0,
+) -> Script:
+    """Drafts follow the instance up to a random length, then some other allowed token; so most are
+    accepted."""
     random = np.random.default_rng(seed)
-    spare = [len(instances[slot % len(instances)]) - (iterations + 1) * NUM_NODES for slot in range(batch_size)]
+    spare = [
+        len(instances[slot % len(instances)]) - (iterations + 1) * NUM_NODES
+        for slot in range(batch_size)
+    ]
     offset = [int(random.integers(0, length)) for length in spare]
     matchers = started(grammars, instances, offset)
     tokens = np.full((iterations, batch_size, NUM_NODES), -1, np.int32)
@@ -65,7 +85,7 @@ def write_script(grammars: list[CompiledGrammar], instances: list[list[int]], ba
             num_accepted[iteration, slot] = good
             position += good
             good = int(random.choice(NUM_NODES, p=(0.1, 0.1, 0.2, 0.6)))
-            path = [text[position], *text[position + 1:position + 1 + good]]
+            path = [text[position], *text[position + 1 : position + 1 + good]]
             for token in path:
                 matcher.accept(token)
             matcher.fill(row)
@@ -73,10 +93,10 @@ def write_script(grammars: list[CompiledGrammar], instances: list[list[int]], ba
             others = others[others != text[position + 1 + good]]
             if good < NUM_DRAFTS and len(others):
                 path.append(int(random.choice(others)))
-            tokens[iteration, slot, :len(path)] = path
+            tokens[iteration, slot, : len(path)] = path
             matcher.rollback(good)
             position += 1
-            for token in text[position:position + good]:
+            for token in text[position : position + good]:
                 matcher.accept(token)
     return Script(offset, tokens, num_accepted)
 
@@ -113,11 +133,26 @@ class NativeExecutor:
         self._num_accepted = np.zeros(size, np.int32)
         self._needed = np.zeros(1, np.int32)
         self._executor = native.GrammarExecutor(
-            max_batch_size=size, num_draft_tokens=NUM_DRAFTS, vocab_size=VOCAB_SIZE, num_threads=num_threads,
-            deadline_us=DEADLINE_US, rows=self.rows.ctypes.data, guided=self.guided.ctypes.data,
-            held=self._held.ctypes.data, tokens=self._tokens.ctypes.data, num_accepted=self._num_accepted.ctypes.data,
+            max_batch_size=size,
+            num_draft_tokens=NUM_DRAFTS,
+            vocab_size=VOCAB_SIZE,
+            num_threads=num_threads,
+            deadline_us=DEADLINE_US,
+            rows=self.rows.ctypes.data,
+            guided=self.guided.ctypes.data,
+            held=self._held.ctypes.data,
+            tokens=self._tokens.ctypes.data,
+            num_accepted=self._num_accepted.ctypes.data,
             needed=self._needed.ctypes.data,
-            owner=(self.rows, self.guided, self._held, self._tokens, self._num_accepted, self._needed))
+            owner=(
+                self.rows,
+                self.guided,
+                self._held,
+                self._tokens,
+                self._num_accepted,
+                self._needed,
+            ),
+        )
         self._callbacks = self._executor.callbacks()
         self._stream = native.CallerStream()
         self._slots = list(range(size))
@@ -125,7 +160,8 @@ class NativeExecutor:
         self._stream.launch(self._callbacks[0])
 
     def run(self, tokens: np.ndarray, num_accepted: np.ndarray) -> None:
-        """From one verification to the next: the golden token, the drafts, and the next iteration's first callback."""
+        """From one verification to the next: the golden token, the drafts, and the next iteration's
+        first callback."""
         self._num_accepted[:] = num_accepted
         for node in range(NUM_DRAFTS):
             self._tokens[:, node] = tokens[:, node]
@@ -144,7 +180,8 @@ class NativeExecutor:
 
 
 def assert_same_rows(native_side: NativeExecutor, python_side: PythonLoop, script: Script) -> int:
-    """Runs both through the script and compares every row that the grammar filled. Returns how many there were."""
+    """Runs both through the script and compares every row that the grammar filled. Returns how many
+    there were."""
     num_rows = 0
     for tokens, num_accepted in zip(script.tokens, script.num_accepted, strict=True):
         native_side.run(tokens, num_accepted)
@@ -169,15 +206,29 @@ def ms_per_iteration(side: PythonLoop | NativeExecutor, script: Script) -> float
     return 1e3 * float(np.median(times))
 
 
-def measure(name: str, vocabulary: Vocabulary, cases: list[Case], batch_size: int, iterations: int,
-            thread_counts: list[int], repeats: int) -> dict[str, Any]:
-    """Checks rows, then times the Python loop and the executor with each number of threads, in turn.
+def measure(
+    name: str,
+    vocabulary: Vocabulary,
+    cases: list[Case],
+    batch_size: int,
+    iterations: int,
+    thread_counts: list[int],
+    repeats: int,
+) -> dict[str, Any]:
+    """Checks rows, then times the Python loop and the executor with each number of threads, in
+    turn.
 
-    Each time is the least of `repeats` medians, since neighbours on the machine only ever add to it.
+    Each time is the least of `repeats` medians, since neighbours on the machine only ever add to
+    it.
     """
     guides, instances = [case.guide for case in cases], [case.token_ids for case in cases]
-    compiled = {how: [create_backend(name, vocabulary, native=how).compile(guide, GuideConfig()) for guide in guides]
-                for how in (True, False)}
+    compiled = {
+        how: [
+            create_backend(name, vocabulary, native=how).compile(guide, GuideConfig())
+            for guide in guides
+        ]
+        for how in (True, False)
+    }
     script = write_script(compiled[True], instances, batch_size, iterations)
 
     def executor(num_threads: int) -> NativeExecutor:
@@ -192,7 +243,9 @@ def measure(name: str, vocabulary: Vocabulary, cases: list[Case], batch_size: in
         times.setdefault("python_ms", []).append(ms_per_iteration(loop(), script))
         for num_threads in thread_counts:
             side = executor(num_threads)
-            times.setdefault(f"native_{num_threads}_threads_ms", []).append(ms_per_iteration(side, script))
+            times.setdefault(f"native_{num_threads}_threads_ms", []).append(
+                ms_per_iteration(side, script)
+            )
             side.check()
     least = {column: round(min(values), 3) for column, values in times.items()}
     return {"backend": name, "batch_size": batch_size, "rows_equal": num_rows, **least}
@@ -210,17 +263,38 @@ def main() -> None:
     vocabulary, tokenizer = load_vocabulary()
     cases = load_cases(tokenizer, SCHEMAS)
     columns = ["python_ms", *(f"native_{n}_threads_ms" for n in args.threads)]
-    print(f"{'backend':<12}{'batch':>6}{'rows equal':>12}" + "".join(f"{column:>24}" for column in columns))
+    print(
+        f"{'backend':<12}{'batch':>6}{'rows equal':>12}"
+        + "".join(f"{column:>24}" for column in columns)
+    )
     results = []
     for name in args.backends:
         for batch_size in args.batch_sizes:
-            results.append(measure(name, vocabulary, cases, batch_size, args.iterations, args.threads,
-                                   args.repeats))
+            results.append(
+                measure(
+                    name, vocabulary, cases, batch_size, args.iterations, args.threads, args.repeats
+                )
+            )
             last = results[-1]
-            print(f"{name:<12}{batch_size:>6}{last['rows_equal']:>12}"
-                  + "".join(f"{last[column]:>16.3f} ({last['python_ms'] / last[column]:>4.1f}×)" for column in columns))
-    emit("executor", {"schemas": SCHEMAS, "vocab_size": VOCAB_SIZE, "num_draft_tokens": NUM_DRAFTS,
-                      "iterations": args.iterations, "repeats": args.repeats}, results, save=not args.no_save)
+            print(
+                f"{name:<12}{batch_size:>6}{last['rows_equal']:>12}"
+                + "".join(
+                    f"{last[column]:>16.3f} ({last['python_ms'] / last[column]:>4.1f}×)"
+                    for column in columns
+                )
+            )
+    emit(
+        "executor",
+        {
+            "schemas": SCHEMAS,
+            "vocab_size": VOCAB_SIZE,
+            "num_draft_tokens": NUM_DRAFTS,
+            "iterations": args.iterations,
+            "repeats": args.repeats,
+        },
+        results,
+        save=not args.no_save,
+    )
 
 
 if __name__ == "__main__":

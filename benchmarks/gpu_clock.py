@@ -1,4 +1,5 @@
-"""What the GPU's clock and power were while something ran: a GPU at its power limit lowers its clock."""
+"""What the GPU's clock and power were while something ran: a GPU at its power limit lowers its
+clock."""
 
 from __future__ import annotations
 
@@ -7,26 +8,44 @@ import subprocess
 from statistics import median
 from types import TracebackType
 
-_QUERY = ("nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--loop-ms=100")
+_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=clocks.sm,power.draw",
+    "--format=csv,noheader,nounits",
+    "--loop-ms=100",
+)
 
 
 class GpuClock:
-    """Context: samples the first GPU ten times a second. Where there is no nvidia-smi it sees nothing."""
+    """Context: samples the first GPU ten times a second. Where there is no nvidia-smi it sees
+    nothing."""
 
     def __enter__(self) -> GpuClock:
-        self._process = subprocess.Popen(_QUERY, stdout=subprocess.PIPE, text=True) if shutil.which(_QUERY[0]) else None
+        self._process = (
+            subprocess.Popen(_QUERY, stdout=subprocess.PIPE, text=True)
+            if shutil.which(_QUERY[0])
+            else None
+        )
         self._lines: list[str] = []
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-                 ) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._process is not None:
             self._process.terminate()
             self._lines = self._process.communicate()[0].splitlines()
 
     def summary(self) -> dict[str, float]:
-        """Median clock of the multiprocessors, MHz, and greatest power, W; of the whole time, once it is over."""
+        """Median clock of the multiprocessors, MHz, and greatest power, W; of the whole time, once
+        it is over."""
         samples = [line.split(", ") for line in self._lines if line.count(", ") == 1]
         if not samples:
             return {}
-        return {"sm_mhz": median(float(clock) for clock, _ in samples), "power_w": max(float(p) for _, p in samples)}
+        return {
+            "sm_mhz": median(float(clock) for clock, _ in samples),
+            "power_w": max(float(p) for _, p in samples),
+        }

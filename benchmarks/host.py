@@ -1,9 +1,11 @@
-"""What the host does in an iteration, and whether the device waits for it: shipped model, guided, small batches.
+"""What the host does in an iteration, and whether the device waits for it: shipped model, guided,
+small batches.
 
     python -m benchmarks.host [--batches 1,4,16] [--iterations 400] [--no-save]
 
-From a timeline: the host's spans but those in which it waits for results, and from the first to the last mark of the
-forward stream. Then the functions that cost most, by cProfile, which makes all of them slower. Prints one JSON line.
+From a timeline: the host's spans but those in which it waits for results, and from the first to the
+last mark of the forward stream. Then the functions that cost most, by cProfile, which makes all of
+them slower. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def microseconds(engine: Engine) -> dict[str, float]:
         path = Path(folder) / "trace.json"
         engine.write_trace(path)
         events = json.loads(path.read_text())["traceEvents"]
-    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    tracks = {
+        event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
     spans = [event for event in events if event["ph"] == "X"]
     forward, host = defaultdict(list), defaultdict(list)
     for span in spans:
@@ -60,10 +64,16 @@ def microseconds(engine: Engine) -> dict[str, float]:
             forward[span["args"]["iteration"]].append(span)
         elif tracks[span["tid"]] == HOST:
             host[span["name"]].append(span["dur"])
-    device = [max(s["ts"] + s["dur"] for s in some) - min(s["ts"] for s in some) for some in forward.values()]
+    device = [
+        max(s["ts"] + s["dur"] for s in some) - min(s["ts"] for s in some)
+        for some in forward.values()
+    ]
     by_span = {f"host_{name}_us": round(median(times), 1) for name, times in host.items()}
-    return {"device_us": round(median(device), 1),
-            "host_us": round(sum(us for name, us in by_span.items() if name != "host_wait_us"), 1), **by_span}
+    return {
+        "device_us": round(median(device), 1),
+        "host_us": round(sum(us for name, us in by_span.items() if name != "host_wait_us"), 1),
+        **by_span,
+    }
 
 
 def costs(engine: Engine, num_iterations: int, most: int = 12) -> dict[str, float]:
@@ -73,14 +83,20 @@ def costs(engine: Engine, num_iterations: int, most: int = 12) -> dict[str, floa
     profile.runcall(decode, engine, num_iterations)
     num_run = engine.stats().iterations - before
     functions: Any = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    times = {f"{Path(file).name}:{line} {name}" if line else name: 1e6 * entry[2] / num_run
-             for (file, line, name), entry in functions.items()}
-    return {name: round(us, 1) for name, us in sorted(times.items(), key=lambda item: -item[1])[:most]}
+    times = {
+        f"{Path(file).name}:{line} {name}" if line else name: 1e6 * entry[2] / num_run
+        for (file, line, name), entry in functions.items()
+    }
+    return {
+        name: round(us, 1) for name, us in sorted(times.items(), key=lambda item: -item[1])[:most]
+    }
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", default="1,4,16")
     parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--no-save", action="store_true")
@@ -100,7 +116,13 @@ def main() -> None:
             engine.close()
         rows.append(row)
         print(json.dumps(row, indent=1), flush=True)
-    emit("host", vars(args), rows, {"device_us": [row["device_us"] for row in rows]}, save=not args.no_save)
+    emit(
+        "host",
+        vars(args),
+        rows,
+        {"device_us": [row["device_us"] for row in rows]},
+        save=not args.no_save,
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Owns the latency of a well-behaved client of the API server while others are hostile, and after it.
+"""Owns the latency of a well-behaved client of the API server while others are hostile, and after
+it.
 
-A server of its own process with default limits; beside each kind of hostile request, sent over and over by a few
-threads, one client sends short guided requests, and goes on when the hostile ones have left. Its latency is compared
-with a quiet server's. Beside it stands the most memory that the server's process held. Last, new schemas are sent
-beside schemas that take long to compile, see hostile_compile.
+A server of its own process with default limits; beside each kind of hostile request, sent over and
+over by a few threads, one client sends short guided requests, and goes on when the hostile ones
+have left. Its latency is compared with a quiet server's. Beside it stands the most memory that the
+server's process held. Last, new schemas are sent beside schemas that take long to compile, see
+hostile_compile.
 
     python -m benchmarks.hostile --seconds 5
 """
@@ -28,7 +30,16 @@ import httpx
 from benchmarks import hostile_compile
 from benchmarks.common import emit
 from benchmarks.hostile_kinds import Attack, kinds
-from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, slow_grammar, too_much
+from benchmarks.hostile_load import (
+    ENDLESS,
+    EXPONENTIAL,
+    Neighbour,
+    chat,
+    head,
+    post,
+    slow_grammar,
+    too_much,
+)
 
 _LONGEST_END_S = 10.0
 
@@ -47,9 +58,25 @@ class Server:
     def start(self) -> None:
         """Starts it, also again, on the same port."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "specguide", "serve", "--port", str(self.port), "--served-model-name", "small",
-             "--max-batch-size", str(self._max_batch_size), "--max-waiting", "64", "--drain-s", "1"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                sys.executable,
+                "-m",
+                "specguide",
+                "serve",
+                "--port",
+                str(self.port),
+                "--served-model-name",
+                "small",
+                "--max-batch-size",
+                str(self._max_batch_size),
+                "--max-waiting",
+                "64",
+                "--drain-s",
+                "1",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         while self.is_alive and not self.answers():
             time.sleep(0.1)
 
@@ -78,7 +105,11 @@ class Server:
         """Most memory that its process has held, 10^6 bytes; 0 where the system does not say."""
         with contextlib.suppress(OSError, StopIteration):
             lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 // 10**6
+            return (
+                int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+                * 1024
+                // 10**6
+            )
         return 0
 
     def stop(self) -> bool:
@@ -94,6 +125,7 @@ class Server:
 
 def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
     """Each kind of hostile request by its name."""
+
     def posted(body: bytes) -> Attack:
         return lambda: str(post(server.url, body).status_code)
 
@@ -108,7 +140,9 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
         return "left"
 
     def large() -> str:
-        with server.connect(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n") as one:
+        with server.connect(
+            b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n"
+        ) as one:
             with contextlib.suppress(OSError):
                 for _ in range(100):
                     one.sendall(b" " * (1 << 20))
@@ -120,13 +154,19 @@ def attacks(server: Server) -> Iterator[tuple[str, Attack]]:
     yield "half-open connections", half_open
     yield from ((name, posted(body)) for name, body in too_much().items())
     numbers, regexes = count(), count()
-    yield "exponential regex", lambda: posted(chat(guided_regex=f"{EXPONENTIAL[next(regexes) % 5]}", max_tokens=8))()
+    yield (
+        "exponential regex",
+        lambda: posted(chat(guided_regex=f"{EXPONENTIAL[next(regexes) % 5]}", max_tokens=8))(),
+    )
     yield "grammars that compile for seconds", lambda: posted(slow_grammar(next(numbers)))()
     yield from kinds(server.url, server.connect)
 
 
-def under(server: Server, attack: Attack, num_threads: int, seconds: float, after_s: float) -> dict[str, Any]:
-    """What became of the hostile requests, and the neighbour's latency beside them and after them, ms."""
+def under(
+    server: Server, attack: Attack, num_threads: int, seconds: float, after_s: float
+) -> dict[str, Any]:
+    """What became of the hostile requests, and the neighbour's latency beside them and after them,
+    ms."""
     outcomes: Counter[str] = Counter()
     server.forget_peak()
     with Neighbour(server.url) as neighbour:
@@ -135,9 +175,14 @@ def under(server: Server, attack: Attack, num_threads: int, seconds: float, afte
         peak_mb = server.peak_mb()
         time.sleep(after_s)
     taken = list(zip(neighbour.began, neighbour.seconds, strict=False))
-    return {"hostile": dict(outcomes), "answers": len(taken), "statuses": sorted(neighbour.statuses),
-            **_latency("", [took for began, took in taken if began < end]),
-            **_latency("after_", [took for began, took in taken if began >= end]), "peak_mb": peak_mb}
+    return {
+        "hostile": dict(outcomes),
+        "answers": len(taken),
+        "statuses": sorted(neighbour.statuses),
+        **_latency("", [took for began, took in taken if began < end]),
+        **_latency("after_", [took for began, took in taken if began >= end]),
+        "peak_mb": peak_mb,
+    }
 
 
 def _send(attack: Attack, num_threads: int, seconds: float, outcomes: Counter[str]) -> None:
@@ -162,8 +207,12 @@ def _send(attack: Attack, num_threads: int, seconds: float, outcomes: Counter[st
 def _latency(name: str, seconds: Sequence[float]) -> dict[str, float | None]:
     """p50 and p99, ms; None where nothing was sent."""
     ordered = sorted(1e3 * one for one in seconds)
-    return {f"{name}p{percent}_ms": round(ordered[len(ordered) * percent // 100], 1) if ordered else None
-            for percent in (50, 99)}
+    return {
+        f"{name}p{percent}_ms": round(ordered[len(ordered) * percent // 100], 1)
+        if ordered
+        else None
+        for percent in (50, 99)
+    }
 
 
 def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
@@ -182,12 +231,18 @@ def _faults(name: str, row: dict[str, Any], server: Server) -> list[str]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="of each kind")
-    parser.add_argument("--after-s", type=float, default=10.0, help="that the neighbour goes on after each kind")
+    parser.add_argument(
+        "--after-s", type=float, default=10.0, help="that the neighbour goes on after each kind"
+    )
     parser.add_argument("--threads", type=int, default=1, help="hostile clients")
     parser.add_argument("--max-batch-size", type=int, default=8)
-    parser.add_argument("--only", default="", help="kinds that have this in their name, and nothing")
+    parser.add_argument(
+        "--only", default="", help="kinds that have this in their name, and nothing"
+    )
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     server = Server(args.max_batch_size)
@@ -199,8 +254,12 @@ def main() -> None:
             continue
         row = under(server, attack, args.threads, args.seconds, args.after_s)
         rows.append({"attack": name, **row})
-        print(f"{name:44} p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms; after p50 {row['after_p50_ms']} ms, p99 "
-              f"{row['after_p99_ms']} ms; {row['peak_mb']} MB; {row['hostile']}", flush=True)
+        print(
+            f"{name:44} p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms; after p50 "
+            f"{row['after_p50_ms']} ms, p99 "
+            f"{row['after_p99_ms']} ms; {row['peak_mb']} MB; {row['hostile']}",
+            flush=True,
+        )
         faults += _faults(name, row, server)
         if not server.answers():
             server.stop()
@@ -211,7 +270,12 @@ def main() -> None:
         faults += hostile_compile.faults_of(rows[-1])
     if not server.stop():
         faults.append(f"the server did not end within {_LONGEST_END_S:g} s of being told to")
-    emit("hostile", {key: value for key, value in vars(args).items() if key != "no_save"}, rows, save=not args.no_save)
+    emit(
+        "hostile",
+        {key: value for key, value in vars(args).items() if key != "no_save"},
+        rows,
+        save=not args.no_save,
+    )
     for fault in faults:
         print(fault, file=sys.stderr)
     raise SystemExit(1 if faults else 0)

@@ -1,4 +1,5 @@
-"""Owns hostile requests to an API server, and the well-behaved client whose latency is measured beside them."""
+"""Owns hostile requests to an API server, and the well-behaved client whose latency is measured
+beside them."""
 
 from __future__ import annotations
 
@@ -36,8 +37,15 @@ class Neighbour(threading.Thread):
             while not self._is_done.is_set():
                 start = time.perf_counter()
                 try:
-                    answer = client.post(f"{self._url}/v1/chat/completions", json={
-                        "model": "small", "messages": USER, "max_tokens": 4, "guided_regex": "[a-z ]{20}"})
+                    answer = client.post(
+                        f"{self._url}/v1/chat/completions",
+                        json={
+                            "model": "small",
+                            "messages": USER,
+                            "max_tokens": 4,
+                            "guided_regex": "[a-z ]{20}",
+                        },
+                    )
                     self.statuses.add(answer.status_code)
                 except httpx.HTTPError:
                     self.statuses.add(0)
@@ -62,8 +70,10 @@ def post(url: str, body: bytes, **headers: str) -> httpx.Response:
 
 def head(body: bytes) -> bytes:
     """A chat request with this body, as it goes over the wire."""
-    return (b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+    return (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    )
 
 
 def chat(**values: Any) -> bytes:
@@ -77,12 +87,22 @@ def prompted(prompt: Any, **values: Any) -> bytes:
 
 
 def _deep(depth: int) -> bytes:
-    return chat(guided_json="SCHEMA").replace(b'"SCHEMA"', b'{"items": ' * depth + b"true" + b"}" * depth)
+    return chat(guided_json="SCHEMA").replace(
+        b'"SCHEMA"', b'{"items": ' * depth + b"true" + b"}" * depth
+    )
 
 
 def _definitions(num: int) -> dict[str, Any]:
-    return {"$ref": "#/$defs/d0", "$defs": {f"d{num}": {"type": "null"}, **{
-        f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(num)}}}
+    return {
+        "$ref": "#/$defs/d0",
+        "$defs": {
+            f"d{num}": {"type": "null"},
+            **{
+                f"d{i}": {"type": "array", "items": {"$ref": f"#/$defs/d{i + 1}"}}
+                for i in range(num)
+            },
+        },
+    }
 
 
 def _chain(first: str, num: int, means: str) -> str:
@@ -96,10 +116,14 @@ def too_much() -> dict[str, bytes]:
         "100,000 enum values": chat(guided_json={"enum": list(range(100_000))}),
         "100,000 choices": chat(guided_choice=[str(i) for i in range(100_000)]),
         "40,000 properties": chat(guided_json={"properties": {f"p{i}": {} for i in range(40_000)}}),
-        "2,000 branches of oneOf": chat(guided_json={"oneOf": [{"pattern": f"^a{i}.*b$"} for i in range(2000)]}),
+        "2,000 branches of oneOf": chat(
+            guided_json={"oneOf": [{"pattern": f"^a{i}.*b$"} for i in range(2000)]}
+        ),
         "schema of 50,000 levels": _deep(50_000),
         "schema of 200 levels": _deep(200),
-        "10,000 tools": chat(tools=[{"type": "function", "function": {"name": f"f{i}"}} for i in range(10_000)]),
+        "10,000 tools": chat(
+            tools=[{"type": "function", "function": {"name": f"f{i}"}} for i in range(10_000)]
+        ),
         "chain of 10,000 definitions": chat(guided_json=_definitions(10_000)),
         "chain of 10,000 rules": chat(guided_grammar=_chain("start", 10_000, ":")),
         "chain of 10,000 EBNF rules": chat(guided_grammar=_chain("root", 10_000, "::=")),
@@ -114,8 +138,12 @@ def too_much() -> dict[str, bytes]:
         "200,000 unknown fields": chat(**{f"k{i}": 0 for i in range(200_000)}),
         "160,000 wrong biases": chat(logit_bias={str(i): "" for i in range(160_000)}),
         "endless chat template": chat(chat_template=ENDLESS_TEMPLATE),
-        "endless chat template among variables": chat(chat_template_kwargs={"chat_template": ENDLESS_TEMPLATE}),
-        "padding of a prompt": chat(chat_template_kwargs={"tokenizer_kwargs": {"padding": "max_length"}}),
+        "endless chat template among variables": chat(
+            chat_template_kwargs={"chat_template": ENDLESS_TEMPLATE}
+        ),
+        "padding of a prompt": chat(
+            chat_template_kwargs={"tokenizer_kwargs": {"padding": "max_length"}}
+        ),
         "large number for a template": chat(chat_template_kwargs={"num": 10**12}),
         "10,000 stop strings": chat(stop=["x"] * 10_000),
         "stop string of 3 MB": chat(stop="ab" * 1_500_000),
@@ -126,11 +154,18 @@ def too_much() -> dict[str, bytes]:
 
 
 def slow_grammar(number: int, num_alternatives: int = 25_000) -> bytes:
-    """A body within all limits whose grammar takes seconds to compile; each number's is another one."""
+    """A body within all limits whose grammar takes seconds to compile; each number's is another
+    one."""
     alternatives = " | ".join(f'"a{i}"' for i in range(num_alternatives))
     return chat(guided_grammar=f'root ::= "x{number}" | {alternatives}')
 
 
-EXPONENTIAL = ("((a+)+)+$", "(a|b)*a(a|b){40}", "a?" * 200 + "a" * 200, "(x+x+)+y",
-               "((((a{1,100}){1,100}){1,100}){1,100}){1,100}")
-"""Regular expressions that a backtracking engine, or one that builds its automaton first, does not survive."""
+EXPONENTIAL = (
+    "((a+)+)+$",
+    "(a|b)*a(a|b){40}",
+    "a?" * 200 + "a" * 200,
+    "(x+x+)+y",
+    "((((a{1,100}){1,100}){1,100}){1,100}){1,100}",
+)
+"""Regular expressions that a backtracking engine, or one that builds its automaton first, does not
+survive."""

@@ -1,12 +1,15 @@
-"""What an iteration costs at Llama-3.1-8B shapes: guided against unguided, one mode of the engine against another.
+"""What an iteration costs at Llama-3.1-8B shapes: guided against unguided, one mode of the engine
+against another.
 
-    SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …] [--iterations 200]
+    SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …]
+    [--iterations 200]
 
-Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model as drafter, the
-vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630 tokens, 350 in the mean. In all modes
-the requests write the same text, valid instances of eight real-world schemas from different places on, and the drafter
-guesses the same part of it, to which forced and looked-up drafts may add. Before anything is timed, each output is
-compared with its text and walked through a fresh matcher, which must take every token. Times are between the ends of
+Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model
+as drafter, the vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630
+tokens, 350 in the mean. In all modes the requests write the same text, valid instances of eight
+real-world schemas from different places on, and the drafter guesses the same part of it, to which
+forced and looked-up drafts may add. Before anything is timed, each output is compared with its text
+and walked through a fresh matcher, which must take every token. Times are between the ends of
 successive iterations on the forward stream. Prints a table, then one JSON line.
 """
 
@@ -38,14 +41,21 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.spec.forced import ForcedAcceptance
+from specguide.speculation.forced import ForcedAcceptance
 from specguide.trace import write_chrome_trace
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
 NUM_WARM_UP = 10
 SCHEMAS = (
-    "Github_easy---o9959", "Github_hard---o13029", "Github_hard---o30532", "Github_hard---o63004",
-    "Github_ultra---o9354", "Github_ultra---o66714", "JsonSchemaStore---traefik-v2", "Snowplow---sp_339_Normalized")
+    "Github_easy---o9959",
+    "Github_hard---o13029",
+    "Github_hard---o30532",
+    "Github_hard---o63004",
+    "Github_ultra---o9354",
+    "Github_ultra---o66714",
+    "JsonSchemaStore---traefik-v2",
+    "Snowplow---sp_339_Normalized",
+)
 
 
 @dataclass(frozen=True)
@@ -66,39 +76,68 @@ class Workload:
         """The grammar, with what lies behind the slot, and the tokens that lie ahead."""
         ids = self.cases[slot % len(self.cases)].token_ids
         if len(ids) <= self.num_tokens:
-            sys.exit(f"the texts are too short for so many iterations: {len(ids)} tokens, {self.num_tokens} needed")
+            sys.exit(
+                f"the texts are too short for so many iterations: {len(ids)} tokens, "
+                f"{self.num_tokens} needed"
+            )
         offset = random.Random(slot).randrange(len(ids) - self.num_tokens)
-        return Started(self.grammars[slot % len(self.cases)], ids[:offset]), ids[offset:offset + self.num_tokens]
+        return Started(self.grammars[slot % len(self.cases)], ids[:offset]), ids[
+            offset : offset + self.num_tokens
+        ]
 
 
 class Run:
     """A runner with `batch_size` requests under way that do not end."""
 
-    def __init__(self, mode: Mode, models: RandomModels, batch_size: int, workload: Workload, *,
-                 is_traced: bool = False) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        models: RandomModels,
+        batch_size: int,
+        workload: Workload,
+        *,
+        is_traced: bool = False,
+    ) -> None:
         target, window = models.target, mode.window
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
         pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
-        config = EngineConfig(spec=mode.spec, guide=replace(workload.guide, callbacks=mode.callbacks),
-                              max_batch_size=batch_size, max_model_len=MAX_LEN, trace=is_traced,
-                              cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each))
+        config = EngineConfig(
+            spec=mode.spec,
+            guide=replace(workload.guide, callbacks=mode.callbacks),
+            max_batch_size=batch_size,
+            max_model_len=MAX_LEN,
+            trace=is_traced,
+            cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * pages_each),
+        )
         numbers = random.Random(1)
         text = torch.zeros(batch_size + 1, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
         self.requests, self.texts = [], []
         for slot in range(batch_size):
             prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
-            request = Request(slot, prompt, SamplingParams(max_tokens=MAX_LEN), seed=slot, slot=slot, max_len=MAX_LEN)
+            request = Request(
+                slot,
+                prompt,
+                SamplingParams(max_tokens=MAX_LEN),
+                seed=slot,
+                slot=slot,
+                max_len=MAX_LEN,
+            )
             grammar, ahead = workload.of_slot(slot)
             if slot < round(mode.guided_share * batch_size):
                 request.grammar = grammar
             text[slot] = torch.tensor(prompt + ahead)
             self.requests.append(request)
             self.texts.append(ahead)
-        forced = ForcedAcceptance(text.to(target.device), workload.acceptance if window.num_model else 1.0,
-                                  window.num_drafts)
+        forced = ForcedAcceptance(
+            text.to(target.device),
+            workload.acceptance if window.num_model else 1.0,
+            window.num_drafts,
+        )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
         self.runner = Runner.of(config, target, drafter, window.num_model, forced)
-        self.tables = [tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)]
+        self.tables = [
+            tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
+        ]
         for first in range(0, batch_size, 16):
             self._prefill(range(first, min(first + 16, batch_size)))
 
@@ -106,7 +145,8 @@ class Run:
         return self.runner.step.launch(self._batch(slots, is_prefill=is_prefill))
 
     def run(self, num_iterations: int) -> list[float]:
-        """Milliseconds between the ends of successive iterations; the host lags as it does in the engine."""
+        """Milliseconds between the ends of successive iterations; the host lags as it does in the
+        engine."""
         slots, stream = range(len(self.requests)), self.runner.guide.forward_stream
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
@@ -124,7 +164,7 @@ class Run:
         if errors:
             sys.exit(f"requests failed: {errors}")
         for request, text in zip(self.requests, self.texts, strict=True):
-            if request.output_ids != text[:len(request.output_ids)]:
+            if request.output_ids != text[: len(request.output_ids)]:
                 sys.exit(f"the output of slot {request.slot} is not its text")
             if request.grammar is not None:
                 matcher = request.grammar.matcher()
@@ -146,8 +186,13 @@ class Run:
         return sum(len(request.output_ids) for request in self.requests)
 
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
-        requests, tables = zip(*((self.requests[slot], self.tables[slot]) for slot in slots), strict=True)
-        chunks = tuple(Chunk(request.prompt_ids, 0, starts_walk=request.metrics.num_held == 0) for request in requests)
+        requests, tables = zip(
+            *((self.requests[slot], self.tables[slot]) for slot in slots), strict=True
+        )
+        chunks = tuple(
+            Chunk(request.prompt_ids, 0, starts_walk=request.metrics.num_held == 0)
+            for request in requests
+        )
         return Batch(requests, tuple(slots), tables, chunks if is_prefill else ())
 
     def _prefill(self, slots: Sequence[int]) -> None:
@@ -160,7 +205,9 @@ class Run:
 
     def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()
-        for request, row, num in zip(batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True):
+        for request, row, num in zip(
+            batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
+        ):
             request.output_ids += row[:num]
 
 
@@ -176,37 +223,57 @@ def _elapsed_ms(start: Any, end: Any) -> float:
     return 1e3 * (end - start) if isinstance(start, float) else start.elapsed_time(end)
 
 
-def measure(mode: Mode, models: RandomModels, batch_size: int, num_iterations: int,
-            workload: Workload, bandwidth: float, *, is_profiled: bool = False, trace: str | None = None
-            ) -> dict[str, Any]:
-    """One row: builds the case, warms it up, checks its outputs, times it, checks again. trace: folder of a timeline"""
+def measure(
+    mode: Mode,
+    models: RandomModels,
+    batch_size: int,
+    num_iterations: int,
+    workload: Workload,
+    bandwidth: float,
+    *,
+    is_profiled: bool = False,
+    trace: str | None = None,
+) -> dict[str, Any]:
+    """One row: builds the case, warms it up, checks its outputs, times it, checks again. trace:
+    folder of a timeline"""
     case = Run(mode, models, batch_size, workload, is_traced=trace is not None)
     case.run(NUM_WARM_UP)
     case.check()
     num_timed = NUM_WARM_UP + num_iterations + 1
     before, counters = case.num_tokens, case.runner.guide.counters()
     with GpuClock() as clock:
-        times = np.array(case.run(NUM_WARM_UP + num_iterations))[NUM_WARM_UP:]  # an idle GPU lowers its clocks
+        times = np.array(case.run(NUM_WARM_UP + num_iterations))[
+            NUM_WARM_UP:
+        ]  # an idle GPU lowers its clocks
     case.check()
     after = case.runner.guide.counters()
     num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
     num_drafts, method = mode.window.num_model, mode.spec.method if mode.spec else ""
     floor_s = models.num_bytes_read(method, num_drafts, num_cached) / bandwidth
     row = {
-        "mode": mode.name, "batch_size": batch_size, "median_ms": round(float(np.median(times)), 3),
+        "mode": mode.name,
+        "batch_size": batch_size,
+        "median_ms": round(float(np.median(times)), 3),
         "floor_ms": round(1e3 * floor_s, 3),
-        "p99_ms": round(float(np.percentile(times, 99)), 3), "max_ms": round(float(times.max()), 3),
+        "p99_ms": round(float(np.percentile(times, 99)), 3),
+        "max_ms": round(float(times.max()), 3),
         "p99_of_near": round(float(np.percentile(times / running_median(times), 99)), 3),
         "acceptance_length": round(case.acceptance_length(before, num_timed), 3),
-        "callbacks_us": round((after["callback_ns"] - counters["callback_ns"]) / 1e3 / num_timed, 1),
+        "callbacks_us": round(
+            (after["callback_ns"] - counters["callback_ns"]) / 1e3 / num_timed, 1
+        ),
         "fills": after["fills"] - counters["fills"],
         "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / num_timed, 1),
         "held": after["held"] - counters["held"],
-        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"], **clock.summary()}
+        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"],
+        **clock.summary(),
+    }
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
     if trace is not None:
         Path(trace).mkdir(parents=True, exist_ok=True)
-        write_chrome_trace(Path(trace, f"{mode.name} of {batch_size}.json"), case.runner.guide.recorder.spans())
+        write_chrome_trace(
+            Path(trace, f"{mode.name} of {batch_size}.json"), case.runner.guide.recorder.spans()
+        )
     if is_profiled:
         print_kernels(case)
     case.close()
@@ -214,12 +281,20 @@ def measure(mode: Mode, models: RandomModels, batch_size: int, num_iterations: i
 
 
 def running_median(times: np.ndarray, reach: int = 10) -> np.ndarray:
-    """Of each time and up to `reach` on either side: contexts grow, and a GPU that gets hot lowers its clock."""
-    return np.array([np.median(times[max(0, i - reach):i + reach + 1]) for i in range(len(times))])
+    """Of each time and up to `reach` on either side: contexts grow, and a GPU that gets hot lowers
+    its clock."""
+    return np.array(
+        [np.median(times[max(0, i - reach) : i + reach + 1]) for i in range(len(times))]
+    )
 
 
-def real_workload(schemas: Sequence[str], acceptance: float, num_iterations: int, guide: GuideConfig,
-                  num_lookup: int = 0) -> Workload:
+def real_workload(
+    schemas: Sequence[str],
+    acceptance: float,
+    num_iterations: int,
+    guide: GuideConfig,
+    num_lookup: int = 0,
+) -> Workload:
     """Enough text for so many iterations, with room for the pattern's ups and downs.
 
     num_lookup: most drafts that are looked up; how many of them are right, no pattern says
@@ -243,65 +318,112 @@ def print_kernels(case: Run, num_iterations: int = 4) -> None:
         case.run(num_iterations - 1)
         torch.cuda.synchronize()
     kernels = sorted(profile.key_averages(), key=lambda kernel: -kernel.self_device_time_total)
-    print(f"{sum(kernel.self_device_time_total for kernel in kernels) / num_iterations:10.1f} µs in "
-          f"{sum(kernel.count for kernel in kernels) / num_iterations:.0f} kernels")
+    print(
+        f"{sum(kernel.self_device_time_total for kernel in kernels) / num_iterations:10.1f} µs in "
+        f"{sum(kernel.count for kernel in kernels) / num_iterations:.0f} kernels"
+    )
     for kernel in kernels[:24]:
-        print(f"{kernel.self_device_time_total / num_iterations:10.1f} µs {kernel.count / num_iterations:6.1f} × "
-              f"{kernel.key[:100]}")
+        print(
+            f"{kernel.self_device_time_total / num_iterations:10.1f} µs "
+            f"{kernel.count / num_iterations:6.1f} × "
+            f"{kernel.key[:100]}"
+        )
 
 
 def print_row(row: dict[str, Any]) -> None:
     """One line of the table."""
-    print(f"{row['batch_size']:>5}  {row['mode']:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
-          f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
-          f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
-          f"{row['held']:>5} {row['late_draft_rows']:>5} {row.get('sm_mhz', 0):>5.0f} MHz", flush=True)
+    print(
+        f"{row['batch_size']:>5}  {row['mode']:<20} {row['median_ms']:>8.3f} {row['p99_ms']:>8.3f} "
+        f"{row['p99_of_near']:>7.2f} {row['floor_ms']:>8.3f} {row['acceptance_length']:>7.2f} "
+        f"{row['tokens_per_s']:>9} {row['callbacks_us']:>7.0f} µs {row['workers_us']:>6.0f} µs "
+        f"{row['held']:>5} {row['late_draft_rows']:>5} {row.get('sm_mhz', 0):>5.0f} MHz",
+        flush=True,
+    )
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", default="1,4,16,64,128")
-    parser.add_argument("--modes", default="unguided,guided,20 % guided", help="comma-separated, or all")
+    parser.add_argument(
+        "--modes", default="unguided,guided,20 % guided", help="comma-separated, or all"
+    )
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
-    parser.add_argument("--threads", type=int, help="of the grammar executor; by default from the machine")
+    parser.add_argument(
+        "--threads", type=int, help="of the grammar executor; by default from the machine"
+    )
     parser.add_argument("--draft-wait-us", type=int, help="as in GuideConfig")
     parser.add_argument("--target-wait-us", type=int, help="as in GuideConfig")
-    parser.add_argument("--profile", action="store_true", help="print each mode's kernels (on a GPU)")
-    parser.add_argument("--trace", help="write each mode's timeline into this folder; nothing is saved then")
-    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the benchmark itself")
+    parser.add_argument(
+        "--profile", action="store_true", help="print each mode's kernels (on a GPU)"
+    )
+    parser.add_argument(
+        "--trace", help="write each mode's timeline into this folder; nothing is saved then"
+    )
+    parser.add_argument(
+        "--tiny", action="store_true", help="a tiny model, to try the benchmark itself"
+    )
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     has_gpu = torch.cuda.is_available()
-    device, dtype = torch.device("cuda" if has_gpu else "cpu"), torch.bfloat16 if has_gpu else torch.float32
-    guide = GuideConfig(num_threads=args.threads, draft_wait_us=args.draft_wait_us,
-                        target_wait_us=args.target_wait_us)
+    device, dtype = (
+        torch.device("cuda" if has_gpu else "cpu"),
+        torch.bfloat16 if has_gpu else torch.float32,
+    )
+    guide = GuideConfig(
+        num_threads=args.threads,
+        draft_wait_us=args.draft_wait_us,
+        target_wait_us=args.target_wait_us,
+    )
     known = modes()
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.window.num_model]
     models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
-    workload = real_workload(SCHEMAS[:args.schemas], args.acceptance, args.iterations, guide,
-                             max(mode.window.num_lookup for mode in chosen))
+    workload = real_workload(
+        SCHEMAS[: args.schemas],
+        args.acceptance,
+        args.iterations,
+        guide,
+        max(mode.window.num_lookup for mode in chosen),
+    )
     bandwidth = float("inf")
     if has_gpu:
         from benchmarks.kernels import copy_bandwidth
+
         bandwidth = copy_bandwidth()
-    print(f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'÷ near':>7} {'floor':>8} {'accept':>7} "
-          f"{'tokens/s':>9} {'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5} {'clock':>9}")
+    print(
+        f"{'batch':>5}  {'mode':<20} {'median':>8} {'p99':>8} {'÷ near':>7} {'floor':>8} "
+        f"{'accept':>7} "
+        f"{'tokens/s':>9} {'callbacks':>10} {'workers':>9} {'held':>5} {'late':>5} {'clock':>9}"
+    )
     rows = []
     for batch_size in map(int, args.batches.split(",")):
         for mode in chosen:
             if 0 < mode.guided_share * batch_size < 1:
                 continue
-            row = measure(mode, models, batch_size, args.iterations, workload, bandwidth,
-                          is_profiled=args.profile and has_gpu, trace=args.trace)
+            row = measure(
+                mode,
+                models,
+                batch_size,
+                args.iterations,
+                workload,
+                bandwidth,
+                is_profiled=args.profile and has_gpu,
+                trace=args.trace,
+            )
             print_row(row)
             rows.append(row)
-    emit("iteration", {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__}, rows,
-         {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None,
-         save=not (args.no_save or args.tiny or args.trace))
+    emit(
+        "iteration",
+        {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},
+        rows,
+        {"copy_gb_per_s": round(bandwidth / 1e9, 1)} if has_gpu else None,
+        save=not (args.no_save or args.tiny or args.trace),
+    )
 
 
 if __name__ == "__main__":

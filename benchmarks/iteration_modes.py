@@ -10,12 +10,17 @@ from specguide.draft_window import DraftWindow
 
 K = 3
 TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())
-WINDOWS = (4, 8, 16)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
+WINDOWS = (
+    4,
+    8,
+    16,
+)  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One row of the table. spec: None decodes plainly; guided_share: of the batch; callbacks: as in GuideConfig."""
+    """One row of the table. spec: None decodes plainly; guided_share: of the batch; callbacks: as
+    in GuideConfig."""
 
     name: str
     spec: SpecConfig | None
@@ -32,23 +37,47 @@ def modes() -> dict[str, Mode]:
     """By name."""
     spec = SpecConfig(num_draft_tokens=K)
     every = [
-        Mode("unguided", spec, 0), Mode("guided", spec, 1), Mode("20 % guided", spec, 0.2),
-        Mode("plain unguided", None, 0), Mode("plain guided", None, 1),
+        Mode("unguided", spec, 0),
+        Mode("guided", spec, 1),
+        Mode("20 % guided", spec, 0.2),
+        Mode("plain unguided", None, 0),
+        Mode("plain guided", None, 1),
         Mode("host functions", spec, 1, callbacks="native"),
         Mode("Python callbacks", spec, 1, callbacks="python"),
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
         Mode("two models", replace(spec, arrangement="two_model"), 1),
         Mode("two models unguided", replace(spec, arrangement="two_model"), 0),
         *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
-        *(Mode(f"mtp window {size}", SpecConfig("mtp", num_draft_tokens=K, num_forced_tokens=size - K), 1)
-          for size in (K, *WINDOWS)),
-        *(Mode(f"draft model window {size}", SpecConfig("draft_model", num_draft_tokens=K, num_forced_tokens=size - K),
-               1) for size in (K, *WINDOWS)),
-        *(Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1) for size in WINDOWS),
+        *(
+            Mode(
+                f"mtp window {size}",
+                SpecConfig("mtp", num_draft_tokens=K, num_forced_tokens=size - K),
+                1,
+            )
+            for size in (K, *WINDOWS)
+        ),
+        *(
+            Mode(
+                f"draft model window {size}",
+                SpecConfig("draft_model", num_draft_tokens=K, num_forced_tokens=size - K),
+                1,
+            )
+            for size in (K, *WINDOWS)
+        ),
+        *(
+            Mode(f"grammar {size}", SpecConfig("grammar", num_forced_tokens=size), 1)
+            for size in WINDOWS
+        ),
         *(Mode(f"ngram {size}", SpecConfig("ngram", num_draft_tokens=size), 1) for size in WINDOWS),
-        *(Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1) for size in WINDOWS),
+        *(
+            Mode(f"suffix {size}", SpecConfig("suffix", num_draft_tokens=size), 1)
+            for size in WINDOWS
+        ),
         *(Mode(f"tree {tree.num_nodes}", SpecConfig(tree=tree), 1) for tree in TREES),
-        *(Mode(f"{method.replace('_', ' ')} tree 60", SpecConfig(method, tree=DynamicTree()), 1)
-          for method in ("mtp", "draft_model")),
-        Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0)]
+        *(
+            Mode(f"{method.replace('_', ' ')} tree 60", SpecConfig(method, tree=DynamicTree()), 1)
+            for method in ("mtp", "draft_model")
+        ),
+        Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0),
+    ]
     return {mode.name: mode for mode in every}

@@ -1,10 +1,12 @@
-"""Times each GPU kernel on Llama-3.1-8B shapes, after comparing what it gives with its plain-torch twin.
+"""Times each GPU kernel on Llama-3.1-8B shapes, after comparing what it gives with its plain-torch
+twin.
 
     python -m benchmarks.kernels [--only NAME,…] [--save-as NAME] [--no-save]
 
-Times are per call, of graphs in which the call is captured over as many sets of inputs as overflow the cache; bytes
-are those that no kernel could spare (each input read once, each output written once), held against the bandwidth of
-a large copy on the same device. Where there is another way to the same result, its time is taken on the same inputs.
+Times are per call, of graphs in which the call is captured over as many sets of inputs as overflow
+the cache; bytes are those that no kernel could spare (each input read once, each output written
+once), held against the bandwidth of a large copy on the same device. Where there is another way to
+the same result, its time is taken on the same inputs.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ Make = Callable[[], tuple[Call, int]]
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table. `make` gives a call on inputs of its own, and the bytes that it must move.
+    """One row of the table. `make` gives a call on inputs of its own, and the bytes that it must
+    move.
 
     rivals: other ways to the same result, by name, each as `make`
     """
@@ -55,7 +58,10 @@ def measure(make: Make) -> tuple[float, int]:
     """Seconds a call and its bytes."""
     torch.manual_seed(0)
     call, num_bytes = make()
-    calls = [call, *(make()[0] for _ in range(min(MOST_SETS, max(1, CACHE_BYTES // num_bytes)) - 1))]
+    calls = [
+        call,
+        *(make()[0] for _ in range(min(MOST_SETS, max(1, CACHE_BYTES // num_bytes)) - 1)),
+    ]
     if len(calls) == 1 and num_bytes < 1 << 30:
         calls.append(make()[0])
     for one in calls[:2]:
@@ -79,7 +85,9 @@ def measure(make: Make) -> tuple[float, int]:
 
 def copy_bandwidth() -> float:
     """Bytes a second, read and written, of a copy of 2 GiB."""
-    source, sink = (torch.empty(1 << 30, dtype=torch.bfloat16, device=DEVICE).normal_() for _ in range(2))
+    source, sink = (
+        torch.empty(1 << 30, dtype=torch.bfloat16, device=DEVICE).normal_() for _ in range(2)
+    )
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     for _ in range(2):
         sink.copy_(source)
@@ -91,7 +99,9 @@ def copy_bandwidth() -> float:
     return 5 * 2 * source.nbytes / (start.elapsed_time(end) / 1e3)
 
 
-def attention_inputs(batch: int, context_len: int, query_len: int) -> tuple[tuple[Tensor, Tensor, Tensor], Any]:
+def attention_inputs(
+    batch: int, context_len: int, query_len: int
+) -> tuple[tuple[Tensor, Tensor, Tensor], Any]:
     """query, caches in scattered pages, and the context of one pass."""
     num_pages = -(-(context_len + query_len) // PAGE_SIZE)
     shape = (batch * num_pages, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
@@ -102,8 +112,12 @@ def attention_inputs(batch: int, context_len: int, query_len: int) -> tuple[tupl
         slot_mapping=torch.full((batch * query_len,), -1, device=DEVICE),
         block_table=torch.randperm(batch * num_pages, device=DEVICE).view(batch, num_pages).int(),
         query_start_loc=torch.arange(batch + 1, device=DEVICE).mul(query_len).int(),
-        seq_lens=(start + query_len).int(), max_query_len=query_len)
-    fused = torch.randn(batch * query_len, NUM_HEADS + 2, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16)
+        seq_lens=(start + query_len).int(),
+        max_query_len=query_len,
+    )
+    fused = torch.randn(
+        batch * query_len, NUM_HEADS + 2, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16
+    )
     return (fused[:, :NUM_HEADS], *caches), context
 
 
@@ -111,7 +125,7 @@ def attention(batch: int, context_len: int, query_len: int) -> tuple[Call, int]:
     tensors, context = attention_inputs(batch, context_len, query_len)
     num_bytes = 2 * batch * (context_len + query_len) * NUM_KV_HEADS * HEAD_DIM * 2
     num_bytes += 2 * batch * query_len * NUM_HEADS * HEAD_DIM * 2
-    return partial(kernels.paged_attention, *tensors, context, scale=HEAD_DIM ** -0.5), num_bytes
+    return partial(kernels.paged_attention, *tensors, context, scale=HEAD_DIM**-0.5), num_bytes
 
 
 def random_rows(num_rows: int, width: int, dtype: torch.dtype, allowed: float) -> list[Tensor]:
@@ -120,8 +134,12 @@ def random_rows(num_rows: int, width: int, dtype: torch.dtype, allowed: float) -
     words = (random.view(num_rows, -1, 32).long() << torch.arange(32, device=DEVICE)).sum(2)
     bitmask = torch.where(words >= 1 << 31, words - (1 << 32), words).int()
     logits = torch.randn(num_rows, width, device=DEVICE).mul_(3).to(dtype)
-    return [logits, bitmask, torch.ones(num_rows, dtype=torch.uint8, device=DEVICE),
-            torch.randperm(num_rows, device=DEVICE)]
+    return [
+        logits,
+        bitmask,
+        torch.ones(num_rows, dtype=torch.uint8, device=DEVICE),
+        torch.randperm(num_rows, device=DEVICE),
+    ]
 
 
 def rows_bytes(rows: list[Tensor]) -> int:
@@ -135,11 +153,16 @@ def draft_ids() -> Tensor:
 def argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned: bool) -> tuple[Call, int]:
     rows = random_rows(num_rows, DRAFT_VOCAB_SIZE if pruned else VOCAB_SIZE, dtype, allowed)
     ids = draft_ids() if pruned else None
-    return partial(kernels.masked_argmax, *rows, ids), rows_bytes(rows) + (ids.nbytes if ids is not None else 0)
+    return partial(kernels.masked_argmax, *rows, ids), rows_bytes(rows) + (
+        ids.nbytes if ids is not None else 0
+    )
 
 
-def apply_then_argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned: bool) -> tuple[Call, int]:
-    """The two passes that masked_argmax saves; a pruned row's mask is taken as looked up through d2t before."""
+def apply_then_argmax(
+    num_rows: int, dtype: torch.dtype, allowed: float, pruned: bool
+) -> tuple[Call, int]:
+    """The two passes that masked_argmax saves; a pruned row's mask is taken as looked up through
+    d2t before."""
     rows = random_rows(num_rows, DRAFT_VOCAB_SIZE if pruned else VOCAB_SIZE, dtype, allowed)
 
     def call() -> Tensor:
@@ -151,14 +174,23 @@ def apply_then_argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned:
 
 def apply_bitmask(num_rows: int, dtype: torch.dtype, allowed: float) -> tuple[Call, int]:
     rows = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
-    return partial(kernels.apply_bitmask, *rows), int(rows[0].nbytes * (1 - allowed)) + rows[1].nbytes
+    return partial(kernels.apply_bitmask, *rows), int(rows[0].nbytes * (1 - allowed)) + rows[
+        1
+    ].nbytes
 
 
-def xgrammar_apply(num_rows: int, dtype: torch.dtype, allowed: float, backend: str) -> tuple[Call, int]:
+def xgrammar_apply(
+    num_rows: int, dtype: torch.dtype, allowed: float, backend: str
+) -> tuple[Call, int]:
     """The library's own kernel, which takes rows in order."""
     logits, bitmask, _guided, row_ids = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
-    call = partial(xgrammar.apply_token_bitmask_inplace, logits, bitmask[row_ids], vocab_size=VOCAB_SIZE,
-                   backend=backend)
+    call = partial(
+        xgrammar.apply_token_bitmask_inplace,
+        logits,
+        bitmask[row_ids],
+        vocab_size=VOCAB_SIZE,
+        backend=backend,
+    )
     return call, int(logits.nbytes * (1 - allowed)) + bitmask.nbytes
 
 
@@ -179,7 +211,11 @@ def norm(num_tokens: int) -> tuple[Call, int]:
 
 
 def add_norm(num_tokens: int) -> tuple[Call, int]:
-    x, residual, weight = tokens_of(num_tokens, HIDDEN), tokens_of(num_tokens, HIDDEN), tokens_of(1, HIDDEN)[0]
+    x, residual, weight = (
+        tokens_of(num_tokens, HIDDEN),
+        tokens_of(num_tokens, HIDDEN),
+        tokens_of(1, HIDDEN)[0],
+    )
     return partial(kernels.add_rms_norm, residual, x, weight, 1e-5), 4 * x.nbytes + weight.nbytes
 
 
@@ -191,12 +227,15 @@ def silu_mul(num_tokens: int) -> tuple[Call, int]:
 def rope(num_tokens: int) -> tuple[Call, int]:
     heads = tokens_of(num_tokens, NUM_HEADS + 2 * NUM_KV_HEADS, HEAD_DIM)
     rotary = tokens_of(num_tokens, 2, 1, HEAD_DIM)
-    caches = [torch.zeros(64, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16)
-              for _ in range(2)]
+    caches = [
+        torch.zeros(64, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16)
+        for _ in range(2)
+    ]
     slots = torch.randperm(64 * PAGE_SIZE, device=DEVICE)[:num_tokens]
     rotated = NUM_HEADS + NUM_KV_HEADS
-    return partial(kernels.rope_and_store, heads[:, :rotated], heads[:, rotated:], rotary, *caches, slots), (
-        2 * heads.nbytes + rotary.nbytes)
+    return partial(
+        kernels.rope_and_store, heads[:, :rotated], heads[:, rotated:], rotary, *caches, slots
+    ), (2 * heads.nbytes + rotary.nbytes)
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -205,7 +244,8 @@ def name_of(dtype: torch.dtype) -> str:
 
 @cache
 def xgrammar_backends() -> dict[str, str]:
-    """Those that run here, by the name in the table: its default on a GPU, and the one that nvcc must compile."""
+    """Those that run here, by the name in the table: its default on a GPU, and the one that nvcc
+    must compile."""
     try:
         import_module("xgrammar.kernels.apply_token_bitmask_inplace_cuda")
     except (ImportError, OSError, RuntimeError):
@@ -217,63 +257,124 @@ def cases() -> Iterator[Case]:
     for context_len in CONTEXTS:
         for batch in BATCHES:
             for query_len in (1, NUM_NODES):
-                yield Case("paged_attention", f"batch {batch} × {query_len}, context {context_len}",
-                           partial(attention, batch, context_len, query_len))
+                yield Case(
+                    "paged_attention",
+                    f"batch {batch} × {query_len}, context {context_len}",
+                    partial(attention, batch, context_len, query_len),
+                )
     for num_rows in (1, 4, 64, 256, 512):
         for allowed in (0.001, 0.9):
-            for dtype, pruned in ((torch.float32, False), (torch.bfloat16, False), (torch.bfloat16, True)):
+            for dtype, pruned in (
+                (torch.float32, False),
+                (torch.bfloat16, False),
+                (torch.bfloat16, True),
+            ):
                 width = "32k of 128k" if pruned else "128k"
-                yield Case("masked_argmax", f"{num_rows} × {width}, {name_of(dtype)}, {allowed:.1%} allowed",
-                           partial(argmax, num_rows, dtype, allowed, pruned),
-                           {"apply + argmax": partial(apply_then_argmax, num_rows, dtype, allowed, pruned)})
+                yield Case(
+                    "masked_argmax",
+                    f"{num_rows} × {width}, {name_of(dtype)}, {allowed:.1%} allowed",
+                    partial(argmax, num_rows, dtype, allowed, pruned),
+                    {
+                        "apply + argmax": partial(
+                            apply_then_argmax, num_rows, dtype, allowed, pruned
+                        )
+                    },
+                )
     for num_rows in (4, 64, 512):
         for allowed in (0.01, 0.9):
             for dtype in (torch.float32, torch.bfloat16):
-                rivals = {name: partial(xgrammar_apply, num_rows, dtype, allowed, backend)
-                          for name, backend in xgrammar_backends().items()}
-                yield Case("apply_bitmask", f"{num_rows} × 128k, {name_of(dtype)}, {allowed:.1%} allowed",
-                           partial(apply_bitmask, num_rows, dtype, allowed), rivals)
-    filters = {"": {}, ", top-p 0.95": {"top_p": 0.95}, ", top-k 20": {"top_k": 20},
-               ", top-k 20, top-p 0.8": {"top_k": 20, "top_p": 0.8}}
+                rivals = {
+                    name: partial(xgrammar_apply, num_rows, dtype, allowed, backend)
+                    for name, backend in xgrammar_backends().items()
+                }
+                yield Case(
+                    "apply_bitmask",
+                    f"{num_rows} × 128k, {name_of(dtype)}, {allowed:.1%} allowed",
+                    partial(apply_bitmask, num_rows, dtype, allowed),
+                    rivals,
+                )
+    filters = {
+        "": {},
+        ", top-p 0.95": {"top_p": 0.95},
+        ", top-k 20": {"top_k": 20},
+        ", top-k 20, top-p 0.8": {"top_k": 20, "top_p": 0.8},
+    }
     for num_rows in (4, 64, 512):
         for name, values in filters.items():
-            yield Case("masked_sample", f"{num_rows} × 128k, float32{name}",
-                       partial(sample, num_rows, SamplingParams(temperature=0.7, **values), 0.9))
-    for name, pointwise_make in (("rms_norm", norm), ("add_rms_norm", add_norm), ("silu_mul", silu_mul),
-                                 ("rope_and_store", rope)):
+            yield Case(
+                "masked_sample",
+                f"{num_rows} × 128k, float32{name}",
+                partial(sample, num_rows, SamplingParams(temperature=0.7, **values), 0.9),
+            )
+    for name, pointwise_make in (
+        ("rms_norm", norm),
+        ("add_rms_norm", add_norm),
+        ("silu_mul", silu_mul),
+        ("rope_and_store", rope),
+    ):
         for num_tokens in (1, 4, 64, 256, 512):
             yield Case(name, f"{num_tokens} tokens", partial(pointwise_make, num_tokens))
 
 
 def check() -> None:
-    """Exits where a kernel does not give what its twin gives, on the shapes that are timed (in float32 on a CPU)."""
+    """Exits where a kernel does not give what its twin gives, on the shapes that are timed (in
+    float32 on a CPU)."""
     tensors, context = attention_inputs(2, 1000, NUM_NODES)
-    on_cpu = ForwardContext(**{name: value.cpu() if isinstance(value, Tensor) else value
-                               for name, value in vars(context).items()})
-    found = kernels.paged_attention(*tensors, context, scale=HEAD_DIM ** -0.5)
-    wanted = paged.paged_attention(*(t.float().cpu() for t in tensors), on_cpu, scale=HEAD_DIM ** -0.5)
+    on_cpu = ForwardContext(
+        **{
+            name: value.cpu() if isinstance(value, Tensor) else value
+            for name, value in vars(context).items()
+        }
+    )
+    found = kernels.paged_attention(*tensors, context, scale=HEAD_DIM**-0.5)
+    wanted = paged.paged_attention(
+        *(t.float().cpu() for t in tensors), on_cpu, scale=HEAD_DIM**-0.5
+    )
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
     for allowed in (0.0005, 0.9):
         rows, ids = random_rows(40, VOCAB_SIZE, torch.float32, allowed), draft_ids()
         cpu = [tensor.cpu() for tensor in rows]
-        draft, cpu_draft = rows[0][:, :DRAFT_VOCAB_SIZE].contiguous(), cpu[0][:, :DRAFT_VOCAB_SIZE].contiguous()
+        draft, cpu_draft = (
+            rows[0][:, :DRAFT_VOCAB_SIZE].contiguous(),
+            cpu[0][:, :DRAFT_VOCAB_SIZE].contiguous(),
+        )
         assert torch.equal(kernels.masked_argmax(*rows).cpu(), reference.masked_argmax(*cpu))
-        assert torch.equal(kernels.masked_argmax(draft, *rows[1:], ids).cpu(),
-                           reference.masked_argmax(cpu_draft, *cpu[1:], ids.cpu()))
-        params = [SamplingParams(temperature=0.7, top_k=20 * (row % 2), top_p=0.8 + 0.2 * (row % 3 == 0))
-                  for row in range(40)]
-        drawn, expected = (kernels.masked_sample(*r, SamplingTensors.from_params(params, range(40), r[0].device),
-                                                 torch.arange(40, device=r[0].device)) for r in (rows, cpu))
+        assert torch.equal(
+            kernels.masked_argmax(draft, *rows[1:], ids).cpu(),
+            reference.masked_argmax(cpu_draft, *cpu[1:], ids.cpu()),
+        )
+        params = [
+            SamplingParams(temperature=0.7, top_k=20 * (row % 2), top_p=0.8 + 0.2 * (row % 3 == 0))
+            for row in range(40)
+        ]
+        drawn, expected = (
+            kernels.masked_sample(
+                *r,
+                SamplingTensors.from_params(params, range(40), r[0].device),
+                torch.arange(40, device=r[0].device),
+            )
+            for r in (rows, cpu)
+        )
         assert int((drawn.cpu() != expected).sum()) <= 1
         masked = [rows[0].clone() for _ in range(1 + len(xgrammar_backends()))]
         kernels.apply_bitmask(masked[0], *rows[1:])
         for logits, backend in zip(masked[1:], xgrammar_backends().values(), strict=True):
-            xgrammar.apply_token_bitmask_inplace(logits, rows[1][rows[3]], vocab_size=VOCAB_SIZE, backend=backend)
+            xgrammar.apply_token_bitmask_inplace(
+                logits, rows[1][rows[3]], vocab_size=VOCAB_SIZE, backend=backend
+            )
         reference.apply_bitmask(*cpu)
         assert all(torch.equal(logits.cpu(), cpu[0]) for logits in masked)
-    x, weight, gate_up = tokens_of(5, HIDDEN), tokens_of(1, HIDDEN)[0], tokens_of(5, 2 * INTERMEDIATE)
-    torch.testing.assert_close(kernels.rms_norm(x, weight, 1e-5).cpu(), pointwise.rms_norm(x.cpu(), weight.cpu(), 1e-5))
-    torch.testing.assert_close(kernels.silu_mul(gate_up).cpu(), pointwise.silu_mul(gate_up.cpu()), rtol=2e-2, atol=2e-2)
+    x, weight, gate_up = (
+        tokens_of(5, HIDDEN),
+        tokens_of(1, HIDDEN)[0],
+        tokens_of(5, 2 * INTERMEDIATE),
+    )
+    torch.testing.assert_close(
+        kernels.rms_norm(x, weight, 1e-5).cpu(), pointwise.rms_norm(x.cpu(), weight.cpu(), 1e-5)
+    )
+    torch.testing.assert_close(
+        kernels.silu_mul(gate_up).cpu(), pointwise.silu_mul(gate_up.cpu()), rtol=2e-2, atol=2e-2
+    )
 
 
 def row_of(case: Case, bandwidth: float) -> dict[str, Any]:
@@ -284,33 +385,62 @@ def row_of(case: Case, bandwidth: float) -> dict[str, Any]:
     for name, make in case.rivals.items():
         other = measure(make)[0]
         against[name] = {"us": round(other * 1e6, 2), "ratio": round(seconds / other, 3)}
-    print(f"{case.kernel:<16} {case.shape:<44} {seconds * 1e6:>9.1f} {rate / 1e9:>7.0f} {rate / bandwidth:>7.2f}  "
-          + ", ".join(f"{found['ratio']:.2f} × {name}" for name, found in against.items()), flush=True)
-    return {"kernel": case.kernel, "shape": case.shape, "us": round(seconds * 1e6, 2), "gb_per_s": round(rate / 1e9, 1),
-            "of_copy": round(rate / bandwidth, 3), "against": against}
+    print(
+        f"{case.kernel:<16} {case.shape:<44} {seconds * 1e6:>9.1f} {rate / 1e9:>7.0f} "
+        f"{rate / bandwidth:>7.2f}  "
+        + ", ".join(f"{found['ratio']:.2f} × {name}" for name, found in against.items()),
+        flush=True,
+    )
+    return {
+        "kernel": case.kernel,
+        "shape": case.shape,
+        "us": round(seconds * 1e6, 2),
+        "gb_per_s": round(rate / 1e9, 1),
+        "of_copy": round(rate / bandwidth, 3),
+        "against": against,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="kernels whose names contain one of these, comma-separated")
-    parser.add_argument("--save-as", help="keep the result as kernels_<this>.json; with --only needed to keep it")
+    parser.add_argument(
+        "--only", default="", help="kernels whose names contain one of these, comma-separated"
+    )
+    parser.add_argument(
+        "--save-as", help="keep the result as kernels_<this>.json; with --only needed to keep it"
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("this benchmark times GPU kernels and finds no CUDA device")
     check()
     bandwidth = copy_bandwidth()
-    print(f"copy: {bandwidth / 1e9:.0f} GB/s\n{'kernel':<16} {'shape':<44} {'µs':>9} {'GB/s':>7} {'of copy':>7}")
+    print(
+        f"copy: {bandwidth / 1e9:.0f} GB/s\n{'kernel':<16} {'shape':<44} {'µs':>9} {'GB/s':>7} "
+        f"{'of copy':>7}"
+    )
     results = []
     for case in cases():
         if any(name in case.kernel for name in options.only.split(",")):
             results.append(row_of(case, bandwidth))
-    config = {"num_heads": NUM_HEADS, "num_kv_heads": NUM_KV_HEADS, "head_dim": HEAD_DIM, "page_size": PAGE_SIZE,
-              "vocab_size": VOCAB_SIZE, "draft_vocab_size": DRAFT_VOCAB_SIZE, "torch": torch.__version__,
-              "xgrammar": version("xgrammar")}
+    config = {
+        "num_heads": NUM_HEADS,
+        "num_kv_heads": NUM_KV_HEADS,
+        "head_dim": HEAD_DIM,
+        "page_size": PAGE_SIZE,
+        "vocab_size": VOCAB_SIZE,
+        "draft_vocab_size": DRAFT_VOCAB_SIZE,
+        "torch": torch.__version__,
+        "xgrammar": version("xgrammar"),
+    }
     name = f"kernels_{options.save_as}" if options.save_as else "kernels"
-    common.emit(name, config, results, {"copy_gb_per_s": round(bandwidth / 1e9, 1)},
-                save=not options.no_save and bool(options.save_as or not options.only))
+    common.emit(
+        name,
+        config,
+        results,
+        {"copy_gb_per_s": round(bandwidth / 1e9, 1)},
+        save=not options.no_save and bool(options.save_as or not options.only),
+    )
 
 
 if __name__ == "__main__":

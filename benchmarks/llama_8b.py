@@ -1,4 +1,5 @@
-"""Llama-3.1-8B and drafters for it, of random weights: what speed is measured on, and how fast it could be."""
+"""Llama-3.1-8B and drafters for it, of random weights: what speed is measured on, and how fast it
+could be."""
 
 from __future__ import annotations
 
@@ -15,42 +16,86 @@ from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
 
 LLAMA_8B: dict[str, Any] = dict(
-    architectures=["LlamaForCausalLM"], hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
-    num_attention_heads=32, num_key_value_heads=8, head_dim=128, vocab_size=128_256, rms_norm_eps=1e-5,
-    rope_theta=500_000.0, max_position_embeddings=131_072, tie_word_embeddings=False,
-    rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                      original_max_position_embeddings=8192))
+    architectures=["LlamaForCausalLM"],
+    hidden_size=4096,
+    intermediate_size=14336,
+    num_hidden_layers=32,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    head_dim=128,
+    vocab_size=128_256,
+    rms_norm_eps=1e-5,
+    rope_theta=500_000.0,
+    max_position_embeddings=131_072,
+    tie_word_embeddings=False,
+    rope_scaling=dict(
+        rope_type="llama3",
+        factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=8192,
+    ),
+)
 LLAMA_1B = LLAMA_8B | dict(
-    hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, head_dim=64, tie_word_embeddings=True,
-    rope_scaling=LLAMA_8B["rope_scaling"] | dict(factor=32.0))
-TINY = LLAMA_8B | dict(hidden_size=64, intermediate_size=128, num_hidden_layers=6, num_attention_heads=4,
-                       num_key_value_heads=2, head_dim=16)
+    hidden_size=2048,
+    intermediate_size=8192,
+    num_hidden_layers=16,
+    head_dim=64,
+    tie_word_embeddings=True,
+    rope_scaling=LLAMA_8B["rope_scaling"] | dict(factor=32.0),
+)
+TINY = LLAMA_8B | dict(
+    hidden_size=64,
+    intermediate_size=128,
+    num_hidden_layers=6,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=16,
+)
 DRAFT_VOCAB_SIZE = 32_000
 
 
 @dataclass(frozen=True, eq=False)
 class RandomModels:
-    """A target, and drafters for it by their method; "draft_model" is a small model, the others are heads."""
+    """A target, and drafters for it by their method; "draft_model" is a small model, the others are
+    heads."""
 
     target: Decoder
     drafters: Mapping[str, DraftModel]
 
     @classmethod
-    def of(cls, methods: Iterable[str], device: torch.device, dtype: torch.dtype, max_len: int, *,
-           is_tiny: bool = False) -> RandomModels:
-        """Shapes of Llama-3.1-8B, and of Llama-3.2-1B for the small model, for contexts of up to `max_len` tokens."""
+    def of(
+        cls,
+        methods: Iterable[str],
+        device: torch.device,
+        dtype: torch.dtype,
+        max_len: int,
+        *,
+        is_tiny: bool = False,
+    ) -> RandomModels:
+        """Shapes of Llama-3.1-8B, and of Llama-3.2-1B for the small model, for contexts of up to
+        `max_len` tokens."""
         torch.manual_seed(0)
-        config, small = (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
-        target = _random(Decoder(ModelConfig.from_hf(config), device=device, dtype=dtype, max_positions=max_len))
+        config, small = (
+            (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
+        )
+        target = _random(
+            Decoder(ModelConfig.from_hf(config), device=device, dtype=dtype, max_positions=max_len)
+        )
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(config, target),
             "mtp": lambda: _random(MtpHead(ModelConfig.from_hf(config), target)),
             "draft_model": lambda: _random(
-                Decoder(ModelConfig.from_hf(small), device=device, dtype=dtype, max_positions=max_len))}
+                Decoder(
+                    ModelConfig.from_hf(small), device=device, dtype=dtype, max_positions=max_len
+                )
+            ),
+        }
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
     def num_bytes_read(self, method: str, num_drafts: int, num_cached: float) -> float:
-        """What an iteration must read once: weights, the drafter's once for each draft, and keys and values.
+        """What an iteration must read once: weights, the drafter's once for each draft, and keys
+        and values.
 
         num_cached: tokens in the cache, of all requests
         """
@@ -64,9 +109,16 @@ class RandomModels:
 
 
 def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
-    head = _random(Eagle3Head(Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)), target,
-                              OptionalParts(embed_tokens=False, lm_head=True, d2t=True, t2d=True)))
-    head.target_ids = torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(target.device, torch.int32)
+    head = _random(
+        Eagle3Head(
+            Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)),
+            target,
+            OptionalParts(embed_tokens=False, lm_head=True, d2t=True, t2d=True),
+        )
+    )
+    head.target_ids = (
+        torch.randperm(128_000)[:DRAFT_VOCAB_SIZE].sort().values.to(target.device, torch.int32)
+    )
     return head
 
 
@@ -79,8 +131,11 @@ def _random(model: Any) -> Any:
 
 def _num_bytes(model: DraftModel) -> int:
     """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows."""
-    weights = sum(d.tensor.nbytes for name, d in model.destinations().items()
-                  if "embed_tokens" not in name and name != "lm_head.weight")
+    weights = sum(
+        d.tensor.nbytes
+        for name, d in model.destinations().items()
+        if "embed_tokens" not in name and name != "lm_head.weight"
+    )
     return weights + model.lm_head.nbytes
 
 

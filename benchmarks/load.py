@@ -1,11 +1,13 @@
-"""A server under load: `specguide serve` with the shipped model, and streaming clients that check all answers.
+"""A server under load: `specguide serve` with the shipped model, and streaming clients that check
+all answers.
 
     python -m benchmarks.load [--seconds 120] [--concurrency 64] [--max-tokens 128]
 
-Server and clients are two processes of this machine. A third each of free text, answers in a JSON schema and tool
-calls; each guided request has a schema of its own, with a marker that no other answer may have. Exits with 1 where an
-answer is refused, lost, crossed with another or invalid. Prints a table, then one JSON line. Against a server that runs
-already, also another engine's, it is `specguide bench serve --url …`.
+Server and clients are two processes of this machine. A third each of free text, answers in a JSON
+schema and tool calls; each guided request has a schema of its own, with a marker that no other
+answer may have. Exits with 1 where an answer is refused, lost, crossed with another or invalid.
+Prints a table, then one JSON line. Against a server that runs already, also another engine's, it is
+`specguide bench serve --url …`.
 """
 
 from __future__ import annotations
@@ -37,12 +39,23 @@ def serving(concurrency: int) -> Iterator[str]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    command = [sys.executable, "-m", "specguide", "serve", "--port", str(port), "--max-batch-size", str(concurrency)]
+    command = [
+        sys.executable,
+        "-m",
+        "specguide",
+        "serve",
+        "--port",
+        str(port),
+        "--max-batch-size",
+        str(concurrency),
+    ]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
             while not _is_ready(port):
                 if server.poll() is not None:
-                    sys.exit(f"the server ended with {server.returncode}; try: {' '.join(command[1:])}")
+                    sys.exit(
+                        f"the server ended with {server.returncode}; try: {' '.join(command[1:])}"
+                    )
                 time.sleep(0.2)
             yield f"http://127.0.0.1:{port}/v1"
         finally:
@@ -58,7 +71,9 @@ def _is_ready(port: int) -> bool:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--max-tokens", type=int, default=128)
@@ -67,7 +82,9 @@ def main() -> None:
     with serving(args.concurrency) as url:
         target = Target.reach(url, None, "none")
         workload = Workload(built_in(), dict.fromkeys(KINDS, 1.0), target.model, args.max_tokens)
-        measure(target, replace(workload, seed=1), Load(args.concurrency, requests=_WARM_UP_REQUESTS))
+        measure(
+            target, replace(workload, seed=1), Load(args.concurrency, requests=_WARM_UP_REQUESTS)
+        )
         record, faults = measure(target, workload, Load(args.concurrency, args.seconds))
     result = record["result"]
     print("\n".join(table(result)))

@@ -1,11 +1,13 @@
-"""What a mask costs: compile, fill and accept over real-world schemas and the vocabulary of 128,256 tokens.
+"""What a mask costs: compile, fill and accept over real-world schemas and the vocabulary of 128,256
+tokens.
 
-    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300] [--tokens 300] …
+    SPECGUIDE_DATA=… python -m benchmarks.masks [--backends llguidance,xgrammar] [--limit 300]
+    [--tokens 300] …
 
-Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it allows the next
-token, accept it. Schemas that a backend refuses, or whose instance it does not take, are counted, not timed. With
---forced it looks for so many forced drafts at each place too, takes them, fills their rows, and goes back. Prints a
-table, then one JSON line.
+Walks the longest valid instance of each schema on one thread, natively: fill a row, check that it
+allows the next token, accept it. Schemas that a backend refuses, or whose instance it does not
+take, are counted, not timed. With --forced it looks for so many forced drafts at each place too,
+takes them, fills their rows, and goes back. Prints a table, then one JSON line.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Tally:
     forced_us: list[float] = field(default_factory=list)
 
 
-def walk(matcher: Matcher, token_ids: list[int], num_words: int) -> tuple[list[float], list[float]] | None:
+def walk(
+    matcher: Matcher, token_ids: list[int], num_words: int
+) -> tuple[list[float], list[float]] | None:
     """Times of fills and accepts, microseconds; None where the grammar does not take the tokens."""
     row, fills, accepts = np.zeros(num_words, np.int32), list[float](), list[float]()
     for token in token_ids:
@@ -57,7 +61,9 @@ def walk(matcher: Matcher, token_ids: list[int], num_words: int) -> tuple[list[f
     return fills, accepts
 
 
-def look_ahead(grammar: CompiledGrammar, token_ids: list[int], num_words: int, limit: int) -> list[float]:
+def look_ahead(
+    grammar: CompiledGrammar, token_ids: list[int], num_words: int, limit: int
+) -> list[float]:
     """Times of finding, taking and filling forced drafts where there are any, microseconds."""
     matcher, row, times = grammar.matcher(), np.zeros(num_words, np.int32), list[float]()
     for token in token_ids:
@@ -77,8 +83,14 @@ def look_ahead(grammar: CompiledGrammar, token_ids: list[int], num_words: int, l
     return times
 
 
-def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_forced: int, num_words: int, tally: Tally
-            ) -> None:
+def measure(
+    compiler: GrammarCompiler,
+    case: Case,
+    num_tokens: int,
+    num_forced: int,
+    num_words: int,
+    tally: Tally,
+) -> None:
     """One schema: compiled once, walked once, and once more where forced drafts are looked for."""
     start = time.perf_counter()
     try:
@@ -103,10 +115,13 @@ def measure(compiler: GrammarCompiler, case: Case, num_tokens: int, num_forced: 
 def summary(tally: Tally) -> dict[str, Any]:
     """Percentiles in microseconds."""
     result: dict[str, Any] = {**tally.counts, "rows": len(tally.fill_us)}
-    for name, times, quantiles in (("compile", tally.compile_us, (50, 90, 99)),
-                                   ("first_fill", tally.first_fill_us, (50, 99)),
-                                   ("fill", tally.fill_us, (50, 99, 99.9)), ("accept", tally.accept_us, (50, 99)),
-                                   ("forced", tally.forced_us, (50, 90, 99))):
+    for name, times, quantiles in (
+        ("compile", tally.compile_us, (50, 90, 99)),
+        ("first_fill", tally.first_fill_us, (50, 99)),
+        ("fill", tally.fill_us, (50, 99, 99.9)),
+        ("accept", tally.accept_us, (50, 99)),
+        ("forced", tally.forced_us, (50, 90, 99)),
+    ):
         if not times:
             continue
         result[f"{name}_mean_us"] = round(float(np.mean(times)), 1)
@@ -116,25 +131,40 @@ def summary(tally: Tally) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--backends", default="llguidance,xgrammar")
     parser.add_argument("--limit", type=int, default=300, help="schemas")
     parser.add_argument("--tokens", type=int, default=300, help="of each instance, at most")
-    parser.add_argument("--forced", type=int, default=0, help="most forced drafts that are looked for at a place")
+    parser.add_argument(
+        "--forced", type=int, default=0, help="most forced drafts that are looked for at a place"
+    )
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    names = [record["id"] for record in read_jsonl(data_path("jsonschemabench.jsonl"))
-             if any(test["valid"] for test in record["tests"])]
+    names = [
+        record["id"]
+        for record in read_jsonl(data_path("jsonschemabench.jsonl"))
+        if any(test["valid"] for test in record["tests"])
+    ]
     vocabulary, tokenizer = load_vocabulary()
     cases = load_cases(tokenizer, random.Random(0).sample(names, args.limit))
     result = {}
     for backend in args.backends.split(","):
-        compiler, tally = GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)), Tally()
+        compiler, tally = (
+            GrammarCompiler(vocabulary, GuideConfig(backend=backend, compile_timeout_s=60)),
+            Tally(),
+        )
         for case in cases:
             measure(compiler, case, args.tokens, args.forced, vocabulary.num_words, tally)
         compiler.close()
         result[backend] = summary(tally)
-        print(backend, *(f"{name:>20} {value}" for name, value in result[backend].items()), sep="\n", flush=True)
+        print(
+            backend,
+            *(f"{name:>20} {value}" for name, value in result[backend].items()),
+            sep="\n",
+            flush=True,
+        )
     emit("masks", vars(args), result, save=not args.no_save)
 
 

@@ -1,9 +1,11 @@
-"""What a prompt costs that many requests share: 100 requests of one long beginning against 100 of different ones.
+"""What a prompt costs that many requests share: 100 requests of one long beginning against 100 of
+different ones.
 
     python -m benchmarks.prefix [--requests 100] [--shared 1000] [--no-save]
 
-The shipped model; the requests come one after another, so that a time to first token is a prefill's. Checks that
-outputs are those of the same requests when nothing is shared. Prints one JSON line.
+The shipped model; the requests come one after another, so that a time to first token is a
+prefill's. Checks that outputs are those of the same requests when nothing is shared. Prints one
+JSON line.
 """
 
 from __future__ import annotations
@@ -37,13 +39,19 @@ def summary(requests: list[Request]) -> dict[str, float]:
     """Of all but the first, which warms up what is cold and computes what is shared."""
     times = [1e3 * request.metrics.time_to_first_token_s for request in requests[1:]]
     computed = [len(request.prompt_ids) - request.metrics.num_cached for request in requests]
-    return {"computed_tokens": sum(computed), "prompt_tokens": sum(len(request.prompt_ids) for request in requests),
-            "median_ttft_ms": round(statistics.median(times), 2), "max_ttft_ms": round(max(times), 2)}
+    return {
+        "computed_tokens": sum(computed),
+        "prompt_tokens": sum(len(request.prompt_ids) for request in requests),
+        "median_ttft_ms": round(statistics.median(times), 2),
+        "max_ttft_ms": round(max(times), 2),
+    }
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--shared", type=int, default=1000, help="tokens that the prompts share")
     parser.add_argument("--no-save", action="store_true")
@@ -52,8 +60,13 @@ def main() -> None:
     words = [rng.randrange(100, 1000) for _ in range(args.shared)]
     tails = [[rng.randrange(100, 1000) for _ in range(20)] for _ in range(args.requests)]
     shared = run(engine, [words + tail for tail in tails])
-    different = run(engine, [[number % 800 + 100, number // 800 + 100, *words[2:], *tail]
-                             for number, tail in enumerate(tails)])
+    different = run(
+        engine,
+        [
+            [number % 800 + 100, number // 800 + 100, *words[2:], *tail]
+            for number, tail in enumerate(tails)
+        ],
+    )
     engine.check_integrity()
     engine.close()
     engine = Engine(EngineConfig(spec=SpecConfig()))
@@ -63,7 +76,9 @@ def main() -> None:
             sys.exit(f"request {request.request_id} has another output when nothing is shared")
     engine.close()
     rows = {"shared": summary(shared), "different": summary(different)}
-    rows["ratio"] = {"ttft": round(rows["shared"]["median_ttft_ms"] / rows["different"]["median_ttft_ms"], 3)}
+    rows["ratio"] = {
+        "ttft": round(rows["shared"]["median_ttft_ms"] / rows["different"]["median_ttft_ms"], 3)
+    }
     print(rows)
     emit("prefix", vars(args), rows, save=not args.no_save)
 

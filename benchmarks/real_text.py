@@ -1,4 +1,5 @@
-"""Owns the 128k vocabulary and the real-world schemas and instances that benchmarks walk through it."""
+"""Owns the 128k vocabulary and the real-world schemas and instances that benchmarks walk through
+it."""
 
 from __future__ import annotations
 
@@ -48,16 +49,25 @@ def load_vocabulary() -> tuple[Vocabulary, Tokenizer]:
     """The vocabulary of 128,256 tokens and its tokenizer."""
     packed = data_path("tokenizers", "llama3-tokenizer.json.gz").read_bytes()
     tokenizer = Tokenizer.from_str(gzip.decompress(packed).decode())
-    return Vocabulary(token_bytes(tokenizer, VOCAB_SIZE, frozenset(range(128_000, VOCAB_SIZE))), EOS), tokenizer
+    return Vocabulary(
+        token_bytes(tokenizer, VOCAB_SIZE, frozenset(range(128_000, VOCAB_SIZE))), EOS
+    ), tokenizer
 
 
 def load_cases(tokenizer: Tokenizer, schemas: Sequence[str]) -> list[Case]:
     """By the schemas' names in JSONSchemaBench."""
-    wanted: dict[str, Any] = {record["id"]: record for record in read_jsonl(data_path("jsonschemabench.jsonl"))
-                              if record["id"] in schemas}
+    wanted: dict[str, Any] = {
+        record["id"]: record
+        for record in read_jsonl(data_path("jsonschemabench.jsonl"))
+        if record["id"] in schemas
+    }
     cases = []
     for name in schemas:
-        texts = [json.dumps(test["data"], ensure_ascii=False) for test in wanted[name]["tests"] if test["valid"]]
+        texts = [
+            json.dumps(test["data"], ensure_ascii=False)
+            for test in wanted[name]["tests"]
+            if test["valid"]
+        ]
         ids = tokenizer.encode(max(texts, key=len), add_special_tokens=False).ids
         cases.append(Case(Guide(json_schema=wanted[name]["schema"]), ids))
     return cases

@@ -1,9 +1,11 @@
 """What planning and committing an iteration takes on the host, by requests running and waiting.
 
-    python -m benchmarks.scheduler [--running 256] [--waiting 0,1000,10000] [--steps 300] [--no-save]
+    python -m benchmarks.scheduler [--running 256] [--waiting 0,1000,10000] [--steps 300]
+    [--no-save]
 
-Every step decodes all running requests, each gaining 3 tokens; as one ends the next is admitted and prefilled between.
-Checks the scheduler's integrity before and after. Prints a table, then one JSON line.
+Every step decodes all running requests, each gaining 3 tokens; as one ends the next is admitted and
+prefilled between. Checks the scheduler's integrity before and after. Prints a table, then one JSON
+line.
 """
 
 from __future__ import annotations
@@ -28,16 +30,25 @@ PROMPT_LEN, MAX_TOKENS, PAGE_SIZE, K, NUM_GAINED = 500, 400, 16, 3, 3
 def endless_requests() -> Iterator[Request]:
     """Each of its own tokens."""
     params = SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
-    return (Request(number, [number] * PROMPT_LEN, params, seed=0, arrival_s=number) for number in count())
+    return (
+        Request(number, [number] * PROMPT_LEN, params, seed=0, arrival_s=number)
+        for number in count()
+    )
 
 
 def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, float]:
     """One row: microseconds of `schedule` and `commit` in decode iterations."""
     pages_each = -(-(PROMPT_LEN + MAX_TOKENS + 2 * K + 1) // PAGE_SIZE)
     scheduler = Scheduler(
-        max_batch_size=num_running, max_model_len=4096, max_prefill_tokens=8192, num_draft_tokens=K,
-        page_size=PAGE_SIZE, pages=PageAllocator(num_running * pages_each), eos_token_ids=[0],
-        slot_is_idle=lambda slot: True)
+        max_batch_size=num_running,
+        max_model_len=4096,
+        max_prefill_tokens=8192,
+        num_draft_tokens=K,
+        page_size=PAGE_SIZE,
+        pages=PageAllocator(num_running * pages_each),
+        eos_token_ids=[0],
+        slot_is_idle=lambda slot: True,
+    )
     requests, schedule_us, commit_us = endless_requests(), [], []
     while len(schedule_us) < num_steps:
         while scheduler.num_unfinished < num_running + num_waiting:
@@ -54,9 +65,14 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
         scheduler.take_left()
     scheduler.check_integrity()
     total = np.array(schedule_us) + np.array(commit_us)
-    return {"running": num_running, "waiting": num_waiting, "schedule_us": round(float(np.median(schedule_us)), 1),
-            "commit_us": round(float(np.median(commit_us)), 1), "median_us": round(float(np.median(total)), 1),
-            "p99_us": round(float(np.percentile(total, 99)), 1)}
+    return {
+        "running": num_running,
+        "waiting": num_waiting,
+        "schedule_us": round(float(np.median(schedule_us)), 1),
+        "commit_us": round(float(np.median(commit_us)), 1),
+        "median_us": round(float(np.median(total)), 1),
+        "p99_us": round(float(np.percentile(total, 99)), 1),
+    }
 
 
 def gained(batch: Batch) -> list[list[int]]:
@@ -67,7 +83,9 @@ def gained(batch: Batch) -> list[list[int]]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--running", type=int, default=256)
     parser.add_argument("--waiting", default="0,1000,10000")
     parser.add_argument("--steps", type=int, default=300)
@@ -77,8 +95,12 @@ def main() -> None:
     print(f"{'running':>8} {'waiting':>8} {'schedule':>12} {'commit':>12} {'both':>12} {'p99':>12}")
     for num_waiting in map(int, args.waiting.split(",")):
         row = measure(args.running, num_waiting, args.steps)
-        print(f"{row['running']:>8} {row['waiting']:>8} {row['schedule_us']:>9.0f} µs {row['commit_us']:>9.0f} µs "
-              f"{row['median_us']:>9.0f} µs {row['p99_us']:>9.0f} µs", flush=True)
+        print(
+            f"{row['running']:>8} {row['waiting']:>8} {row['schedule_us']:>9.0f} µs "
+            f"{row['commit_us']:>9.0f} µs "
+            f"{row['median_us']:>9.0f} µs {row['p99_us']:>9.0f} µs",
+            flush=True,
+        )
         rows.append(row)
     emit("scheduler", vars(args), rows, save=not args.no_save)
 

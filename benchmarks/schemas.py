@@ -2,8 +2,9 @@
 
     SPECGUIDE_DATA=… python -m benchmarks.schemas --limit 600
 
-Takes schemas of JSONSchemaBench in a fixed shuffled order, asks the model for an instance of each, and validates what
-finished with `jsonschema`. Prints the counts by subset and every refusal's reason, then one JSON line.
+Takes schemas of JSONSchemaBench in a fixed shuffled order, asks the model for an instance of each,
+and validates what finished with `jsonschema`. Prints the counts by subset and every refusal's
+reason, then one JSON line.
 """
 
 from __future__ import annotations
@@ -45,8 +46,16 @@ def prompt(llm: LLM, schema: Any) -> list[int]:
 def answers(llm: LLM, schemas: list[Any], max_tokens: int) -> list[RequestOutput | SpecguideError]:
     """One output per schema, or the error with which its guide was refused, in order."""
     guides = [_guide(schema) for schema in schemas]
-    params = [SamplingParams(max_tokens=max_tokens, guide=guide) for guide in guides if isinstance(guide, Guide)]
-    prompts = [prompt(llm, schema) for schema, guide in zip(schemas, guides, strict=True) if isinstance(guide, Guide)]
+    params = [
+        SamplingParams(max_tokens=max_tokens, guide=guide)
+        for guide in guides
+        if isinstance(guide, Guide)
+    ]
+    prompts = [
+        prompt(llm, schema)
+        for schema, guide in zip(schemas, guides, strict=True)
+        if isinstance(guide, Guide)
+    ]
     outputs = iter(llm.generate(prompts, params))
     return [next(outputs) if isinstance(guide, Guide) else guide for guide in guides]
 
@@ -72,7 +81,9 @@ def verdict(schema: Any, output: RequestOutput | SpecguideError) -> tuple[str, s
 
 def main() -> None:
     """Run the benchmark; exits with 1 when an output is invalid or a request failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--limit", type=int, default=600)
     parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--batch", type=int, default=16)
@@ -80,12 +91,12 @@ def main() -> None:
     args = parser.parse_args()
     records = list(read_jsonl(data_path("jsonschemabench.jsonl")))
     random.Random(0).shuffle(records)
-    records = records[:args.limit]
+    records = records[: args.limit]
     llm = LLM(guide=GuideConfig(compile_timeout_s=10), max_batch_size=args.batch)
     counts: Counter[str] = Counter()
     start = time.perf_counter()
     for first in range(0, len(records), 4 * args.batch):
-        group = records[first:first + 4 * args.batch]
+        group = records[first : first + 4 * args.batch]
         outputs = answers(llm, [record["schema"] for record in group], args.max_tokens)
         for record, output in zip(group, outputs, strict=True):
             result, reason = verdict(record["schema"], output)
@@ -94,10 +105,22 @@ def main() -> None:
                 print(f"{record['id']}: {result} {reason[:300]}", flush=True)
     stats = llm.stats()
     llm.close()
-    print("\n".join(f"{name:10} {counts[name]:5}" for name in ("valid", "truncated", "refused", "failed", "invalid")))
-    emit("schemas", config=vars(args), result={
-        **counts, "compiled": len(records) - counts["refused"], "seconds": time.perf_counter() - start,
-        **{key: value for key, value in stats.as_dict().items() if key != "grammar"}})
+    print(
+        "\n".join(
+            f"{name:10} {counts[name]:5}"
+            for name in ("valid", "truncated", "refused", "failed", "invalid")
+        )
+    )
+    emit(
+        "schemas",
+        config=vars(args),
+        result={
+            **counts,
+            "compiled": len(records) - counts["refused"],
+            "seconds": time.perf_counter() - start,
+            **{key: value for key, value in stats.as_dict().items() if key != "grammar"},
+        },
+    )
     raise SystemExit(1 if counts["invalid"] or counts["failed"] else 0)
 
 

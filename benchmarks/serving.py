@@ -1,14 +1,17 @@
-"""What guided requests cost those beside them: the same requests at a fixed concurrency, a share of them guided.
+"""What guided requests cost those beside them: the same requests at a fixed concurrency, a share of
+them guided.
 
-    python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0] [--max-tokens 100]
+    python -m benchmarks.serving [--requests 2000] [--concurrency 64] [--shares 0,5,20,100,0]
+    [--max-tokens 100]
                                  [--rounds 5]
 
-The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free ones go on to
-max_tokens. The shares take turns in each round, so that a host that is slow for a while is slow for all. What a share
-costs is told by the iterations that only decode, median by round, as a ratio to the first share's of the same round: a
-prefill is launched kernel by kernel, so the time per token is mostly the host's, and unsteady. Exits with 1 when a
-request is lost, a guided output leaves its grammar, a free one has another length, or memory grows. Prints a table,
-then one JSON line.
+The shipped model. All prompts ask for long lists; guided outputs must match the list's schema, free
+ones go on to max_tokens. The shares take turns in each round, so that a host that is slow for a
+while is slow for all. What a share costs is told by the iterations that only decode, median by
+round, as a ratio to the first share's of the same round: a prefill is launched kernel by kernel, so
+the time per token is mostly the host's, and unsteady. Exits with 1 when a request is lost, a guided
+output leaves its grammar, a free one has another length, or memory grows. Prints a table, then one
+JSON line.
 """
 
 from __future__ import annotations
@@ -31,18 +34,24 @@ from specguide.params import SamplingParams
 from specguide.request import Request
 
 
-def load(pool: Sequence[Job], num_requests: int, share: float, max_tokens: int) -> deque[tuple[Job, SamplingParams]]:
+def load(
+    pool: Sequence[Job], num_requests: int, share: float, max_tokens: int
+) -> deque[tuple[Job, SamplingParams]]:
     """Every request's job and parameters; which are guided is drawn."""
     guided = set(random.Random(7).sample(range(num_requests), round(share * num_requests)))
     free = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
-    return deque((job, replace(params_of(job), max_tokens=max_tokens) if number in guided else free)
-                 for number, job in ((number, pool[number % len(pool)]) for number in range(num_requests)))
+    return deque(
+        (job, replace(params_of(job), max_tokens=max_tokens) if number in guided else free)
+        for number, job in ((number, pool[number % len(pool)]) for number in range(num_requests))
+    )
 
 
 class Run:
     """One share of guided requests, served."""
 
-    def __init__(self, engine: WatchedEngine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int) -> None:
+    def __init__(
+        self, engine: WatchedEngine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int
+    ) -> None:
         self.ledger, self.free, self.faults = Ledger(engine.tokenizer), list[Request](), list[str]()
         before, half, memory = engine.stats(), len(waiting) // 2, None
         engine.pause()
@@ -73,7 +82,10 @@ class Run:
             return
         self.free.append(request)
         if len(request.output_ids) != request.params.max_tokens:
-            self.faults.append(f"request {request.request_id} has {len(request.output_ids)} tokens: {request.error}")
+            self.faults.append(
+                f"request {request.request_id} has {len(request.output_ids)} tokens: "
+                f"{request.error}"
+            )
 
     @property
     def free_tpot_ms(self) -> float | None:
@@ -82,31 +94,49 @@ class Run:
 
 
 def row(share: float, runs: Sequence[Run], first: Sequence[Run]) -> dict[str, Any]:
-    """Of one share's runs, a round each, compared with those of the first share in the same rounds."""
+    """Of one share's runs, a round each, compared with those of the first share in the same
+    rounds."""
     ratios = [run.decode_ms / than.decode_ms for run, than in zip(runs, first, strict=True)]
-    seconds, guided = sum(run.seconds for run in runs), sum(run.ledger.totals["requests"] for run in runs)
-    return {"guided_share": share, "requests": guided + sum(len(run.free) for run in runs), "guided": guided,
-            "seconds": round(seconds, 2), "tokens_per_s": round(sum(run.num_tokens for run in runs) / seconds),
-            "iterations": sum(run.iterations for run in runs),
-            "free_tpot_ms": [round(run.free_tpot_ms, 3) for run in runs if run.free_tpot_ms],
-            "decode_ms": [round(run.decode_ms, 4) for run in runs],
-            "decode_ratio": round(median(ratios), 3),
-            "memory_mb": in_mb(runs[-1].memory), "faults": [fault for run in runs for fault in run.faults]}
+    seconds, guided = (
+        sum(run.seconds for run in runs),
+        sum(run.ledger.totals["requests"] for run in runs),
+    )
+    return {
+        "guided_share": share,
+        "requests": guided + sum(len(run.free) for run in runs),
+        "guided": guided,
+        "seconds": round(seconds, 2),
+        "tokens_per_s": round(sum(run.num_tokens for run in runs) / seconds),
+        "iterations": sum(run.iterations for run in runs),
+        "free_tpot_ms": [round(run.free_tpot_ms, 3) for run in runs if run.free_tpot_ms],
+        "decode_ms": [round(run.decode_ms, 4) for run in runs],
+        "decode_ratio": round(median(ratios), 3),
+        "memory_mb": in_mb(runs[-1].memory),
+        "faults": [fault for run in runs for fault in run.faults],
+    }
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--requests", type=int, default=2000, help="of each share")
     parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--shares", default="0,5,20,100,0", help="guided, per cent; the first is compared with")
+    parser.add_argument(
+        "--shares", default="0,5,20,100,0", help="guided, per cent; the first is compared with"
+    )
     parser.add_argument("--max-tokens", type=int, default=100)
-    parser.add_argument("--samples", type=int, default=12, help="tasks of each group, from which requests are made")
+    parser.add_argument(
+        "--samples", type=int, default=12, help="tasks of each group, from which requests are made"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="in which each share has its turn")
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     engine = WatchedEngine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency))
-    pool = [job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema]
+    pool = [
+        job for job in jobs(engine.tokenizer, args.samples, seed=31) if '"entries"' in job.schema
+    ]
     engine.warm_up()
     for share in (0.0, 1.0):  # kernels and grammars
         Run(engine, load(pool, 2 * max(len(pool), args.concurrency), share, 8), args.concurrency)
@@ -118,11 +148,18 @@ def main() -> None:
             runs[place].append(Run(engine, waiting, args.concurrency))
     rows = [row(share, of_share, runs[0]) for share, of_share in zip(shares, runs, strict=True)]
     for one in rows:
-        print("{guided_share:>5.0%} guided: {tokens_per_s:>7,} tokens/s, {iterations} iterations, free requests' ms "
-              "per token {free_tpot_ms}, ms per decode iteration {decode_ms}, ratio {decode_ratio}".format_map(one))
+        print(
+            (
+                "{guided_share:>5.0%} guided: {tokens_per_s:>7,} tokens/s, {iterations} "
+                "iterations, free requests' ms per token {free_tpot_ms}, ms per "
+                "decode iteration {decode_ms}, ratio {decode_ratio}"
+            ).format_map(one)
+        )
     engine.close()
     emit("serving", {**vars(args), "jobs": len(pool)}, rows, save=not args.no_save)
-    faults = [f"{row['guided_share']:.0%} guided: {fault}" for row in rows for fault in row["faults"]]
+    faults = [
+        f"{row['guided_share']:.0%} guided: {fault}" for row in rows for fault in row["faults"]
+    ]
     for fault in faults[:20]:
         print(fault, file=sys.stderr)
     raise SystemExit(1 if faults else 0)

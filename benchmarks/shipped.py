@@ -1,9 +1,11 @@
-"""The shipped model through the engine on fresh tasks: losslessness first, then field accuracy and acceptance length.
+"""The shipped model through the engine on fresh tasks: losslessness first, then field accuracy and
+acceptance length.
 
     python -m benchmarks.shipped --samples 60
 
-Every task that has a schema is guided by it, the others are free, all in the same batches, greedy, float32. The
-outputs with speculation must equal those of plain decoding token for token before any figure is printed.
+Every task that has a schema is guided by it, the others are free, all in the same batches, greedy,
+float32. The outputs with speculation must equal those of plain decoding token for token before any
+figure is printed.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.config import SPEC_METHODS
 from specguide.request import RequestOutput
-from training import chat
-from training.evaluate_fields import SAMPLERS, samples_of, score
+from training.data import chat
+from training.evaluate.fields import SAMPLERS, samples_of, score
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,28 @@ class Run:
     stats: dict[str, Any]
 
 
-def run(tasks: Sequence[chat.Task], *, spec: SpecConfig | None, batch: int, max_tokens: int, temperature: float) -> Run:
+def run(
+    tasks: Sequence[chat.Task],
+    *,
+    spec: SpecConfig | None,
+    batch: int,
+    max_tokens: int,
+    temperature: float,
+) -> Run:
     """Generate all tasks with the shipped model."""
     llm = LLM(spec=spec, max_batch_size=batch)
-    prompts = [llm.tokenizer.encode(chat.render_prompt(task), add_special_tokens=False) for task in tasks]
-    params = [SamplingParams(max_tokens=max_tokens, temperature=temperature, seed=number,
-                             guide=Guide(json_schema=task.schema) if task.schema else None)
-              for number, task in enumerate(tasks)]
+    prompts = [
+        llm.tokenizer.encode(chat.render_prompt(task), add_special_tokens=False) for task in tasks
+    ]
+    params = [
+        SamplingParams(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=number,
+            guide=Guide(json_schema=task.schema) if task.schema else None,
+        )
+        for number, task in enumerate(tasks)
+    ]
     start = time.perf_counter()
     outputs = llm.generate(prompts, params)
     seconds = time.perf_counter() - start
@@ -49,23 +66,37 @@ def run(tasks: Sequence[chat.Task], *, spec: SpecConfig | None, batch: int, max_
 def group_figures(tasks: list[chat.Task], outputs: list[RequestOutput]) -> dict[str, float]:
     """Field accuracy and acceptance length of one group of tasks."""
     result = score(tasks, [output.text for output in outputs])
-    gained = sum(output.metrics.acceptance_length * output.metrics.num_iterations for output in outputs)
-    return {"samples": len(tasks), "fields": result.fields, "accuracy": round(result.accuracy, 4),
-            "whole_right": round(result.whole_right / len(tasks), 4),
-            "errors": sum(output.error is not None for output in outputs),
-            "truncated": sum(output.finish_reason == "length" for output in outputs),
-            "acceptance_length": round(gained / max(1, sum(o.metrics.num_iterations for o in outputs)), 3)}
+    gained = sum(
+        output.metrics.acceptance_length * output.metrics.num_iterations for output in outputs
+    )
+    return {
+        "samples": len(tasks),
+        "fields": result.fields,
+        "accuracy": round(result.accuracy, 4),
+        "whole_right": round(result.whole_right / len(tasks), 4),
+        "errors": sum(output.error is not None for output in outputs),
+        "truncated": sum(output.finish_reason == "length" for output in outputs),
+        "acceptance_length": round(
+            gained / max(1, sum(o.metrics.num_iterations for o in outputs)), 3
+        ),
+    }
 
 
 def main() -> None:
     """Run the benchmark; exits with 1 when speculation changed an output."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=60, help="tasks a group")
     parser.add_argument("--seed", type=int, default=777)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=400)
-    parser.add_argument("--method", default="eagle3", choices=SPEC_METHODS, help="how drafts are made")
-    parser.add_argument("--head", help="folder of the head or small model; the shipped head when left out")
+    parser.add_argument(
+        "--method", default="eagle3", choices=SPEC_METHODS, help="how drafts are made"
+    )
+    parser.add_argument(
+        "--head", help="folder of the head or small model; the shipped head when left out"
+    )
     parser.add_argument("--num-draft-tokens", type=int, default=3)
     parser.add_argument("--temperature", type=float, default=0.0)
     args = parser.parse_args()
@@ -74,20 +105,38 @@ def main() -> None:
     options = dict(batch=args.batch, max_tokens=args.max_tokens, temperature=args.temperature)
     spec = run(tasks, spec=SpecConfig(args.method, args.head, args.num_draft_tokens), **options)
     plain = run(tasks, spec=None, **options)
-    changed = [number for number, (a, b) in enumerate(zip(spec.outputs, plain.outputs, strict=True))
-               if a.token_ids != b.token_ids]
-    print(f"{len(tasks)} tasks, {sum(task.schema is not None for task in tasks)} guided; "
-          f"{len(changed)} outputs changed by speculation {changed[:10]}")
+    changed = [
+        number
+        for number, (a, b) in enumerate(zip(spec.outputs, plain.outputs, strict=True))
+        if a.token_ids != b.token_ids
+    ]
+    print(
+        f"{len(tasks)} tasks, {sum(task.schema is not None for task in tasks)} guided; "
+        f"{len(changed)} outputs changed by speculation {changed[:10]}"
+    )
     figures, first = {}, 0
-    print(f"{'group':26} {'fields':>7} {'right':>7} {'whole':>7} {'errors':>7} {'cut':>5} {'acceptance length':>18}")
+    print(
+        f"{'group':26} {'fields':>7} {'right':>7} {'whole':>7} {'errors':>7} {'cut':>5} "
+        f"{'acceptance length':>18}"
+    )
     for name, samples in groups.items():
-        row = figures[name] = group_figures(samples, spec.outputs[first:first + len(samples)])
+        row = figures[name] = group_figures(samples, spec.outputs[first : first + len(samples)])
         first += len(samples)
-        print(f"{name:26} {row['fields']:7} {row['accuracy']:7.1%} {row['whole_right']:7.1%} {row['errors']:7} "
-              f"{row['truncated']:5} {row['acceptance_length']:18.2f}")
-    emit("shipped", config=vars(args), result={
-        "outputs_changed": len(changed), "groups": figures,
-        "seconds": {"speculative": spec.seconds, "plain": plain.seconds}, "speculative": spec.stats})
+        print(
+            f"{name:26} {row['fields']:7} {row['accuracy']:7.1%} {row['whole_right']:7.1%} "
+            f"{row['errors']:7} "
+            f"{row['truncated']:5} {row['acceptance_length']:18.2f}"
+        )
+    emit(
+        "shipped",
+        config=vars(args),
+        result={
+            "outputs_changed": len(changed),
+            "groups": figures,
+            "seconds": {"speculative": spec.seconds, "plain": plain.seconds},
+            "speculative": spec.stats,
+        },
+    )
     raise SystemExit(1 if changed else 0)
 
 

@@ -2,21 +2,23 @@
 
     python -m benchmarks.soak [--iterations 20000] [--seconds 200] [--spinners 4] [--batch 64]
 
-Four phases with the shipped model, each with an engine of its own whose slots are filled up when a quarter is free:
+Four phases with the shipped model, each with an engine of its own whose slots are filled up when a
+quarter is free:
 
-    spinners     beside Python threads that never let go of the GIL of their own accord, and a thread with work on
+    spinners     beside Python threads that never let go of the GIL of their own accord, and a
+    thread with work on
                  a CUDA stream of its own
-    no spinners  the rest of the iterations, if any, at least a tenth of them, beside the CUDA thread alone
-    reference    float32, one request's matcher goes through Python
+    no spinners  the rest of the iterations, if any, at least a tenth of them, beside the CUDA
+    thread alone reference    float32, one request's matcher goes through Python
     stall        the same, and that matcher sleeps 20 ms in every 50th fill, ten times the deadline
 
-A host loop that competes with four spinners gets a fifth of the GIL, and each call of torch has to ask for it, so its
-own work takes many times as long; that is the first phase's figure, and nothing of it is the grammar's, whose callbacks
-take no GIL. Spinners rest while outputs are checked.
+A host loop that competes with four spinners gets a fifth of the GIL, and each call of torch has to
+ask for it, so its own work takes many times as long; that is the first phase's figure, and nothing
+of it is the grammar's, whose callbacks take no GIL. Spinners rest while outputs are checked.
 
-It exits with 1 when an output leaves its grammar or fails validation, a request is lost, memory grows, the executor's
-counters do not add up, or a stall is felt by the others; and when an iteration takes longer than --hang-seconds, with
-all threads' stacks. Prints one JSON line.
+It exits with 1 when an output leaves its grammar or fails validation, a request is lost, memory
+grows, the executor's counters do not add up, or a stall is felt by the others; and when an
+iteration takes longer than --hang-seconds, with all threads' stacks. Prints one JSON line.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class Phase:
     """What an engine is put through.
 
     num_iterations, seconds: whichever is reached first ends it
-    stalls:                  None: all matchers are native; else one request's goes through Python, and True: sleeps
+    stalls:                  None: all matchers are native; else one request's goes through Python,
+                             and True: sleeps
     """
 
     name: str
@@ -76,8 +79,12 @@ class Phase:
         """Of its engine."""
         if self.stalls is None:
             return EngineConfig(spec=SpecConfig(), max_batch_size=batch)
-        return EngineConfig(spec=SpecConfig(), max_batch_size=batch, dtype="float32",
-                            guide=GuideConfig(deadline_us=DEADLINE_US))
+        return EngineConfig(
+            spec=SpecConfig(),
+            max_batch_size=batch,
+            dtype="float32",
+            guide=GuideConfig(deadline_us=DEADLINE_US),
+        )
 
 
 class Soak:
@@ -86,8 +93,10 @@ class Soak:
     def __init__(self, phase: Phase, pool: Sequence[Job], batch: int, hang_s: float) -> None:
         self.phase, self.batch, self._pool = phase, batch, pool
         self._hang_s, self._alive_s = hang_s, 0.0
-        self.engine = WatchedEngine(phase.config(batch), lambda grammar: StallingGrammar(
-            grammar, STALL_S if phase.stalls else 0.0, STALL_EVERY))
+        self.engine = WatchedEngine(
+            phase.config(batch),
+            lambda grammar: StallingGrammar(grammar, STALL_S if phase.stalls else 0.0, STALL_EVERY),
+        )
         self.ledger, self.memory = Ledger(self.engine.tokenizer), dict[float, Memory]()
         num_slow = 0 if phase.stalls is None else len(pool) // 8
         self._slow, self._others = self._slow_jobs(pool[:num_slow]), requests(pool[num_slow:])
@@ -113,14 +122,24 @@ class Soak:
         decodes = [iteration for iteration in iterations if not iteration.prefills]
         grammar = self.engine.stats().grammar
         row = {
-            "phase": self.phase.name, "seconds": round(seconds, 1), "decode_iterations": num_decodes,
-            "spinners": self.phase.num_spinners, "of_requests": dict(self.ledger.totals), "held_slots": grammar["held"],
+            "phase": self.phase.name,
+            "seconds": round(seconds, 1),
+            "decode_iterations": num_decodes,
+            "spinners": self.phase.num_spinners,
+            "of_requests": dict(self.ledger.totals),
+            "held_slots": grammar["held"],
             "held_slots_of_slow_request": self.slow_held,
-            "late_draft_rows": grammar["late_draft_rows"], "ms": distribution(iterations),
-            "ms_without_prefill": distribution(decodes), "slowest": slowest(iterations),
+            "late_draft_rows": grammar["late_draft_rows"],
+            "ms": distribution(iterations),
+            "ms_without_prefill": distribution(decodes),
+            "slowest": slowest(iterations),
             "memory_mb": {f"{share:.0%}": in_mb(memory) for share, memory in self.memory.items()},
-            "faults": [*self.ledger.faults, *memory_faults(self.memory[0.5], self.memory[1.0]),
-                       *counter_faults(self.engine, self.ledger.totals)]}
+            "faults": [
+                *self.ledger.faults,
+                *memory_faults(self.memory[0.5], self.memory[1.0]),
+                *counter_faults(self.engine, self.ledger.totals),
+            ],
+        }
         self.engine.check_integrity()
         self.engine.close()
         faulthandler.cancel_dump_traceback_later()
@@ -129,8 +148,10 @@ class Soak:
     def _serve(self, begin: float, spinners: Spinners) -> None:
         marks, num_steps = list(MEMORY_AT), 0
         while marks:
-            share = max(self.engine.num_decodes / self.phase.num_iterations,
-                        (time.perf_counter() - begin) / self.phase.seconds)
+            share = max(
+                self.engine.num_decodes / self.phase.num_iterations,
+                (time.perf_counter() - begin) / self.phase.seconds,
+            )
             if num_steps % CHECK_EVERY == 0 or share >= marks[0]:
                 with spinners.resting():
                     self.ledger.check()
@@ -175,28 +196,42 @@ def stall_faults(reference: Soak, stall: Soak, rows: Sequence[dict[str, Any]]) -
     """What the others felt of the stalling request, and what it did to its own output."""
     ours, theirs = reference.ledger.outputs, stall.ledger.outputs
     compared = [number for number in reference.slow_numbers if number in ours and number in theirs]
-    faults = [f"job {number} has another output where its matcher stalls" for number in compared
-              if ours[number] != theirs[number]]
+    faults = [
+        f"job {number} has another output where its matcher stalls"
+        for number in compared
+        if ours[number] != theirs[number]
+    ]
     faults += [] if compared else ["no output of a stalling request was compared"]
     faults += [] if stall.slow_held else ["the stalling request was never held"]
     if torch.cuda.is_available():  # where others share the cores, times say nothing
-        (median, p99), (its_median, its_p99) = ((row["ms_without_prefill"][name] for name in ("median", "p99"))
-                                                for row in rows)
+        (median, p99), (its_median, its_p99) = (
+            (row["ms_without_prefill"][name] for name in ("median", "p99")) for row in rows
+        )
         if its_median > 1.1 * median:
             faults.append(f"the stall takes the median iteration from {median} to {its_median} ms")
         if its_p99 > 1.2 * p99 + DEADLINE_US / 1e3:
-            faults.append(f"the stall takes the p99 iteration from {p99} to {its_p99} ms, more than by the deadline")
+            faults.append(
+                f"the stall takes the p99 iteration from {p99} to {its_p99} ms, more than by the "
+                "deadline"
+            )
     return faults
 
 
 def print_row(row: dict[str, Any]) -> None:
     """For people."""
     for name in ("ms", "ms_without_prefill"):
-        print(f"{row['phase']:<13}{name:<20}" + "".join(f"{key} {value:<11}" for key, value in row[name].items()))
+        print(
+            f"{row['phase']:<13}{name:<20}"
+            + "".join(f"{key} {value:<11}" for key, value in row[name].items())
+        )
     first, last = (row["memory_mb"][share] for share in ("50%", "100%"))
     grown = ", ".join(f"{name} {first[name]:.1f} → {last[name]:.1f}" for name in first)
-    print(f"{'':<13}{row['decode_iterations']} decode iterations, {row['of_requests']['requests']} requests, "
-          f"{row['held_slots']} held slots; MB: {grown}", flush=True)
+    print(
+        f"{'':<13}{row['decode_iterations']} decode iterations, {row['of_requests']['requests']} "
+        "requests, "
+        f"{row['held_slots']} held slots; MB: {grown}",
+        flush=True,
+    )
 
 
 def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, Any]]:
@@ -212,22 +247,43 @@ def run_phases(args: argparse.Namespace, pool: Sequence[Job]) -> list[dict[str, 
     if args.spinners:
         run(Phase("spinners", args.iterations, 0.65 * args.seconds, num_spinners=args.spinners))
     done = sum(row["decode_iterations"] for row in rows)
-    run(Phase("no spinners", max(args.iterations - done, args.iterations // 10), 0.15 * args.seconds))
-    reference, stall = (run(Phase(name, max(300, args.iterations // 16), 0.1 * args.seconds, stalls=stalls))
-                        for name, stalls in (("reference", False), ("stall", True)))
+    run(
+        Phase(
+            "no spinners", max(args.iterations - done, args.iterations // 10), 0.15 * args.seconds
+        )
+    )
+    reference, stall = (
+        run(Phase(name, max(300, args.iterations // 16), 0.1 * args.seconds, stalls=stalls))
+        for name, stalls in (("reference", False), ("stall", True))
+    )
     rows[-1]["faults"] += stall_faults(reference, stall, rows[-2:])
     return rows
 
 
 def main() -> None:
     """Run the phases; exits with 1 where something was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--iterations", type=int, default=20_000, help="decode iterations of the first two phases")
-    parser.add_argument("--seconds", type=float, default=200, help="of serving, in all phases together")
-    parser.add_argument("--spinners", type=int, default=4, help="threads that hold the GIL; 0 leaves that phase out")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--iterations", type=int, default=20_000, help="decode iterations of the first two phases"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=200, help="of serving, in all phases together"
+    )
+    parser.add_argument(
+        "--spinners", type=int, default=4, help="threads that hold the GIL; 0 leaves that phase out"
+    )
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--samples", type=int, default=24, help="tasks of each group, from which requests are made")
-    parser.add_argument("--hang-seconds", type=float, default=120, help="longest iteration before the run is given up")
+    parser.add_argument(
+        "--samples", type=int, default=24, help="tasks of each group, from which requests are made"
+    )
+    parser.add_argument(
+        "--hang-seconds",
+        type=float,
+        default=120,
+        help="longest iteration before the run is given up",
+    )
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     pool = jobs(Tokenizer.from_folder(SHIPPED_MODEL / "target"), args.samples, seed=31)
@@ -236,9 +292,20 @@ def main() -> None:
     for fault in faults:
         print(fault, file=sys.stderr)
     undisturbed = next(row for row in rows if row["phase"] == "no spinners")
-    emit("soak", {**vars(args), "jobs": len(pool), "stall_s": STALL_S, "stall_every": STALL_EVERY,
-                  "stall_deadline_us": DEADLINE_US, "memory_tolerance_bytes": MEMORY_TOLERANCE}, rows,
-         {"decode_median_ms_without_spinners": undisturbed["ms_without_prefill"].get("median")}, save=not args.no_save)
+    emit(
+        "soak",
+        {
+            **vars(args),
+            "jobs": len(pool),
+            "stall_s": STALL_S,
+            "stall_every": STALL_EVERY,
+            "stall_deadline_us": DEADLINE_US,
+            "memory_tolerance_bytes": MEMORY_TOLERANCE,
+        },
+        rows,
+        {"decode_median_ms_without_spinners": undisturbed["ms_without_prefill"].get("median")},
+        save=not args.no_save,
+    )
     raise SystemExit(1 if faults else 0)
 
 

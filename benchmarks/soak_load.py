@@ -20,8 +20,8 @@ from specguide import Guide, SamplingParams
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import Matcher, Row
 from specguide.tokenizer import Tokenizer
-from training import chat
-from training.evaluate_fields import SAMPLERS, samples_of
+from training.data import chat
+from training.evaluate.fields import SAMPLERS, samples_of
 
 SAMPLED_EVERY = 3
 MAX_TOKENS = 1500
@@ -39,42 +39,71 @@ class Job:
 
 def jobs(tokenizer: Tokenizer, num_each: int, seed: int) -> list[Job]:
     """Fresh tasks with schemas of every group, and long lists of what they ask for."""
-    tasks = [task for group in SAMPLERS for task in samples_of(group, seed, num_each) if task.schema]
-    lists = [chat.Task(task.text, answer="", schema=_list_of(task.schema, 20 + number % 20))
-             for number, task in enumerate(tasks) if task.schema and "$ref" not in task.schema]
+    tasks = [
+        task for group in SAMPLERS for task in samples_of(group, seed, num_each) if task.schema
+    ]
+    lists = [
+        chat.Task(task.text, answer="", schema=_list_of(task.schema, 20 + number % 20))
+        for number, task in enumerate(tasks)
+        if task.schema and "$ref" not in task.schema
+    ]
     mixed = [*tasks[::6], *lists]
     random.Random(seed).shuffle(mixed)
     return [_job(tokenizer, number, task) for number, task in enumerate(mixed)]
 
 
 def _list_of(schema: str, num_items: int) -> str:
-    entries = {"type": "array", "items": json.loads(schema), "minItems": num_items, "maxItems": num_items + 2}
-    return json.dumps({"type": "object", "properties": {"entries": entries}, "required": ["entries"],
-                       "additionalProperties": False})
+    entries = {
+        "type": "array",
+        "items": json.loads(schema),
+        "minItems": num_items,
+        "maxItems": num_items + 2,
+    }
+    return json.dumps(
+        {
+            "type": "object",
+            "properties": {"entries": entries},
+            "required": ["entries"],
+            "additionalProperties": False,
+        }
+    )
 
 
 def _job(tokenizer: Tokenizer, number: int, task: chat.Task) -> Job:
     assert task.schema is not None
     schema = json.loads(task.schema)
-    return Job(number, tokenizer.encode(chat.render_prompt(task), add_special_tokens=False), task.schema,
-               validator_for(schema)(schema))
+    return Job(
+        number,
+        tokenizer.encode(chat.render_prompt(task), add_special_tokens=False),
+        task.schema,
+        validator_for(schema)(schema),
+    )
 
 
 def requests(pool: Sequence[Job]) -> Iterator[tuple[Job, SamplingParams]]:
-    """The pool's jobs over and over; some are sampled, each time with another seed, the others greedy."""
+    """The pool's jobs over and over; some are sampled, each time with another seed, the others
+    greedy."""
     for number in count():
         job = pool[number % len(pool)]
-        yield job, params_of(job, temperature=0.8 if number % SAMPLED_EVERY == 0 else 0.0, seed=number)
+        yield (
+            job,
+            params_of(job, temperature=0.8 if number % SAMPLED_EVERY == 0 else 0.0, seed=number),
+        )
 
 
 def params_of(job: Job, *, temperature: float = 0.0, seed: int = 0) -> SamplingParams:
-    return SamplingParams(max_tokens=MAX_TOKENS, temperature=temperature, seed=seed,
-                          guide=Guide(json_schema=job.schema))
+    return SamplingParams(
+        max_tokens=MAX_TOKENS,
+        temperature=temperature,
+        seed=seed,
+        guide=Guide(json_schema=job.schema),
+    )
 
 
 @contextmanager
 def launching(enabled: bool) -> Iterator[None]:
-    """A thread with small products and allocations on a CUDA stream of its own. Raises what it raised."""
+    """A thread with small products and allocations on a CUDA stream of its own. Raises what it
+    raised."""
     stop, errors = threading.Event(), []
 
     def launch() -> None:

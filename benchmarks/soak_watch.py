@@ -1,4 +1,5 @@
-"""Owns what a soak sees of an engine: its iterations, its memory, and whether every request came back right."""
+"""Owns what a soak sees of an engine: its iterations, its memory, and whether every request came
+back right."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ from specguide.tokenizer import Tokenizer
 
 MB = 1 << 20
 MEMORY_TOLERANCE = {"allocated": 8 * MB, "reserved": 64 * MB, "device": 128 * MB, "rss": 32 * MB}
-"""What may be added between half of a phase and its end, bytes. The launcher's tensors come and go within the first;
-blocks that the allocator keeps, kernels that are compiled late, and what the grammar libraries remember of their
-lexers, which is most of it before half of the phase is over, within the others."""
+"""What may be added between half of a phase and its end, bytes. The launcher's tensors come and go
+within the first; blocks that the allocator keeps, kernels that are compiled late, and what the
+grammar libraries remember of their lexers, which is most of it before half of the phase is over,
+within the others."""
 
 
 class Iteration(NamedTuple):
@@ -51,7 +53,9 @@ class WatchedEngine(Engine):
     num_decodes: decode iterations whose results have come
     """
 
-    def __init__(self, config: EngineConfig, wrap: Callable[[CompiledGrammar], Any] | None = None) -> None:
+    def __init__(
+        self, config: EngineConfig, wrap: Callable[[CompiledGrammar], Any] | None = None
+    ) -> None:
         super().__init__(config)
         self.iterations: list[Iteration] = []
         self.wrapped: Request | None = None
@@ -77,11 +81,18 @@ class WatchedEngine(Engine):
         held_before = sum(request.metrics.num_held for request in batch.requests)
         finished = super()._commit(launched)
         self.num_decodes += not batch.is_prefill
-        now_s, near = perf_counter(), [batch, *(other.batch for other in list(self._in_flight)[-1:])]
+        now_s, near = (
+            perf_counter(),
+            [batch, *(other.batch for other in list(self._in_flight)[-1:])],
+        )
         if self._last_s:
-            self.iterations.append(Iteration(
-                ms=1e3 * (now_s - self._last_s), prefills=sum(len(b.requests) for b in near if b.is_prefill),
-                held=sum(request.metrics.num_held for request in batch.requests) - held_before))
+            self.iterations.append(
+                Iteration(
+                    ms=1e3 * (now_s - self._last_s),
+                    prefills=sum(len(b.requests) for b in near if b.is_prefill),
+                    held=sum(request.metrics.num_held for request in batch.requests) - held_before,
+                )
+            )
         self._last_s = now_s
         return finished
 
@@ -126,8 +137,14 @@ class Ledger:
             if fault is not None:
                 self.faults.append(f"request {request.request_id}, job {job.number}: {fault}")
             metrics = request.metrics
-            self.totals.update({str(request.finish_reason): 1, "output_tokens": len(request.output_ids),
-                                "iterations": metrics.num_iterations, "held": metrics.num_held})
+            self.totals.update(
+                {
+                    str(request.finish_reason): 1,
+                    "output_tokens": len(request.output_ids),
+                    "iterations": metrics.num_iterations,
+                    "held": metrics.num_held,
+                }
+            )
         self._unchecked.clear()
 
     def close(self) -> None:
@@ -166,23 +183,30 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     slack = runner.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
     rules = {
-        "tokens given out are those that requests have": stats.output_tokens == totals["output_tokens"],
-        "guided iterations are those of the requests": walked <= counted["iterations"] <= walked + slack,
-        # Behind a prefill that is held, `lag` iterations are under way that give nothing, their rows in time or not.
-        "held slots are those of the requests":
-            counted["held"] - slack <= totals["held"] <= (1 + runner.lag) * counted["held"],
+        "tokens given out are those that requests have": stats.output_tokens
+        == totals["output_tokens"],
+        "guided iterations are those of the requests": walked
+        <= counted["iterations"]
+        <= walked + slack,
+        # Behind a prefill that is held, `lag` iterations are under way that give nothing, their
+        # rows in time or not.
+        "held slots are those of the requests": counted["held"] - slack
+        <= totals["held"]
+        <= (1 + runner.lag) * counted["held"],
         "no iteration has more than K + 1 fills": counted["max_fills"] <= num_nodes,
         "no iteration has more than K + 1 accepts": counted["max_accepts"] <= num_nodes,
         "no iteration has more than one rollback": counted["max_rollbacks"] <= 1,
         "fills add up": totals["requests"] <= counted["fills"] <= num_nodes * counted["iterations"],
-        "all pages are free": runner.pages.num_free == runner.pages.num_pages}
+        "all pages are free": runner.pages.num_free == runner.pages.num_pages,
+    }
     figures = f"counted {dict(counted)}, requests {dict(totals)}"
     return [f"not so: {rule} ({figures})" for rule, holds in rules.items() if not holds]
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: of torch's allocator in use and kept, in use on the whole device, and resident in the process."""
+    """Bytes: of torch's allocator in use and kept, in use on the whole device, and resident in the
+    process."""
 
     allocated: int
     reserved: int
@@ -202,8 +226,11 @@ class Memory:
 
 def memory_faults(first: Memory, last: Memory) -> list[str]:
     """What grew by more than MEMORY_TOLERANCE."""
-    return [f"{name} memory grew by {(getattr(last, name) - getattr(first, name)) / MB:.1f} MB"
-            for name, tolerance in MEMORY_TOLERANCE.items() if getattr(last, name) - getattr(first, name) > tolerance]
+    return [
+        f"{name} memory grew by {(getattr(last, name) - getattr(first, name)) / MB:.1f} MB"
+        for name, tolerance in MEMORY_TOLERANCE.items()
+        if getattr(last, name) - getattr(first, name) > tolerance
+    ]
 
 
 def in_mb(memory: Memory) -> dict[str, float]:
@@ -216,12 +243,19 @@ def distribution(iterations: Sequence[Iteration]) -> dict[str, float]:
         return {"num": 0}
     times = np.array([iteration.ms for iteration in iterations])
     median, p99, p999 = np.percentile(times, (50, 99, 99.9))
-    return {"num": len(times), "median": round(float(median), 3), "p99": round(float(p99), 3),
-            "p99.9": round(float(p999), 3), "max": round(float(times.max()), 3)}
+    return {
+        "num": len(times),
+        "median": round(float(median), 3),
+        "p99": round(float(p99), 3),
+        "p99.9": round(float(p999), 3),
+        "max": round(float(times.max()), 3),
+    }
 
 
 def slowest(iterations: Sequence[Iteration], most: int = 40) -> list[dict[str, float]]:
     """The slowest 0.1 %, `most` at most: which, how long, and what happened."""
     order = sorted(range(len(iterations)), key=lambda index: -iterations[index].ms)
-    return [{"index": index, **iterations[index]._asdict(), "ms": round(iterations[index].ms, 2)}
-            for index in order[:min(most, -(-len(iterations) // 1000))]]
+    return [
+        {"index": index, **iterations[index]._asdict(), "ms": round(iterations[index].ms, 2)}
+        for index in order[: min(most, -(-len(iterations) // 1000))]
+    ]

@@ -9,15 +9,19 @@ from contextlib import contextmanager
 
 
 class Spinners:
-    """Context: threads that run Python and nothing else, so that each holds the GIL as long as it is let.
+    """Context: threads that run Python and nothing else, so that each holds the GIL as long as it
+    is let.
 
-    switch_interval_s: after which Python takes the GIL from a thread, meanwhile; None leaves it at its usual 5 ms
+    switch_interval_s: after which Python takes the GIL from a thread, meanwhile; None leaves it at
+                       its usual 5 ms
     """
 
     def __init__(self, num_threads: int, switch_interval_s: float | None = None) -> None:
         self._stop, self._go = threading.Event(), threading.Event()
-        self._threads = [threading.Thread(target=self._spin, name=f"spinner {i}", daemon=True)
-                         for i in range(num_threads)]
+        self._threads = [
+            threading.Thread(target=self._spin, name=f"spinner {i}", daemon=True)
+            for i in range(num_threads)
+        ]
         self._switch_interval_s, self._usual_s = switch_interval_s, sys.getswitchinterval()
 
     def __enter__(self) -> Spinners:

@@ -16,8 +16,16 @@ from pathlib import Path
 from specguide.trace import TRACKS, Span, read_chrome_trace
 
 FORWARD = TRACKS[0]
-COLORS = {"wait": "#d9d9d9", "callback": "#e6842a", "copy": "#f2c14e", "draft": "#59a14f", "choose": "#8cd17d",
-          "verify": "#9c6bb0", "target": "#4e79a7", "launch": "#76b7b2"}
+COLORS = {
+    "wait": "#d9d9d9",
+    "callback": "#e6842a",
+    "copy": "#f2c14e",
+    "draft": "#59a14f",
+    "choose": "#8cd17d",
+    "verify": "#9c6bb0",
+    "target": "#4e79a7",
+    "launch": "#76b7b2",
+}
 OTHER_COLOR = "#a0b4c8"
 MIN_LABEL_SHARE = 0.008  # of the width, for each character
 
@@ -28,8 +36,10 @@ def bounds(spans: Sequence[Span], phase: str | None = None) -> dict[int, tuple[i
     for span in spans:
         if span.track == FORWARD and phase in (None, span.args["phase"]):
             found[int(span.args["iteration"])].append(span)
-    return {iteration: (min(span.begin_ns for span in some), max(span.end_ns for span in some))
-            for iteration, some in found.items()}
+    return {
+        iteration: (min(span.begin_ns for span in some), max(span.end_ns for span in some))
+        for iteration, some in found.items()
+    }
 
 
 def median_iteration(spans: Sequence[Span]) -> int:
@@ -42,7 +52,8 @@ def median_iteration(spans: Sequence[Span]) -> int:
 
 
 def plot_iteration(spans: Sequence[Span], iteration: int, path: str | Path) -> None:
-    """Draw what all tracks did while the forward stream was in this iteration; the format is that of the path's name.
+    """Draw what all tracks did while the forward stream was in this iteration; the format is that
+    of the path's name.
 
     Exits where the timeline lacks the iteration, or matplotlib is missing.
     """
@@ -60,15 +71,29 @@ def plot_iteration(spans: Sequence[Span], iteration: int, path: str | Path) -> N
         left, right = max(span.begin_ns, begin_ns), min(span.end_ns, end_ns)
         if left < right:
             row, width = TRACKS.index(span.track), right - left
-            axes.broken_barh([((left - begin_ns) / 1e3, width / 1e3)], (row - 0.4, 0.8), facecolor=_color(span.name),
-                             edgecolor="white", linewidth=0.5)
+            axes.broken_barh(
+                [((left - begin_ns) / 1e3, width / 1e3)],
+                (row - 0.4, 0.8),
+                facecolor=_color(span.name),
+                edgecolor="white",
+                linewidth=0.5,
+            )
             if width > MIN_LABEL_SHARE * len(span.name) * (end_ns - begin_ns):
-                axes.text(((left + right) / 2 - begin_ns) / 1e3, row, span.name, ha="center", va="center", fontsize=8)
+                axes.text(
+                    ((left + right) / 2 - begin_ns) / 1e3,
+                    row,
+                    span.name,
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                )
     axes.set_yticks(range(len(TRACKS)), TRACKS)
     axes.set_ylim(len(TRACKS) - 0.5, -0.5)
     axes.set_xlim(0, (end_ns - begin_ns) / 1e3)
     axes.set_xlabel("µs since the iteration began")
-    axes.set_title(f"iteration {iteration}: {(end_ns - begin_ns) / 1e3:.0f} µs", loc="left", fontsize=10)
+    axes.set_title(
+        f"iteration {iteration}: {(end_ns - begin_ns) / 1e3:.0f} µs", loc="left", fontsize=10
+    )
     axes.spines[["top", "right", "left"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
@@ -78,10 +103,14 @@ def _color(name: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", type=Path)
     parser.add_argument("--png", type=Path, default=Path("iteration.png"))
-    parser.add_argument("--iteration", type=int, help="from 1; default: the median decode iteration")
+    parser.add_argument(
+        "--iteration", type=int, help="from 1; default: the median decode iteration"
+    )
     args = parser.parse_args()
     spans = read_chrome_trace(args.trace)
     iteration = args.iteration if args.iteration is not None else median_iteration(spans)
@@ -89,8 +118,11 @@ def main() -> None:
     begin_ns, end_ns = bounds(spans)[iteration]
     for span in spans:
         if begin_ns <= span.begin_ns < end_ns:
-            print(f"{(span.begin_ns - begin_ns) / 1e3:10.1f} µs  {(span.end_ns - span.begin_ns) / 1e3:10.1f} µs  "
-                  f"{span.track:15} {span.name}")
+            print(
+                f"{(span.begin_ns - begin_ns) / 1e3:10.1f} µs  "
+                f"{(span.end_ns - span.begin_ns) / 1e3:10.1f} µs  "
+                f"{span.track:15} {span.name}"
+            )
     print(f"wrote {args.png}")
 
 

@@ -1,12 +1,14 @@
-"""Tool calls over the API: function-calling tasks of BFCL, answered by the shipped model, each judged by jsonschema.
+"""Tool calls over the API: function-calling tasks of BFCL, answered by the shipped model, each
+judged by jsonschema.
 
     SPECGUIDE_DATA=… python -m benchmarks.tools [--tasks 300] [--concurrency 8]
 
-Simple, multiple and parallel tasks in turn, each with tool_choice auto, required and named, streamed and not, through
-the HTTP application in this process. Every call must name a given tool and have arguments of its schema; the same
-request streamed must give the same calls (in float32: in bfloat16 an answer depends on who is in the batch). Accuracy,
-against the accepted answers, is the model's, and is only reported. Prints a table, then one JSON line; exits with 1
-where a call is wrong.
+Simple, multiple and parallel tasks in turn, each with tool_choice auto, required and named,
+streamed and not, through the HTTP application in this process. Every call must name a given tool
+and have arguments of its schema; the same request streamed must give the same calls (in float32: in
+bfloat16 an answer depends on who is in the batch). Accuracy, against the accepted answers, is the
+model's, and is only reported. Prints a table, then one JSON line; exits with 1 where a call is
+wrong.
 """
 
 from __future__ import annotations
@@ -38,15 +40,26 @@ CHOICES = ("auto", "required", "named")
 def tasks(number: int) -> list[dict[str, Any]]:
     """From each category in turn."""
     records = [record for record in read_jsonl(data_path("bfcl.jsonl")) if record["answer"]]
-    by_category = [[r for r in records if r["category"].startswith(category)] for category in CATEGORIES]
-    return [record for row in zip_longest(*by_category) for record in row if record is not None][:number]
+    by_category = [
+        [r for r in records if r["category"].startswith(category)] for category in CATEGORIES
+    ]
+    return [record for row in zip_longest(*by_category) for record in row if record is not None][
+        :number
+    ]
 
 
 def body(task: dict[str, Any], choice: str, *, stream: bool) -> dict[str, Any]:
     """A greedy request. The tool that is named is the accepted answer's first."""
     named = {"type": "function", "function": {"name": next(iter(task["answer"][0]))}}
-    return {"model": "small", "messages": task["question"], "tools": task["tools"], "temperature": 0, "stream": stream,
-            "tool_choice": named if choice == "named" else choice, "max_completion_tokens": 300}
+    return {
+        "model": "small",
+        "messages": task["question"],
+        "tools": task["tools"],
+        "temperature": 0,
+        "stream": stream,
+        "tool_choice": named if choice == "named" else choice,
+        "max_completion_tokens": 300,
+    }
 
 
 async def calls_of(client: httpx.AsyncClient, asked: dict[str, Any]) -> tuple[list[Call], str]:
@@ -56,8 +69,10 @@ async def calls_of(client: httpx.AsyncClient, asked: dict[str, Any]) -> tuple[li
         return [], f"{answer.status_code}: {answer.json()['error']['message']}"
     if not asked["stream"]:
         choice = answer.json()["choices"][0]
-        return [(call["function"]["name"], call["function"]["arguments"])
-                for call in choice["message"].get("tool_calls", ())], choice["finish_reason"]
+        return [
+            (call["function"]["name"], call["function"]["arguments"])
+            for call in choice["message"].get("tool_calls", ())
+        ], choice["finish_reason"]
     calls: list[list[str]] = []
     reason = ""
     for line in answer.text.split("\n\n"):
@@ -87,11 +102,18 @@ def faults(task: dict[str, Any], choice: str, calls: list[Call], reason: str) ->
 
 def is_right(task: dict[str, Any], calls: list[Call]) -> bool:
     """Whether the calls are the accepted ones, in any order."""
+
     def matches(accepted: dict[str, Any], call: Call) -> bool:
-        (name, values), = accepted.items()
+        ((name, values),) = accepted.items()
         arguments = json.loads(call[1])
-        return name == call[0] and set(arguments) <= set(values) and all(
-            arguments[key] in value if key in arguments else "" in value for key, value in values.items())
+        return (
+            name == call[0]
+            and set(arguments) <= set(values)
+            and all(
+                arguments[key] in value if key in arguments else "" in value
+                for key, value in values.items()
+            )
+        )
 
     left = list(task["answer"])
     for call in calls:
@@ -104,13 +126,17 @@ def is_right(task: dict[str, Any], calls: list[Call]) -> bool:
 
 async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each tool_choice, and what was wrong."""
-    engine = AsyncEngine(Engine(EngineConfig(
-        spec=SpecConfig(), max_batch_size=args.concurrency, dtype="float32")))
+    engine = AsyncEngine(
+        Engine(EngineConfig(spec=SpecConfig(), max_batch_size=args.concurrency, dtype="float32"))
+    )
     app, gate = create_app(engine, ServerConfig("small")), asyncio.Semaphore(args.concurrency)
     rows, wrong = {choice: Counter[str]() for choice in CHOICES}, []
     progress = tqdm(total=args.tasks * len(CHOICES) * 2, unit="request")
 
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://here", timeout=600) as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://here", timeout=600
+    ) as client:
+
         async def one(task: dict[str, Any], choice: str) -> None:
             answers = []
             for stream in (False, True):
@@ -120,13 +146,23 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
             (calls, reason), streamed = answers
             row, found = rows[choice], faults(task, choice, calls, reason)
             if streamed != (calls, reason):
-                found.append(f"streamed it is another answer: {streamed} instead of {calls, reason}")
+                found.append(
+                    f"streamed it is another answer: {streamed} instead of {calls, reason}"
+                )
             wrong.extend(f"{task['id']}, {choice}: {fault}" for fault in found)
             refused = reason[:1].isdigit()
-            row.update(requests=2, calls=len(calls), wrong=len(found), refused=refused, cut=reason == "length",
-                       right=reason != "length" and bool(calls) and is_right(task, calls))
+            row.update(
+                requests=2,
+                calls=len(calls),
+                wrong=len(found),
+                refused=refused,
+                cut=reason == "length",
+                right=reason != "length" and bool(calls) and is_right(task, calls),
+            )
 
-        await asyncio.gather(*(one(task, choice) for task in tasks(args.tasks) for choice in CHOICES))
+        await asyncio.gather(
+            *(one(task, choice) for task in tasks(args.tasks) for choice in CHOICES)
+        )
     progress.close()
     await engine.close()
     return [{"tool_choice": choice, **rows[choice]} for choice in CHOICES], wrong
@@ -134,7 +170,9 @@ async def run(args: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tasks", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--no-save", action="store_true")
@@ -145,7 +183,12 @@ def main() -> None:
         print(row)
     for fault in wrong[:20]:
         print(fault, file=sys.stderr)
-    emit("tools", {**vars(args), "seconds": round(time.perf_counter() - begin)}, rows, save=not args.no_save)
+    emit(
+        "tools",
+        {**vars(args), "seconds": round(time.perf_counter() - begin)},
+        rows,
+        save=not args.no_save,
+    )
     raise SystemExit(1 if wrong else 0)
 
 

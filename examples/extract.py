@@ -1,4 +1,5 @@
-"""Structured output: what a note says of a person, as a Pydantic model, over the OpenAI API of a running server.
+"""Structured output: what a note says of a person, as a Pydantic model, over the OpenAI API of a
+running server.
 
     specguide serve &
     python examples/extract.py examples/person.txt
@@ -28,7 +29,9 @@ def main() -> None:
     note = Path(sys.argv[1]).read_text() if len(sys.argv) > 1 else sys.stdin.read()
     client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")
     model = client.models.list().data[0].id
-    with client.responses.stream(model=model, input=note, text_format=Person, temperature=0) as stream:
+    with client.responses.stream(
+        model=model, input=note, text_format=Person, temperature=0
+    ) as stream:
         for event in stream:
             if event.type == "response.output_text.delta":
                 print(event.delta, end="", file=sys.stderr, flush=True)

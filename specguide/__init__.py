@@ -1,6 +1,6 @@
 """Guided decoding and speculative decoding as one mechanism.
 
-    from specguide import LLM, SamplingParams, Guide, SpecConfig
+from specguide import LLM, SamplingParams, Guide, SpecConfig
 """
 
 from __future__ import annotations
@@ -17,8 +17,22 @@ from specguide.request import Logprob, RequestMetrics, RequestOutput
 if TYPE_CHECKING:
     from specguide.llm import LLM
 
-__all__ = ["LLM", "CacheConfig", "DraftTree", "DynamicTree", "Guide", "GuideConfig", "Logprob", "Reasoning",
-           "RequestMetrics", "RequestOutput", "SamplingParams", "SpecConfig", "SpecguideError", "Speculation"]
+__all__ = [
+    "LLM",
+    "CacheConfig",
+    "DraftTree",
+    "DynamicTree",
+    "Guide",
+    "GuideConfig",
+    "Logprob",
+    "Reasoning",
+    "RequestMetrics",
+    "RequestOutput",
+    "SamplingParams",
+    "SpecConfig",
+    "SpecguideError",
+    "Speculation",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, ForwardContext, scores, StepOutput."""
+"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, ForwardContext, scores,
+StepOutput."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class WalkStart(NamedTuple):
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    `continued` slots go on with the matcher that they have. The iteration drafts `window`; None: all that there may be.
+    `continued` slots go on with the matcher that they have. The iteration drafts `window`; None:
+    all that there may be.
     """
 
     started: tuple[WalkStart, ...]
@@ -75,7 +77,8 @@ class Batch:
     requests:     in batch order
     slots:        of each request
     block_tables: page ids of each request
-    chunks:       of each request in a prefill; empty when decoding: the query is golden token and drafts
+    chunks:       of each request in a prefill; empty when decoding: the query is golden token and
+                  drafts
     has_grown:    of each request when decoding: its block table has changed
     turns:        of each request
     """
@@ -94,13 +97,17 @@ class Batch:
     @cached_property
     def processed(self) -> dict[int, Request]:
         """Requests for which logits processors are to be called, by their place in the batch."""
-        return {place: request for place, request in enumerate(self.requests)
-                if request.processors and (not self.is_prefill or self.chunks[place].next_id is None)}
+        return {
+            place: request
+            for place, request in enumerate(self.requests)
+            if request.processors and (not self.is_prefill or self.chunks[place].next_id is None)
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class TreeKeys:
-    """The last M keys of each of B sequences, where they are nodes of a draft tree; the last Q are this pass's own.
+    """The last M keys of each of B sequences, where they are nodes of a draft tree; the last Q are
+    this pass's own.
 
     sees:         bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
     position_ids: int64 [B, M], where the nodes stand
@@ -112,15 +119,20 @@ class TreeKeys:
 
 @dataclass(frozen=True, eq=False)
 class ForwardContext:
-    """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B sequences.
+    """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B
+    sequences.
 
     position_ids:    int64 [T], position of each token in its sequence
-    slot_mapping:    int64 [T], where its key and value go: page · page_size + offset; -1 stores nothing
+    slot_mapping:    int64 [T], where its key and value go: page · page_size + offset; -1 stores
+                     nothing
     block_table:     int32 [B, max_pages], page ids of each sequence
-    query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] … query_start_loc[b + 1] - 1
+    query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] …
+                     query_start_loc[b + 1] - 1
     seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
-    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last sequence's are padding
-    tree:            given where every sequence has Q = max_query_len tokens, nodes of a draft tree; None: a chain
+    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last
+                     sequence's are padding
+    tree:            given where every sequence has Q = max_query_len tokens, nodes of a draft tree;
+                     None: a chain
     """
 
     position_ids: Tensor
@@ -134,7 +146,8 @@ class ForwardContext:
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:
-    """Log-probabilities of the tokens chosen in B requests after N nodes each, and of the M likeliest there.
+    """Log-probabilities of the tokens chosen in B requests after N nodes each, and of the M
+    likeliest there.
 
     logprobs:     float32 [B, N], of the token chosen
     ranks:        int32 [B, N], tokens that are at least as likely, itself included
@@ -160,9 +173,12 @@ class StepOutput:
     num_tokens:   int32 [B], how many of them count; 0 where the slot was held
     drafts:       int32 [B, K], those that were verified, -1 for none; [B, 0] in a prefill
     scores:       of the tokens, where a request asks for them
-    prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in order
-    failures:     why a token is -1, by request of the batch and place among its tokens, where a logits processor failed
-    origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS; None: all a draft head
+    prompt_scores: of the tokens of prompts, [S, 1, …] for all of Chunk.scored_ids in the batch, in
+                   order
+    failures:     why a token is -1, by request of the batch and place among its tokens, where a
+                  logits processor failed
+    origins:      uint8 [B, W], who proposed the drafts that were verified, as in DRAFT_ORIGINS;
+                  None: all a draft head
     """
 
     tokens: Tensor

@@ -22,30 +22,33 @@ GUIDE_CALLBACKS = ("native", "polling", "python")
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the target's tokenizer.
-                       Without any model: "ngram", what followed the last tokens when they were in the request's text
-                       most recently (prompt lookup); "suffix", what followed most often the longest end of the text
-                       that was there before, in its own text or in outputs of earlier requests (suffix drafting);
-                       "grammar", forced tokens alone.
-                       "auto": the head that belongs to the target, EAGLE3 for the shipped model and MTP where the
-                       target's folder has such layers, in trees of up to 60 nodes or, where num_forced_tokens is
-                       given, in chains with these; else "suffix" with 8 forced tokens or as many as are given. Adaptive
-    model:             folder of the head or small model; left out: the shipped head, and for "mtp" with another target
-                       than the shipped one the target's own folder
-    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar" makes none, and of a
-                       tree it is the depth, whatever is given here
-    tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape, in which the r-th
-                       child of a node is the r-th likeliest token; left out: a chain. On the command line
-                       TOP_K,DEPTH,NODES, for example 10,6,60
-    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32; "grammar" needs 1
+    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the
+                       target's tokenizer. Without any model: "ngram", what followed the last tokens
+                       when they were in the request's text most recently (prompt lookup); "suffix",
+                       what followed most often the longest end of the text that was there before,
+                       in its own text or in outputs of earlier requests (suffix drafting);
+                       "grammar", forced tokens alone. "auto": the head that belongs to the target,
+                       EAGLE3 for the shipped model and MTP where the target's folder has such
+                       layers, in trees of up to 60 nodes or, where num_forced_tokens is given, in
+                       chains with these; else "suffix" with 8 forced tokens or as many as are
+                       given. Adaptive
+    model:             folder of the head or small model; left out: the shipped head, and for "mtp"
+                       with another target than the shipped one the target's own folder
+    num_draft_tokens:  K, drafts after the golden token that the method makes, 1 to 16; "grammar"
+                       makes none, and of a tree it is the depth, whatever is given here
+    tree:              for a draft head or model: a `DynamicTree`, or a `DraftTree` of fixed shape,
+                       in which the r-th child of a node is the r-th likeliest token; left out: a
+                       chain. On the command line TOP_K,DEPTH,NODES, for example 10,6,60
+    num_forced_tokens: F, drafts beside these where the grammar forces text, with K at most 32;
+                       "grammar" needs 1
     prompt_lookup_min, prompt_lookup_max: fewest and most tokens that "ngram" looks for, 1 to 16
-    guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among all tokens, so that
-                       verification alone is guided; outputs are the same
-    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and what it takes: of a
-                       tree also a smaller one or a chain, and of anything nothing, so that drafts that are never
-                       accepted cost next to nothing
-    arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of their own, with the
-                       host between them; outputs are the same
+    guided_drafts:     drafts are chosen among what the grammar allows; False, for comparison: among
+                       all tokens, so that verification alone is guided; outputs are the same
+    adaptive:          each iteration drafts as much of this as gains most, by what is accepted and
+                       what it takes: of a tree also a smaller one or a chain, and of anything
+                       nothing, so that drafts that are never accepted cost next to nothing
+    arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of
+                       their own, with the host between them; outputs are the same
     """
 
     method: str = "eagle3"
@@ -63,17 +66,26 @@ class SpecConfig:
         if self.method == "auto":
             object.__setattr__(self, "adaptive", True)
         if self.method not in SPEC_METHODS:
-            raise InvalidParams(f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
-                                param="spec")
+            raise InvalidParams(
+                f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
+                param="spec",
+            )
         if not 1 <= self.num_draft_tokens <= 16:
-            raise InvalidParams(f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
-                                param="num_draft_tokens")
+            raise InvalidParams(
+                f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
+                param="num_draft_tokens",
+            )
         if self.arrangement not in SPEC_ARRANGEMENTS:
-            raise InvalidParams(f"arrangement {self.arrangement!r} is unknown; known: {', '.join(SPEC_ARRANGEMENTS)}",
-                                param="arrangement")
+            raise InvalidParams(
+                f"arrangement {self.arrangement!r} is unknown; known: "
+                f"{', '.join(SPEC_ARRANGEMENTS)}",
+                param="arrangement",
+            )
         if self.adaptive and self.arrangement != "one_model":
-            raise InvalidParams(f"arrangement {self.arrangement!r} always drafts all: leave adaptive out with it",
-                                param="adaptive")
+            raise InvalidParams(
+                f"arrangement {self.arrangement!r} always drafts all: leave adaptive out with it",
+                param="adaptive",
+            )
         if self.tree is not None:
             self._check_tree(self.tree)
             object.__setattr__(self, "num_draft_tokens", self.tree.expansion.depth)
@@ -81,53 +93,90 @@ class SpecConfig:
 
     def _check_tree(self, tree: DynamicTree | DraftTree) -> None:
         expansion = tree.expansion
-        for name, found, most in (("nodes", expansion.num_nodes, MOST_NODES), ("levels", expansion.depth, MOST_DEPTH),
-                                  ("children of a node", expansion.num_children, MOST_CHILDREN)):
+        for name, found, most in (
+            ("nodes", expansion.num_nodes, MOST_NODES),
+            ("levels", expansion.depth, MOST_DEPTH),
+            ("children of a node", expansion.num_children, MOST_CHILDREN),
+        ):
             if found > most:
-                raise InvalidParams(f"a draft tree may have {most} {name}, found {found}", param="tree")
+                raise InvalidParams(
+                    f"a draft tree may have {most} {name}, found {found}", param="tree"
+                )
         if expansion.num_nodes < 2:
             raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
         if self.method in MODELLESS_METHODS:
-            raise InvalidParams(f"a draft tree needs a draft head or model, and method {self.method!r} has none",
-                                param="tree")
+            raise InvalidParams(
+                f"a draft tree needs a draft head or model, and method {self.method!r} has none",
+                param="tree",
+            )
         if self.method == "auto":
-            raise InvalidParams("method 'auto' has trees of its own: leave tree out, or name the method", param="tree")
+            raise InvalidParams(
+                "method 'auto' has trees of its own: leave tree out, or name the method",
+                param="tree",
+            )
         if self.num_forced_tokens:
-            raise InvalidParams("forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree")
+            raise InvalidParams(
+                "forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree"
+            )
         if self.arrangement != "one_model":
-            raise InvalidParams(f"arrangement {self.arrangement!r} knows chains alone: use 'one_model' with a tree",
-                                param="arrangement")
+            raise InvalidParams(
+                f"arrangement {self.arrangement!r} knows chains alone: use 'one_model' with a tree",
+                param="arrangement",
+            )
 
     def _check_proposals(self) -> None:
         least = 1 if self.method == "grammar" else 0
         most = MOST_DRAFTS - (0 if self.method == "grammar" else self.num_draft_tokens)
         if not least <= self.num_forced_tokens <= most:
-            raise InvalidParams(f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
-                                f"{self.num_draft_tokens} draft tokens, found {self.num_forced_tokens}",
-                                param="num_forced_tokens")
+            raise InvalidParams(
+                f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
+                f"{self.num_draft_tokens} draft tokens, found {self.num_forced_tokens}",
+                param="num_forced_tokens",
+            )
         if not 1 <= self.prompt_lookup_min <= self.prompt_lookup_max <= 16:
-            raise InvalidParams("prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
-                                f"{self.prompt_lookup_min} and {self.prompt_lookup_max}", param="prompt_lookup_min")
+            raise InvalidParams(
+                "prompt_lookup_min and prompt_lookup_max must be 1 to 16 and in this order, found "
+                f"{self.prompt_lookup_min} and {self.prompt_lookup_max}",
+                param="prompt_lookup_min",
+            )
         if self.model is not None and self.method == "auto":
-            raise InvalidParams("method 'auto' finds the head that belongs to the target: leave model out, or name the "
-                                "method of the model", param="model")
+            raise InvalidParams(
+                "method 'auto' finds the head that belongs to the target: leave model out, or name "
+                "the "
+                "method of the model",
+                param="model",
+            )
         if self.model is not None and self.method in MODELLESS_METHODS:
-            raise InvalidParams(f"method {self.method!r} has no model: leave model out", param="model")
+            raise InvalidParams(
+                f"method {self.method!r} has no model: leave model out", param="model"
+            )
         if not self.window.has_proposals:
             return
         if self.arrangement != "one_model":
-            raise InvalidParams(f"arrangement {self.arrangement!r} knows drafts of a draft head alone: use 'one_model' "
-                                "with forced tokens and lookups", param="arrangement")
+            raise InvalidParams(
+                f"arrangement {self.arrangement!r} knows drafts of a draft head alone: use "
+                "'one_model' "
+                "with forced tokens and lookups",
+                param="arrangement",
+            )
         if not self.guided_drafts:
-            raise InvalidParams("forced tokens and lookups go by the grammar: leave guided_drafts True with them",
-                                param="guided_drafts")
+            raise InvalidParams(
+                "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
+                param="guided_drafts",
+            )
 
     @property
     def window(self) -> DraftWindow:
-        """The drafts that there may be; of "auto" not all, since what it comes to depends on the target."""
+        """The drafts that there may be; of "auto" not all, since what it comes to depends on the
+        target."""
         num_lookup = self.num_draft_tokens if self.method in LOOKUP_METHODS else 0
         num_model = 0 if self.method in MODELLESS_METHODS else self.num_draft_tokens
-        return DraftWindow(num_model, num_lookup, self.num_forced_tokens, self.tree.expansion if self.tree else None)
+        return DraftWindow(
+            num_model,
+            num_lookup,
+            self.num_forced_tokens,
+            self.tree.expansion if self.tree else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -139,31 +188,37 @@ class GuideConfig:
     max_depth:             deepest nesting of a schema
     max_values:            most values in a schema's JSON, and most choices
     max_rules:             most rules of a grammar
-    max_schema_steps:      most steps that rewriting a guide may take in all, as a schema into what backends enforce; a
-                           million take about a second, in which other threads run slower
+    max_schema_steps:      most steps that rewriting a guide may take in all, as a schema into what
+                           backends enforce; a million take about a second, in which other threads
+                           run slower
     compile_timeout_s:     longest compile, seconds
-    isolate_compiles:      True: a new guide is compiled first in a process of its own, which is killed where it outruns
-                           compile_timeout_s or max_compile_bytes, and by the engine only once that has gone well. For
-                           guides of strangers; `specguide serve` does so unless told otherwise. False: on a thread,
+    isolate_compiles:      True: a new guide is compiled first in a process of its own, which is
+                           killed where it outruns compile_timeout_s or max_compile_bytes, and by
+                           the engine only once that has gone well. For guides of strangers;
+                           `specguide serve` does so unless told otherwise. False: on a thread,
                            which cannot be stopped and whose memory has no limit
     max_compile_bytes:     most memory that one compile may take, bytes; with isolate_compiles
     cache_bytes:           budget of the compiled-grammar cache, bytes
-    num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that take long go on beside
+    num_compile_threads:   grammars that are compiled at once; with isolate_compiles as many that
+                           take long go on beside
     num_threads:           worker threads of the grammar executor; left out: from the machine
     deadline_us:           longest wait of a callback for any row, microseconds
-    target_wait_us:        how long the target's rows are still waited for when it has come to its last product, which
-                           makes its logits, microseconds; a slot later than that is held. Left out: on a GPU an
-                           iteration's time shared among its requests, which is what holding one costs; on a CPU
-                           deadline_us
-    draft_wait_us:         how long the drafter's rows are still waited for when its step has come to the last product,
-                           which makes its logits, microseconds; without a row it guesses. Left out: 20 on a GPU, on
-                           a CPU deadline_us
-    max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is compact
-    max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON tokens; a newline with
-                           indentation may be longer than max_whitespace, unless that is 0
-    callbacks:             "native": host functions; "polling": a thread that polls for them and keeps a core busy while
-                           iterations run; for comparison "python": through the GIL, slot after slot, no deadline.
-                           Left out: polling on a GPU, where host functions may be called late, else native
+    target_wait_us:        how long the target's rows are still waited for when it has come to its
+                           last product, which makes its logits, microseconds; a slot later than
+                           that is held. Left out: on a GPU an iteration's time shared among its
+                           requests, which is what holding one costs; on a CPU deadline_us
+    draft_wait_us:         how long the drafter's rows are still waited for when its step has come
+                           to the last product, which makes its logits, microseconds; without a row
+                           it guesses. Left out: 20 on a GPU, on a CPU deadline_us
+    max_whitespace:        most whitespace characters between two JSON tokens; 0: none, JSON is
+                           compact
+    max_indent:            most spaces, or tabs, of indentation behind a newline between two JSON
+                           tokens; a newline with indentation may be longer than max_whitespace,
+                           unless that is 0
+    callbacks:             "native": host functions; "polling": a thread that polls for them and
+                           keeps a core busy while iterations run; for comparison "python": through
+                           the GIL, slot after slot, no deadline. Left out: polling on a GPU, where
+                           host functions may be called late, else native
     """
 
     backend: str = "auto"
@@ -187,16 +242,27 @@ class GuideConfig:
 
     def __post_init__(self) -> None:
         if self.backend not in GUIDE_BACKENDS:
-            raise InvalidParams(f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
-                                param="guide_backend")
-        for name, least in (("deadline_us", 1), ("target_wait_us", 0), ("draft_wait_us", 0), ("num_threads", 1),
-                            ("max_whitespace", 0), ("max_indent", 0), ("max_schema_steps", 1)):
+            raise InvalidParams(
+                f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
+                param="guide_backend",
+            )
+        for name, least in (
+            ("deadline_us", 1),
+            ("target_wait_us", 0),
+            ("draft_wait_us", 0),
+            ("num_threads", 1),
+            ("max_whitespace", 0),
+            ("max_indent", 0),
+            ("max_schema_steps", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InvalidParams(f"{name} must be at least {least}, found {value}", param=name)
         if self.callbacks not in (None, *GUIDE_CALLBACKS):
-            raise InvalidParams(f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
-                                param="callbacks")
+            raise InvalidParams(
+                f"callbacks {self.callbacks!r} are unknown; known: {', '.join(GUIDE_CALLBACKS)}",
+                param="callbacks",
+            )
 
 
 @dataclass(frozen=True)
@@ -205,10 +271,11 @@ class CacheConfig:
 
     page_size:              tokens a page
     num_pages:              pages in all; left out: as many as find room
-    gpu_memory_utilization: share of a GPU's memory that weights, buffers, graphs and cache may take together; the cache
-                            takes what the others leave
-    kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization, on a CPU a quarter of
-                            the memory that is free, and no more than max_batch_size requests of full context need
+    gpu_memory_utilization: share of a GPU's memory that weights, buffers, graphs and cache may take
+                            together; the cache takes what the others leave
+    kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization,
+                            on a CPU a quarter of the memory that is free, and no more than
+                            max_batch_size requests of full context need
     """
 
     page_size: int = 16
@@ -222,8 +289,12 @@ class CacheConfig:
             if value is not None and value < 1:
                 raise InvalidParams(f"{name} must be at least 1, found {value}", param=name)
         if not 0 < self.gpu_memory_utilization <= 1:
-            raise InvalidParams("gpu_memory_utilization is a share of the GPU's memory, above 0 and at most 1; found "
-                                f"{self.gpu_memory_utilization}", param="gpu_memory_utilization")
+            raise InvalidParams(
+                "gpu_memory_utilization is a share of the GPU's memory, above 0 and at most 1; "
+                "found "
+                f"{self.gpu_memory_utilization}",
+                param="gpu_memory_utilization",
+            )
 
 
 @dataclass(frozen=True)
@@ -233,14 +304,17 @@ class EngineConfig:
     model:          folder of the target checkpoint; left out: the shipped model
     spec:           how drafts are made; left out: there are none
     guide, cache:   how grammars run; the key-value cache
-    device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and float32
+    device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
+                    float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
-    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a longer prompt is
+    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a
+                        longer prompt is
                     computed in chunks
-    lag:            iterations that are launched before the results of an earlier one are read, 0 to 2; left out: 1 on a
-                    GPU, which then never waits for the host, and 0 on a CPU
-    enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs; for comparison
+    lag:            iterations that are launched before the results of an earlier one are read, 0 to
+                    2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
+    enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;
+                    for comparison
     trace:          record a timeline; costs some microseconds an iteration
     """
 
@@ -266,8 +340,15 @@ class EngineConfig:
         if self.spec is None or self.guide.callbacks != "python":
             return
         if self.spec.window.has_proposals or self.spec.window.tree:
-            raise InvalidParams("callbacks 'python' follow chains of a draft head alone: with a tree, forced tokens or "
-                                "lookups use 'native' or 'polling'", param="callbacks")
+            raise InvalidParams(
+                "callbacks 'python' follow chains of a draft head alone: with a tree, forced "
+                "tokens or "
+                "lookups use 'native' or 'polling'",
+                param="callbacks",
+            )
         if self.spec.adaptive:
-            raise InvalidParams("callbacks 'python' always take all drafts: with adaptive drafts use 'native' or "
-                                "'polling'", param="callbacks")
+            raise InvalidParams(
+                "callbacks 'python' always take all drafts: with adaptive drafts use 'native' or "
+                "'polling'",
+                param="callbacks",
+            )

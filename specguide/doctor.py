@@ -1,4 +1,5 @@
-"""Owns the diagnosis that `specguide doctor` prints: what was found here, and the mend for what is missing."""
+"""Owns the diagnosis that `specguide doctor` prints: what was found here, and the mend for what is
+missing."""
 
 from __future__ import annotations
 
@@ -25,15 +26,27 @@ class Finding:
 
 def diagnose() -> list[Finding]:
     """Look for everything that specguide uses; never raises."""
-    return [finding for check in (_python, _extension, _cuda, _backends, _shipped_model) for finding in _safely(check)]
+    return [
+        finding
+        for check in (_python, _extension, _cuda, _backends, _shipped_model)
+        for finding in _safely(check)
+    ]
 
 
 def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(check())
-    except Exception as error:  # a broken installation breaks in its own ways; report it like any finding
-        return [Finding(check.__name__.strip("_").replace("_", " "), False, f"{type(error).__name__}: {error}",
-                        mend="reinstall specguide: pip install --force-reinstall specguide")]
+    except (
+        Exception
+    ) as error:  # a broken installation breaks in its own ways; report it like any finding
+        return [
+            Finding(
+                check.__name__.strip("_").replace("_", " "),
+                False,
+                f"{type(error).__name__}: {error}",
+                mend="reinstall specguide: pip install --force-reinstall specguide",
+            )
+        ]
 
 
 def _python() -> Iterator[Finding]:
@@ -55,7 +68,12 @@ def _cuda() -> Iterator[Finding]:
     reason = native.cuda_unavailable_reason()
     yield Finding("CUDA driver", reason is None, reason or "entry points found", needed=False)
     found = torch.cuda.is_available()
-    yield Finding("GPU", found, torch.cuda.get_device_name() if found else "none; running on the CPU", needed=False)
+    yield Finding(
+        "GPU",
+        found,
+        torch.cuda.get_device_name() if found else "none; running on the CPU",
+        needed=False,
+    )
 
 
 def _backends() -> Iterator[Finding]:
@@ -64,11 +82,20 @@ def _backends() -> Iterator[Finding]:
     report = backend_report()
     for status in report:
         how = "native" if status.native else f"not native: {status.reason}"
-        mend = "" if status.native else f"install {status.name} in the version range of pyproject.toml"
-        yield Finding(f"grammar backend {status.name}", status.native, f"{status.version or 'not installed'}, {how}",
-                      needed=False, mend=mend)
+        mend = (
+            "" if status.native else f"install {status.name} in the version range of pyproject.toml"
+        )
+        yield Finding(
+            f"grammar backend {status.name}",
+            status.native,
+            f"{status.version or 'not installed'}, {how}",
+            needed=False,
+            mend=mend,
+        )
     if not any(status.version for status in report):
-        yield Finding("grammar backends", False, "none installed", mend="pip install llguidance xgrammar")
+        yield Finding(
+            "grammar backends", False, "none installed", mend="pip install llguidance xgrammar"
+        )
 
 
 def _shipped_model() -> Iterator[Finding]:
@@ -76,4 +103,8 @@ def _shipped_model() -> Iterator[Finding]:
     from specguide.engine.runner import Runner
 
     runner = Runner.load(EngineConfig(spec=SpecConfig(), max_batch_size=1))
-    yield Finding("shipped model", True, f"vocabulary of {runner.vocab_size}, context of {runner.max_model_len} tokens")
+    yield Finding(
+        "shipped model",
+        True,
+        f"vocabulary of {runner.vocab_size}, context of {runner.max_model_len} tokens",
+    )

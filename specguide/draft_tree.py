@@ -1,4 +1,5 @@
-"""Owns the shape of a draft: nodes, each a proposed token with its parent; fixed, or chosen anew in each iteration."""
+"""Owns the shape of a draft: nodes, each a proposed token with its parent; fixed, or chosen anew in
+each iteration."""
 
 from __future__ import annotations
 
@@ -27,8 +28,10 @@ class DraftTree:
             raise InvalidParams("node 0 is the golden token, its parent is -1", param="tree")
         for node, parent in enumerate(self.parents[1:], start=1):
             if not 0 <= parent < node:
-                raise InvalidParams(f"node {node} has parent {parent}; a parent comes before its children",
-                                    param="tree")
+                raise InvalidParams(
+                    f"node {node} has parent {parent}; a parent comes before its children",
+                    param="tree",
+                )
 
     @classmethod
     def chain(cls, num_draft_tokens: int) -> DraftTree:
@@ -39,7 +42,8 @@ class DraftTree:
     def from_choices(cls, choices: Sequence[Sequence[int]]) -> DraftTree:
         """From paths of child ranks, the form in which EAGLE and Medusa publish their trees.
 
-        Raises InvalidParams for a path that is empty, comes twice, or whose parent is not among the paths.
+        Raises InvalidParams for a path that is empty, comes twice, or whose parent is not among the
+        paths.
         """
         paths = [(), *sorted((tuple(path) for path in choices), key=lambda path: (len(path), path))]
         index = {path: node for node, path in enumerate(paths)}
@@ -47,8 +51,10 @@ class DraftTree:
             raise InvalidParams("a path of the tree is empty or comes twice", param="tree")
         for path in paths[1:]:
             if path[:-1] not in index:
-                raise InvalidParams(f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree",
-                                    param="tree")
+                raise InvalidParams(
+                    f"path {list(path)} has no parent: {list(path[:-1])} is not a path of the tree",
+                    param="tree",
+                )
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
 
     @property
@@ -75,28 +81,38 @@ class DraftTree:
     @cached_property
     def expansion(self) -> TreeExpansion:
         """How it is drafted: the r-th child of a node is the r-th likeliest token behind it."""
-        children = [[child for child in range(self.num_nodes) if self.parents[child] == node]
-                    for node in range(self.num_nodes)]
+        children = [
+            [child for child in range(self.num_nodes) if self.parents[child] == node]
+            for node in range(self.num_nodes)
+        ]
         num_children, level, first = max(map(len, children)), [0], 0
         expanded: list[tuple[int, ...]] = []
         chosen: list[int] = []
         while level:
-            born = {child: first + place * num_children + rank
-                    for place, node in enumerate(level) for rank, child in enumerate(children[node])}
+            born = {
+                child: first + place * num_children + rank
+                for place, node in enumerate(level)
+                for rank, child in enumerate(children[node])
+            }
             first += len(level) * num_children
             chosen += born.values()
             level = [child for child in born if children[child]]
             expanded.append(tuple(born[child] for child in level))
-        return TreeExpansion(num_children, tuple(map(len, expanded[:-1])), self.num_nodes,
-                             FixedChoice(tuple(expanded[:-1]), tuple(chosen)))
+        return TreeExpansion(
+            num_children,
+            tuple(map(len, expanded[:-1])),
+            self.num_nodes,
+            FixedChoice(tuple(expanded[:-1]), tuple(chosen)),
+        )
 
 
 @dataclass(frozen=True)
 class DynamicTree:
-    """A tree that takes its shape from the drafter's probabilities (Li et al. 2024, "EAGLE-2", arXiv 2406.16858).
+    """A tree that takes its shape from the drafter's probabilities (Li et al. 2024, "EAGLE-2",
+    arXiv 2406.16858).
 
-    At each depth the likeliest nodes, by the product of the probabilities on their paths, are expanded; of all that
-    have come up the likeliest are verified.
+    At each depth the likeliest nodes, by the product of the probabilities on their paths, are
+    expanded; of all that have come up the likeliest are verified.
 
     top_k:     nodes expanded at each depth, and children drafted of each, 1 to 16
     depth:     most drafts on a path, 1 to 16
@@ -108,14 +124,25 @@ class DynamicTree:
     num_nodes: int = 60
 
     def __post_init__(self) -> None:
-        for name, least, most in (("top_k", 1, MOST_CHILDREN), ("depth", 1, MOST_DEPTH), ("num_nodes", 2, MOST_NODES)):
+        for name, least, most in (
+            ("top_k", 1, MOST_CHILDREN),
+            ("depth", 1, MOST_DEPTH),
+            ("num_nodes", 2, MOST_NODES),
+        ):
             if not least <= getattr(self, name) <= most:
-                raise InvalidParams(f"{name} of a draft tree must be {least} to {most}, found {getattr(self, name)}",
-                                    param="tree")
+                raise InvalidParams(
+                    f"{name} of a draft tree must be {least} to {most}, found "
+                    f"{getattr(self, name)}",
+                    param="tree",
+                )
         most_drafts = self.expansion.num_candidates
         if self.num_nodes - 1 > most_drafts:
-            raise InvalidParams(f"a draft tree of top_k {self.top_k} and depth {self.depth} has {most_drafts} drafts: "
-                                f"num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}", param="tree")
+            raise InvalidParams(
+                f"a draft tree of top_k {self.top_k} and depth {self.depth} has {most_drafts} "
+                "drafts: "
+                f"num_nodes must be at most {most_drafts + 1}, found {self.num_nodes}",
+                param="tree",
+            )
 
     @cached_property
     def expansion(self) -> TreeExpansion:
@@ -144,15 +171,16 @@ class FixedChoice:
 class TreeExpansion:
     """The steps in which a tree of depth D is drafted.
 
-    Candidates are the children of all expanded nodes, the golden token's first, then those of depth 1 in order, and so
-    on. What the grammar walks over are places: 0 is the golden token's, then come the expanded nodes depth by depth,
-    then one for each other node that may be verified.
+    Candidates are the children of all expanded nodes, the golden token's first, then those of depth
+    1 in order, and so on. What the grammar walks over are places: 0 is the golden token's, then
+    come the expanded nodes depth by depth, then one for each other node that may be verified.
 
     num_children: drafted of each expanded node
     widths:       nodes expanded at depths 1 … D - 1
     num_nodes:    nodes verified, the golden token included
     fixed:        None: the likeliest are taken
-    whole:        a larger tree, of whose places those of each depth are the first ones; None: it has places of its own
+    whole:        a larger tree, of whose places those of each depth are the first ones; None: it
+                  has places of its own
     """
 
     num_children: int
@@ -162,9 +190,13 @@ class TreeExpansion:
     whole: TreeExpansion | None = None
 
     def within(self, whole: TreeExpansion) -> TreeExpansion | None:
-        """The same with places among those of `whole`; None where they do not fit, or are all of them."""
-        fits = 1 < self.depth <= whole.depth and self.num_nodes < whole.num_nodes and all(
-            width <= room for width, room in zip(self.widths, whole.widths, strict=False))
+        """The same with places among those of `whole`; None where they do not fit, or are all of
+        them."""
+        fits = (
+            1 < self.depth <= whole.depth
+            and self.num_nodes < whole.num_nodes
+            and all(width <= room for width, room in zip(self.widths, whole.widths, strict=False))
+        )
         return replace(self, whole=whole) if fits else None
 
     @property
@@ -174,16 +206,18 @@ class TreeExpansion:
 
     @cached_property
     def stage_begins(self) -> tuple[int, ...]:
-        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the others.
+        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the
+        others.
 
         Places of a larger tree that this one has no nodes for count to the stage before them.
         """
         if self.whole is not None:
-            return *self.whole.stage_begins[:self.depth], *self.whole.stage_begins[-2:]
+            return *self.whole.stage_begins[: self.depth], *self.whole.stage_begins[-2:]
         return *accumulate((0, 1, *self.widths)), self.num_places
 
     def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
-        """The first place of the depth before, and those of the nodes expanded at `depth`: none at the last."""
+        """The first place of the depth before, and those of the nodes expanded at `depth`: none at
+        the last."""
         begin, width = self.stage_begins[depth], self.widths[depth - 1] if depth < self.depth else 0
         return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
 
@@ -200,8 +234,11 @@ class TreeExpansion:
     @cached_property
     def candidate_depths(self) -> tuple[int, ...]:
         """Of each candidate."""
-        return tuple(depth for depth, span in enumerate(pairwise(self.candidate_begins), start=1)
-                     for _ in range(*span))
+        return tuple(
+            depth
+            for depth, span in enumerate(pairwise(self.candidate_begins), start=1)
+            for _ in range(*span)
+        )
 
     @property
     def num_places(self) -> int:
@@ -211,7 +248,11 @@ class TreeExpansion:
     @cached_property
     def candidate_begins(self) -> tuple[int, ...]:
         """The first candidate of each depth 1 … D, and their number."""
-        return tuple(accumulate((0, self.num_children, *(width * self.num_children for width in self.widths))))
+        return tuple(
+            accumulate(
+                (0, self.num_children, *(width * self.num_children for width in self.widths))
+            )
+        )
 
     @property
     def num_candidates(self) -> int:

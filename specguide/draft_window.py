@@ -1,4 +1,5 @@
-"""Owns how many drafts there may be behind a golden token, and how many of them an iteration makes."""
+"""Owns how many drafts there may be behind a golden token, and how many of them an iteration
+makes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from specguide.errors import InvalidParams
 from specguide.params import Speculation
 
 _SMALLER_TREES = (DraftTree.chain(3), SMALL_TREE)
-_MOST_VERIFIED = 512  # tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
+# tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
+_MOST_VERIFIED = 512
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class DraftWindow:
 
     @property
     def num_verified(self) -> int:
-        """Drafts that the target looks at: W of a chain; of a tree its nodes but the golden token."""
+        """Drafts that the target looks at: W of a chain; of a tree its nodes but the golden
+        token."""
         return self.tree.num_nodes - 1 if self.tree else self.num_drafts
 
     @property
@@ -56,18 +59,21 @@ class DraftWindow:
 
     @cached_property
     def levels(self) -> tuple[DraftWindow, ...]:
-        """How much of it an iteration may draft, ascending: nothing; of a chain what is not forced, of a tree a chain,
-        then a smaller tree; all."""
+        """How much of it an iteration may draft, ascending: nothing; of a chain what is not forced,
+        of a tree a chain, then a smaller tree; all."""
         if self.tree is None:
             return tuple(dict.fromkeys((DraftWindow(), replace(self, num_forced=0), self)))
         parts = (tree.expansion.within(self.tree) for tree in _SMALLER_TREES)
         return DraftWindow(), *(DraftWindow(part.depth, tree=part) for part in parts if part), self
 
     def levels_for(self, num_slots: int) -> tuple[DraftWindow, ...]:
-        """The first two, and of the others those that so many slots may draft: where a forward pass over all drafts
-        would compute for longer than it reads, they cannot pay."""
-        return *self.levels[:2], *(level for level in self.levels[2:]
-                                   if num_slots * (level.num_verified + 1) <= _MOST_VERIFIED)
+        """The first two, and of the others those that so many slots may draft: where a forward pass
+        over all drafts would compute for longer than it reads, they cannot pay."""
+        return *self.levels[:2], *(
+            level
+            for level in self.levels[2:]
+            if num_slots * (level.num_verified + 1) <= _MOST_VERIFIED
+        )
 
     @property
     def first_level(self) -> DraftWindow:
@@ -80,16 +86,23 @@ class DraftWindow:
         return self.num_model, self.num_forced, self.num_lookup
 
     def within(self, wanted: Speculation) -> DraftWindow:
-        """What there may be of it for a request. Raises InvalidParams where the request wants more than there is."""
-        num_own = self._checked("num_draft_tokens", wanted.num_draft_tokens, self.num_model + self.num_lookup)
+        """What there may be of it for a request. Raises InvalidParams where the request wants more
+        than there is."""
+        num_own = self._checked(
+            "num_draft_tokens", wanted.num_draft_tokens, self.num_model + self.num_lookup
+        )
         num_forced = self._checked("num_forced_tokens", wanted.num_forced_tokens, self.num_forced)
         return DraftWindow(min(self.num_model, num_own), min(self.num_lookup, num_own), num_forced)
 
     @staticmethod
     def _checked(name: str, number: int | None, most: int) -> int:
         if number is not None and number > most:
-            raise InvalidParams(f"speculation.{name} may be at most {most} with this engine's drafts, found {number}: "
-                                "ask for fewer or build the engine with more", param=f"speculation.{name}")
+            raise InvalidParams(
+                f"speculation.{name} may be at most {most} with this engine's drafts, found "
+                f"{number}: "
+                "ask for fewer or build the engine with more",
+                param=f"speculation.{name}",
+            )
         return most if number is None else number
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 
 def data_dir() -> Path | None:
-    """Folder with the JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`), or None."""
+    """Folder with the JSON Lines data sets that benchmarks and some tests read (`SPECGUIDE_DATA`),
+    or None."""
     value = os.environ.get("SPECGUIDE_DATA")
     return Path(value) if value else None
 
@@ -15,14 +16,16 @@ def data_dir() -> Path | None:
 def num_forward_threads() -> int:
     """Threads of a forward pass on a CPU: `OMP_NUM_THREADS`, else half the cores.
 
-    A thread for every core would leave none to the grammar, and one late thread stalls each product.
+    A thread for every core would leave none to the grammar, and one late thread stalls each
+    product.
     """
     value = os.environ.get("OMP_NUM_THREADS")
     return int(value) if value and value.isdecimal() else max(1, (os.cpu_count() or 1) // 2)
 
 
 def num_grammar_threads() -> int:
-    """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less two, 1 to 14."""
+    """Worker threads of the grammar executor (`SPECGUIDE_GRAMMAR_THREADS`); default: cores less
+    two, 1 to 14."""
     value = os.environ.get("SPECGUIDE_GRAMMAR_THREADS")
     return int(value) if value else max(1, min(14, (os.cpu_count() or 1) - 2))
 
@@ -33,5 +36,6 @@ def num_compile_threads() -> int:
 
 
 def native_grammars_enabled() -> bool:
-    """False when `SPECGUIDE_PYTHON_MATCHERS=1` asks for the Python adapters instead of the native ones."""
+    """False when `SPECGUIDE_PYTHON_MATCHERS=1` asks for the Python adapters instead of the native
+    ones."""
     return os.environ.get("SPECGUIDE_PYTHON_MATCHERS", "") not in ("1", "true")

@@ -1,20 +1,21 @@
 """Owns the error tree: everything specguide raises on purpose.
 
-    SpecguideError
-    ├── UserError                      what a caller can mend; an API server answers 400
-    │   ├── InvalidParams              a sampling parameter, option or prompt is wrong or cannot be honoured
-    │   │   └── PromptTooLong          the prompt does not fit the context
-    │   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
-    │   │   ├── UnsupportedGuide       no backend enforces it; names keyword and path
-    │   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
-    │   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
-    ├── RequestError                   one request failed while it ran; its neighbours go on
-    │   ├── MatcherError               its grammar state failed, refused an accepted token, or allows nothing
-    │   └── RequestTimeout             it had not ended by its deadline
-    ├── QueueFull                      too many requests are under way to take another; an API server answers 429
-    ├── CompilerBusy                   too many grammars wait or take long; nothing is wrong with this one; 503
-    └── EngineError                    the engine itself failed; every request in flight ends
-        └── EngineClosed               it takes no requests any more, since it is being closed
+SpecguideError
+├── UserError                      what a caller can mend; an API server answers 400
+│   ├── InvalidParams              a sampling parameter, option or prompt is wrong or cannot be
+honoured │   │   └── PromptTooLong          the prompt does not fit the context
+│   ├── InvalidGuide               a guide is contradictory, unreadable or malformed
+│   │   ├── UnsupportedGuide       no backend enforces it; names keyword and path
+│   │   └── GuideLimitExceeded     it ran into a limit of size, depth or compile time
+│   └── CheckpointError            a model folder is unreadable, unknown, or its weights do not fit
+├── RequestError                   one request failed while it ran; its neighbours go on
+│   ├── MatcherError               its grammar state failed, refused an accepted token, or allows
+nothing │   └── RequestTimeout             it had not ended by its deadline
+├── QueueFull                      too many requests are under way to take another; an API server
+answers 429 ├── CompilerBusy                   too many grammars wait or take long; nothing is wrong
+with this one; 503 └── EngineError                    the engine itself failed; every request in
+flight ends
+    └── EngineClosed               it takes no requests any more, since it is being closed
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class PromptTooLong(InvalidParams):
 class InvalidGuide(UserError):
     """A guide is contradictory, unreadable or malformed.
 
-    `part` says which of a grammar's JSON Schemas it is, counted from 0, where the guide is a grammar with some.
+    `part` says which of a grammar's JSON Schemas it is, counted from 0, where the guide is a
+    grammar with some.
     """
 
     part: int | None = None
@@ -52,17 +54,21 @@ class InvalidGuide(UserError):
 class UnsupportedGuide(InvalidGuide):
     """No installed backend enforces the guide.
 
-    `keyword` is the offending JSON Schema keyword and `path` its JSON pointer, where the guide is a schema.
+    `keyword` is the offending JSON Schema keyword and `path` its JSON pointer, where the guide is a
+    schema.
     """
 
-    def __init__(self, message: str, *, keyword: str | None = None, path: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, keyword: str | None = None, path: str | None = None
+    ) -> None:
         super().__init__(message)
         self.keyword = keyword
         self.path = path
 
 
 class GuideLimitExceeded(InvalidGuide):
-    """A guide ran into a limit of size, depth or compile time; `limit` names the configuration field."""
+    """A guide ran into a limit of size, depth or compile time; `limit` names the configuration
+    field."""
 
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
@@ -70,7 +76,8 @@ class GuideLimitExceeded(InvalidGuide):
 
 
 class CheckpointError(UserError):
-    """A model folder is unreadable, its architecture unknown, or its weights do not fit its configuration."""
+    """A model folder is unreadable, its architecture unknown, or its weights do not fit its
+    configuration."""
 
 
 class RequestError(SpecguideError):
@@ -78,7 +85,8 @@ class RequestError(SpecguideError):
 
 
 class MatcherError(RequestError):
-    """A request's grammar state failed, refused a token it had allowed, or reached a state that allows nothing."""
+    """A request's grammar state failed, refused a token it had allowed, or reached a state that
+    allows nothing."""
 
 
 class RequestTimeout(RequestError):

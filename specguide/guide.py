@@ -23,7 +23,8 @@ class Guide:
     grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`)
     choice:         the output is one of these strings
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
-    matcher:        a function that makes a matcher of your own, see specguide.guided.matcher.Matcher
+    matcher:        a function that makes a matcher of your own, see
+                    specguide.guided.matcher.Matcher
     backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
@@ -42,10 +43,15 @@ class Guide:
         given = [name for name in _KINDS if getattr(self, name) is not None]
         if len(given) != 1:
             found = " and ".join(given) if given else "none"
-            raise InvalidGuide(f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide")
+            raise InvalidGuide(
+                f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide"
+            )
         if self.backend not in (None, "auto", "llguidance", "xgrammar"):
-            raise InvalidGuide(f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or "xgrammar"',
-                               param="backend")
+            raise InvalidGuide(
+                f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or '
+                '"xgrammar"',
+                param="backend",
+            )
         _CHECKS[given[0]](getattr(self, given[0]))
 
     @property
@@ -54,20 +60,26 @@ class Guide:
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     def source(self) -> str:
-        """The guide as canonical text: what backends compile and what a cache keys on. A matcher has none."""
+        """The guide as canonical text: what backends compile and what a cache keys on. A matcher
+        has none."""
         return self._source
 
     @cached_property
     def _source(self) -> str:
         value = getattr(self, self.kind)
-        return value if isinstance(value, str) and self.kind in ("regex", "grammar") else _canonical(value)
+        return (
+            value
+            if isinstance(value, str) and self.kind in ("regex", "grammar")
+            else _canonical(value)
+        )
 
 
 @dataclass(frozen=True)
 class Reasoning:
     """Free text that a model writes before the guided answer, as reasoning models do between marks.
 
-    end:        the mark that ends it, a special token of the model or any text; the guide begins behind it
+    end:        the mark that ends it, a special token of the model or any text; the guide begins
+                behind it
     begin:      the mark that it must begin with; None where the prompt has begun it already
     max_tokens: after so many tokens of free text the end mark must follow; None: no limit
 
@@ -82,16 +94,23 @@ class Reasoning:
         for name in ("end", "begin"):
             mark = getattr(self, name)
             if not (mark is None and name == "begin") and not is_text(mark):
-                raise InvalidParams(f"the {name} mark of reasoning must be a non-empty Unicode text, found {mark!r}",
-                                    param="reasoning")
+                raise InvalidParams(
+                    f"the {name} mark of reasoning must be a non-empty Unicode text, found "
+                    f"{mark!r}",
+                    param="reasoning",
+                )
         object.__setattr__(self, "max_tokens", as_int(self.max_tokens))
         if self.max_tokens is not None and not (is_int(self.max_tokens) and self.max_tokens >= 0):
-            raise InvalidParams(f"max_tokens of reasoning must be an integer ≥ 0 or None, found {self.max_tokens!r}",
-                                param="reasoning")
+            raise InvalidParams(
+                "max_tokens of reasoning must be an integer ≥ 0 or None, found "
+                f"{self.max_tokens!r}",
+                param="reasoning",
+            )
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON can spell."""
+    """Whether a value is a text that is not empty and has no half of a surrogate pair, which JSON
+    can spell."""
     if not isinstance(value, str) or not value:
         return False
     try:
@@ -118,7 +137,9 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
             except (ValueError, RecursionError) as error:  # also a number of thousands of digits
                 raise InvalidGuide(f"{kind} is not valid JSON: {error}", param=kind) from error
         if not isinstance(value, types):
-            raise InvalidGuide(f"{kind} must be a JSON object, found {type(value).__name__}", param=kind)
+            raise InvalidGuide(
+                f"{kind} must be a JSON object, found {type(value).__name__}", param=kind
+            )
         try:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
@@ -129,14 +150,20 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
 
 
 def check_finite(value: Any, kind: str) -> None:
-    """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have: Python reads NaN and
-    Infinity, and 1e999 as infinity. kind: the guide's field"""
+    """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have:
+    Python reads NaN and Infinity, and 1e999 as infinity. kind: the guide's field"""
     for path, number in _floats(value):
         if not math.isfinite(number):
             keyword = next((step for step in reversed(path) if isinstance(step, str)), kind)
-            pointer = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
-            raise InvalidGuide(f"{keyword} at {pointer or 'the root'} is {number}; a number must be finite, at most "
-                               "1.7976931348623157e308", param=kind)
+            pointer = "".join(
+                f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path
+            )
+            raise InvalidGuide(
+                f"{keyword} at {pointer or 'the root'} is {number}; a number must be finite, at "
+                "most "
+                "1.7976931348623157e308",
+                param=kind,
+            )
 
 
 def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:
@@ -162,17 +189,25 @@ def _check_text(kind: str) -> Any:
 
 def _check_json_object(value: Any) -> None:
     if value is not True:
-        raise InvalidGuide("json_object takes only True; leave it out to generate freely", param="json_object")
+        raise InvalidGuide(
+            "json_object takes only True; leave it out to generate freely", param="json_object"
+        )
 
 
 def _check_matcher(value: Any) -> None:
     if not callable(value):
-        raise InvalidGuide(f"matcher must be a function that makes a matcher, found {type(value).__name__}",
-                           param="matcher")
+        raise InvalidGuide(
+            f"matcher must be a function that makes a matcher, found {type(value).__name__}",
+            param="matcher",
+        )
 
 
 def _check_choice(value: Any) -> None:
-    if isinstance(value, str) or not value or not all(isinstance(item, str) and item for item in value):
+    if (
+        isinstance(value, str)
+        or not value
+        or not all(isinstance(item, str) and item for item in value)
+    ):
         raise InvalidGuide("choice must be a non-empty list of non-empty strings", param="choice")
 
 

@@ -13,8 +13,13 @@ def is_int(value: Any) -> bool:
 
 
 def as_int(value: Any) -> Any:
-    """An integer of any library as an int; what is none, as it is. One in an array of some dimension is none."""
-    if isinstance(value, int) or getattr(value, "ndim", 0) != 0 or "bool" in str(getattr(value, "dtype", "")):
+    """An integer of any library as an int; what is none, as it is. One in an array of some
+    dimension is none."""
+    if (
+        isinstance(value, int)
+        or getattr(value, "ndim", 0) != 0
+        or "bool" in str(getattr(value, "dtype", ""))
+    ):
         return value
     try:
         return operator.index(value)

@@ -1,4 +1,5 @@
-"""Owns how the JSON files of a model folder are read: what is wrong with one is a CheckpointError that names it."""
+"""Owns how the JSON files of a model folder are read: what is wrong with one is a CheckpointError
+that names it."""
 
 from __future__ import annotations
 
@@ -55,9 +56,13 @@ def read_json(path: Path) -> dict[str, Any]:
         if path.exists() and not path.is_file():
             raise CheckpointError(f"{path}: is not a file")
         if path.stat().st_size > LARGEST_FILE:
-            raise CheckpointError(f"{path}: has {path.stat().st_size} bytes, more than the {LARGEST_FILE} that are "
-                                  "read of a JSON file")
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_without_contradiction)
+            raise CheckpointError(
+                f"{path}: has {path.stat().st_size} bytes, more than the {LARGEST_FILE} that are "
+                "read of a JSON file"
+            )
+        value = json.loads(
+            path.read_text(encoding="utf-8"), object_pairs_hook=_without_contradiction
+        )
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:
@@ -82,8 +87,9 @@ def mapping(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value or {}
 
 
-def positive_int(config: Mapping[str, Any], name: str, default: int | None = None, *,
-                 at_most: int = LARGEST_SIZE) -> int:
+def positive_int(
+    config: Mapping[str, Any], name: str, default: int | None = None, *, at_most: int = LARGEST_SIZE
+) -> int:
     """An integer of 1 … `at_most`; a missing or null one is `default`. Raises CheckpointError."""
     value = config.get(name)
     value = default if value is None else value
@@ -92,12 +98,15 @@ def positive_int(config: Mapping[str, Any], name: str, default: int | None = Non
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise CheckpointError(f"{name!r} must be an integer ≥ 1, found {shown(value)}")
     if value > at_most:
-        raise CheckpointError(f"{name!r} {shown(value)} is more than any model has; at most {at_most} can be read")
+        raise CheckpointError(
+            f"{name!r} {shown(value)} is more than any model has; at most {at_most} can be read"
+        )
     return value
 
 
-def positive_number(config: Mapping[str, Any], name: str, default: float | None = None, *,
-                    at_most: float = math.inf) -> float:
+def positive_number(
+    config: Mapping[str, Any], name: str, default: float | None = None, *, at_most: float = math.inf
+) -> float:
     """A finite number > 0; a missing or null one is `default`. Raises CheckpointError."""
     value = config.get(name)
     value = default if value is None else value
@@ -124,15 +133,20 @@ def flag(config: Mapping[str, Any], name: str, default: bool = False) -> bool:
     return value
 
 
-def token_ids(config: Mapping[str, Any], name: str, vocab_size: int = LARGEST_SIZE) -> tuple[int, ...] | None:
-    """Ids as Hugging Face writes them: one, or a list; None where they are missing or null. Raises CheckpointError."""
+def token_ids(
+    config: Mapping[str, Any], name: str, vocab_size: int = LARGEST_SIZE
+) -> tuple[int, ...] | None:
+    """Ids as Hugging Face writes them: one, or a list; None where they are missing or null. Raises
+    CheckpointError."""
     value = config.get(name)
     if value is None:
         return None
     ids = tuple(value) if isinstance(value, list) else (value,)
     for token in ids:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < vocab_size:
-            raise CheckpointError(f"{name!r} {shown(token)} is not an id of the vocabulary of {vocab_size}")
+            raise CheckpointError(
+                f"{name!r} {shown(token)} is not an id of the vocabulary of {vocab_size}"
+            )
     return ids
 
 

@@ -21,29 +21,52 @@ class LLM:
     """A target model, its drafter and its grammars, ready to generate.
 
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
-    spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default" takes the shipped
-                   head with the shipped model and decodes another model plainly
+    spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
+                   takes the shipped head with the shipped model and decodes another model plainly
     guide_backend: "auto", "llguidance" or "xgrammar"; `guide` gives the whole GuideConfig instead
     the others:    as in EngineConfig
 
-    Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and `chat` between two
-    iterations, and with them their requests.
+    Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
+    `chat` between two iterations, and with them their requests.
 
     Raises CheckpointError and InvalidParams.
     """
 
-    def __init__(self, model: str | Path | None = None, *, spec: SpecConfig | str | None = "default",
-                 guide_backend: str = "auto", guide: GuideConfig | None = None, cache: CacheConfig | None = None,
-                 max_batch_size: int = 16, max_model_len: int | None = None, max_prefill_tokens: int = 2048,
-                 device: str | None = None, dtype: str | None = None, lag: int | None = None,
-                 enforce_eager: bool = False, trace: bool = False) -> None:
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        spec: SpecConfig | str | None = "default",
+        guide_backend: str = "auto",
+        guide: GuideConfig | None = None,
+        cache: CacheConfig | None = None,
+        max_batch_size: int = 16,
+        max_model_len: int | None = None,
+        max_prefill_tokens: int = 2048,
+        device: str | None = None,
+        dtype: str | None = None,
+        lag: int | None = None,
+        enforce_eager: bool = False,
+        trace: bool = False,
+    ) -> None:
         if spec == "default":
             spec = SpecConfig() if model is None else None
-        self._engine = Engine(EngineConfig(
-            model=model, spec=SpecConfig(spec) if isinstance(spec, str) else spec,
-            guide=guide or GuideConfig(backend=guide_backend), cache=cache or CacheConfig(),
-            max_batch_size=max_batch_size, max_model_len=max_model_len, max_prefill_tokens=max_prefill_tokens,
-            device=device, dtype=dtype, lag=lag, enforce_eager=enforce_eager, trace=trace))
+        self._engine = Engine(
+            EngineConfig(
+                model=model,
+                spec=SpecConfig(spec) if isinstance(spec, str) else spec,
+                guide=guide or GuideConfig(backend=guide_backend),
+                cache=cache or CacheConfig(),
+                max_batch_size=max_batch_size,
+                max_model_len=max_model_len,
+                max_prefill_tokens=max_prefill_tokens,
+                device=device,
+                dtype=dtype,
+                lag=lag,
+                enforce_eager=enforce_eager,
+                trace=trace,
+            )
+        )
         self._turns = Turns(self._engine)
         self.tokenizer = self._engine.tokenizer
 
@@ -53,45 +76,65 @@ class LLM:
         names = [field.name for field in fields(config)]
         return cls(**{name: getattr(config, name) for name in names})
 
-    def generate(self, prompts: str | Sequence[str | Sequence[int]],
-                 params: SamplingParams | Sequence[SamplingParams] | None = None) -> list[RequestOutput]:
+    def generate(
+        self,
+        prompts: str | Sequence[str | Sequence[int]],
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
         """Continue each prompt, a text or token ids; one output per prompt, in order.
 
-        `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its prompt's, itself
-        first. What is wrong with one prompt or its guide is that output's `error`; the others do not notice. Raises
-        InvalidParams where the call itself is wrong.
+        `params` is one for all or one per prompt; with n > 1 an output's `samples` are all of its
+        prompt's, itself first. What is wrong with one prompt or its guide is that output's `error`;
+        the others do not notice. Raises InvalidParams where the call itself is wrong.
         """
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
-        return self._run([self._prompt_ids(prompt) for prompt in prompts], _per_prompt(params, len(prompts)))
+        return self._run(
+            [self._prompt_ids(prompt) for prompt in prompts], _per_prompt(params, len(prompts))
+        )
 
-    def chat(self, conversations: Messages | Sequence[Messages],
-             params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-             tools: Sequence[Mapping[str, Any]] | None = None, allow_special_tokens: bool = False
-             ) -> list[RequestOutput]:
+    def chat(
+        self,
+        conversations: Messages | Sequence[Messages],
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        allow_special_tokens: bool = False,
+    ) -> list[RequestOutput]:
         """Answer each conversation, a list of messages, through the model's chat template.
 
-        A JSON schema guide is shown to the template as `json_schema`, for models that were taught to read it. Special
-        tokens that the messages spell are text like any other, unless `allow_special_tokens` lets them be what they
-        are; `generate` always does.
+        A JSON schema guide is shown to the template as `json_schema`, for models that were taught
+        to read it. Special tokens that the messages spell are text like any other, unless
+        `allow_special_tokens` lets them be what they are; `generate` always does.
         """
         if not conversations:
             raise InvalidParams("chat needs at least one message", param="messages")
-        many = cast("Sequence[Messages]",
-                    [conversations] if isinstance(conversations[0], Mapping) else conversations)
+        many = cast(
+            "Sequence[Messages]",
+            [conversations] if isinstance(conversations[0], Mapping) else conversations,
+        )
         per_prompt = _per_prompt(params, len(many))
         prompts: list[list[int] | UserError] = []
         for messages, param in zip(many, per_prompt, strict=True):
-            schema = param.guide.source() if param.guide is not None and param.guide.kind == "json_schema" else None
+            schema = (
+                param.guide.source()
+                if param.guide is not None and param.guide.kind == "json_schema"
+                else None
+            )
             try:
-                prompt = self.tokenizer.apply_chat_template(messages, tools=tools, json_schema=schema,
-                                                            allow_special_tokens=allow_special_tokens)
+                prompt = self.tokenizer.apply_chat_template(
+                    messages,
+                    tools=tools,
+                    json_schema=schema,
+                    allow_special_tokens=allow_special_tokens,
+                )
                 prompts.append(self._engine.prompt_ids(prompt))
             except UserError as error:
                 prompts.append(error)
         return self._run(prompts, per_prompt)
 
     def warm_up(self) -> None:
-        """Capture all CUDA graphs now instead of when batches of their sizes come up; on a CPU there is nothing to do.
+        """Capture all CUDA graphs now instead of when batches of their sizes come up; on a CPU
+        there is nothing to do.
 
         Raises EngineError where a capture fails.
         """
@@ -108,17 +151,19 @@ class LLM:
         return self._engine.stats()
 
     def write_trace(self, path: str | Path) -> None:
-        """Write the timeline so far as a Chrome trace, which https://ui.perfetto.dev opens; wants `trace=True`.
+        """Write the timeline so far as a Chrome trace, which https://ui.perfetto.dev opens; wants
+        `trace=True`.
 
-        It has four tracks: what the forward stream and the grammar stream did, when the grammar callbacks ran, and
-        what the host did. Of each the last 65,536 spans are kept. Raises InvalidParams for an engine that records
-        none and for a path that cannot be written.
+        It has four tracks: what the forward stream and the grammar stream did, when the grammar
+        callbacks ran, and what the host did. Of each the last 65,536 spans are kept. Raises
+        InvalidParams for an engine that records none and for a path that cannot be written.
         """
         with self._turns as engine:
             engine.write_trace(path)
 
     def spans(self) -> list[Span]:
-        """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an engine that has none."""
+        """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an
+        engine that has none."""
         with self._turns as engine:
             return engine.spans()
 
@@ -126,11 +171,19 @@ class LLM:
         """Stop the worker threads."""
         self._turns.close()
 
-    def _run(self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]) -> list[RequestOutput]:
-        asked = [(prompt, param) for prompt, param in zip(prompts, params, strict=True)
-                 if not isinstance(prompt, UserError)]
+    def _run(
+        self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]
+    ) -> list[RequestOutput]:
+        asked = [
+            (prompt, param)
+            for prompt, param in zip(prompts, params, strict=True)
+            if not isinstance(prompt, UserError)
+        ]
         ended = iter(self._turns.run(asked))
-        return [_refused(prompt) if isinstance(prompt, UserError) else _output(next(ended)) for prompt in prompts]
+        return [
+            _refused(prompt) if isinstance(prompt, UserError) else _output(next(ended))
+            for prompt in prompts
+        ]
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int] | UserError:
         try:
@@ -146,18 +199,29 @@ def _refused(error: UserError) -> RequestOutput:
 def _output(samples: Sequence[Request]) -> RequestOutput:
     request, *others = samples
     assert request.finish_reason is not None
-    return RequestOutput(text=request.text.text, token_ids=tuple(request.output_ids),
-                         finish_reason=request.finish_reason, error=request.error, metrics=request.metrics,
-                         logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
-                         prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
-                         iterations=tuple(request.iterations) if request.params.return_drafts else None,
-                         stop_reason=request.stop_reason, others=tuple(_output([other]) for other in others))
+    return RequestOutput(
+        text=request.text.text,
+        token_ids=tuple(request.output_ids),
+        finish_reason=request.finish_reason,
+        error=request.error,
+        metrics=request.metrics,
+        logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
+        prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
+        iterations=tuple(request.iterations) if request.params.return_drafts else None,
+        stop_reason=request.stop_reason,
+        others=tuple(_output([other]) for other in others),
+    )
 
 
-def _per_prompt(params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int) -> list[SamplingParams]:
+def _per_prompt(
+    params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int
+) -> list[SamplingParams]:
     if params is None or isinstance(params, SamplingParams):
         return [params or SamplingParams()] * num_prompts
     if len(params) != num_prompts:
-        raise InvalidParams(f"{num_prompts} prompts came with {len(params)} sampling parameters; give one for all "
-                            "or one per prompt", param="params")
+        raise InvalidParams(
+            f"{num_prompts} prompts came with {len(params)} sampling parameters; give one for all "
+            "or one per prompt",
+            param="params",
+        )
     return list(params)

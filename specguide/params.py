@@ -24,12 +24,15 @@ _Predicate = Callable[[Any], bool]
 
 @dataclass(frozen=True)
 class Speculation:
-    """What a request takes of the engine's drafts; None: as many as the engine makes, and as it makes them. The output
-    is the same with any; acceptance and time are not.
+    """What a request takes of the engine's drafts; None: as many as the engine makes, and as it
+    makes them. The output is the same with any; acceptance and time are not.
 
-    num_draft_tokens:  most drafts of the engine's method after each golden token, ≥ 0; 0 leaves what the grammar forces
-    num_forced_tokens: most drafts beside these that the grammar forces, ≥ 0; with both 0 it is decoded plainly
-    guided_drafts:     False: its draft head or model chooses among all tokens, not among what the grammar allows
+    num_draft_tokens:  most drafts of the engine's method after each golden token, ≥ 0; 0 leaves
+                       what the grammar forces
+    num_forced_tokens: most drafts beside these that the grammar forces, ≥ 0; with both 0 it is
+                       decoded plainly
+    guided_drafts:     False: its draft head or model chooses among all tokens, not among what the
+                       grammar allows
 
     Raises InvalidParams naming the field.
     """
@@ -43,11 +46,16 @@ class Speculation:
             number = as_int(getattr(self, name))
             object.__setattr__(self, name, number)
             if number is not None and not (is_int(number) and number >= 0):
-                raise InvalidParams(f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
-                                    param=f"speculation.{name}")
+                raise InvalidParams(
+                    f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
+                    param=f"speculation.{name}",
+                )
         if not isinstance(self.guided_drafts, bool | None):
-            raise InvalidParams(f"speculation.guided_drafts must be True, False or None, found {self.guided_drafts!r}",
-                                param="speculation.guided_drafts")
+            raise InvalidParams(
+                "speculation.guided_drafts must be True, False or None, found "
+                f"{self.guided_drafts!r}",
+                param="speculation.guided_drafts",
+            )
 
 
 @dataclass(frozen=True)
@@ -57,41 +65,52 @@ class SamplingParams:
     max_tokens:     most tokens to generate, ≥ 1
     temperature:    0 is greedy; otherwise logits are divided by it, > 0
     top_k:          keep the k likeliest allowed tokens; 0 or -1 keeps all
-    top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0, 1]
+    top_p:          keep the smallest set of likeliest tokens whose probability reaches it, in (0,
+                    1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
     seed:           makes sampling repeatable; None draws one
     stop_token_ids: tokens that end a free request besides the model's own end tokens
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
-    stop:           a string, or several, that end a free request; its text ends before the first of them to be complete
+    stop:           a string, or several, that end a free request; its text ends before the first of
+                    them to be complete
     include_stop_str_in_output: the text ends behind the stop string instead
-    n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones follow from `seed`
+    n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
+                    follow from `seed`
     speculation:    what it takes of the engine's drafts; None: all
-    timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for ever
+    timeout_s:      seconds from its arrival after which it ends with an error, > 0; None waits for
+                    ever
 
     The logits are adjusted in this order, and the guide's grammar stands over all of it:
 
-    logits_processors:  functions f(output_ids, logits) or f(prompt_ids, output_ids, logits), called one after the other
-                        for each token: ids are lists of ints, logits a float32 tensor [vocab_size] on the CPU that f
-                        may write to; f returns such a tensor, in which -inf forbids a token. It must depend on its
-                        arguments alone: it is called for drafts too, more often than tokens are output. Iterations with
-                        such a request wait for the processors, in Python, and for the results of the one before
-    allowed_token_ids:  the output has only these tokens, end tokens too only if they are among them; None allows all
-    bad_words:          texts that the output does not spell in the tokens they are encoded to, with and without a
-                        space before them; at most 128, of at most 32 tokens each
+    logits_processors:  functions f(output_ids, logits) or f(prompt_ids, output_ids, logits), called
+                        one after the other for each token: ids are lists of ints, logits a float32
+                        tensor [vocab_size] on the CPU that f may write to; f returns such a tensor,
+                        in which -inf forbids a token. It must depend on its arguments alone: it is
+                        called for drafts too, more often than tokens are output. Iterations with
+                        such a request wait for the processors, in Python, and for the results of
+                        the one before
+    allowed_token_ids:  the output has only these tokens, end tokens too only if they are among
+                        them; None allows all
+    bad_words:          texts that the output does not spell in the tokens they are encoded to, with
+                        and without a space before them; at most 128, of at most 32 tokens each
     logit_bias:         token id → number added to its logit, in [-100, 100], at most 512 tokens
-    min_tokens:         tokens before which no end token and none of stop_token_ids comes and no stop string ends it, ≤
-                        max_tokens; a grammar that allows nothing else may end all the same
-    repetition_penalty: > 0; logits of tokens of prompt and output are divided by it where > 0, else multiplied
+    min_tokens:         tokens before which no end token and none of stop_token_ids comes and no
+                        stop string ends it, ≤ max_tokens; a grammar that allows nothing else may
+                        end all the same
+    repetition_penalty: > 0; logits of tokens of prompt and output are divided by it where > 0, else
+                        multiplied
     frequency_penalty:  taken off for each time that a token is in the output, in [-2, 2]
     presence_penalty:   taken off once for each token that is in the output, in [-2, 2]
 
-    logprobs: for each token of the output its log-probability and those of the so many likeliest ones, 0 to 20, by the
-              model's own logits before anything is done to them; None: none
-    prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then computed, also where
+    logprobs: for each token of the output its log-probability and those of the so many likeliest
+              ones, 0 to 20, by the model's own logits before anything is done to them; None: none
+    prompt_logprobs: the same for each token of the prompt but the first; all of the prompt is then
+                     computed, also where
               its keys are known from an earlier one
-    return_drafts: tell for each iteration what was drafted and how much of it was accepted, as `iterations`
+    return_drafts: tell for each iteration what was drafted and how much of it was accepted, as
+                   `iterations`
 
     Raises InvalidParams naming the parameter.
     """
@@ -126,20 +145,35 @@ class SamplingParams:
     def __post_init__(self) -> None:
         for name, normal in _NORMAL.items():
             object.__setattr__(self, name, normal(getattr(self, name)))
-        stop = (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
+        stop = (
+            (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
+        )
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
-        wrong = next((name for name, (is_valid, _) in _RULES.items() if not is_valid(getattr(self, name))), None)
+        wrong = next(
+            (name for name, (is_valid, _) in _RULES.items() if not is_valid(getattr(self, name))),
+            None,
+        )
         if wrong is None and self.min_tokens > self.max_tokens:
             wrong = "min_tokens"
         if wrong is not None:
-            raise InvalidParams(f"{wrong} must be {_RULES[wrong][1]}, found {getattr(self, wrong)!r}", param=wrong)
+            raise InvalidParams(
+                f"{wrong} must be {_RULES[wrong][1]}, found {getattr(self, wrong)!r}", param=wrong
+            )
         if self.reasoning is not None and self.guide is None:
-            raise InvalidParams("reasoning says what comes before a guided answer: give a guide, or leave it out",
-                                param="reasoning")
-        contradicted = next((n for n in ("ignore_eos", "stop_token_ids", "stop") if getattr(self, n)), None)
+            raise InvalidParams(
+                "reasoning says what comes before a guided answer: give a guide, or leave it out",
+                param="reasoning",
+            )
+        contradicted = next(
+            (n for n in ("ignore_eos", "stop_token_ids", "stop") if getattr(self, n)), None
+        )
         if self.guide is not None and contradicted is not None:
-            raise InvalidParams(f"{contradicted} cannot be honoured with a guide: the grammar decides where the output "
-                                "ends", param=contradicted)
+            raise InvalidParams(
+                f"{contradicted} cannot be honoured with a guide: the grammar decides where the "
+                "output "
+                "ends",
+                param=contradicted,
+            )
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:
@@ -147,13 +181,16 @@ class SamplingParams:
         known = {f.name for f in fields(cls)}
         for name in values:
             if name not in known:
-                raise InvalidParams(f"unknown sampling parameter {name!r}; known: {', '.join(sorted(known))}",
-                                    param=name)
+                raise InvalidParams(
+                    f"unknown sampling parameter {name!r}; known: {', '.join(sorted(known))}",
+                    param=name,
+                )
         return cls(**values)
 
 
 def num_processor_arguments(processor: Callable[..., Any]) -> int | None:
-    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None: it takes neither."""
+    """2 or 3: with how many arguments a logits processor is called, 2 where it takes either; None:
+    it takes neither."""
     try:
         signature = inspect.signature(processor)
     except (TypeError, ValueError):  # a builtin that does not say
@@ -184,8 +221,14 @@ def _are_texts(values: Any) -> bool:
 
 
 def _are_biases(biases: Any) -> bool:
-    return isinstance(biases, dict) and len(biases) <= _MAX_BIASES and all(
-        is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100 for token, bias in biases.items())
+    return (
+        isinstance(biases, dict)
+        and len(biases) <= _MAX_BIASES
+        and all(
+            is_int(token) and token >= 0 and _is_real(bias) and abs(bias) <= 100
+            for token, bias in biases.items()
+        )
+    )
 
 
 def _int_in(least: int, most: float = math.inf) -> _Predicate:
@@ -205,7 +248,9 @@ def _optional(is_valid: _Predicate) -> _Predicate:
 
 
 def _are_processors(values: Any) -> bool:
-    return isinstance(values, tuple) and all(callable(value) and num_processor_arguments(value) for value in values)
+    return isinstance(values, tuple) and all(
+        callable(value) and num_processor_arguments(value) for value in values
+    )
 
 
 def _as_processors(values: Any) -> Any:
@@ -222,18 +267,31 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "stop_token_ids": (_are_ids, "token ids ≥ 0"),
     "guide": (_optional(_instance_of(Guide)), "a Guide or None"),
     "reasoning": (_optional(_instance_of(Reasoning)), "a Reasoning or None"),
-    "allowed_token_ids": (_optional(lambda ids: _are_ids(ids) and len(ids) > 0),
-                          "at least one token id, all ≥ 0, or None to allow all"),
+    "allowed_token_ids": (
+        _optional(lambda ids: _are_ids(ids) and len(ids) > 0),
+        "at least one token id, all ≥ 0, or None to allow all",
+    ),
     "bad_words": (_are_texts, "a list of non-empty Unicode texts"),
-    "logit_bias": (_optional(_are_biases), f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]"),
+    "logit_bias": (
+        _optional(_are_biases),
+        f"at most {_MAX_BIASES} token ids ≥ 0, each with a number in [-100, 100]",
+    ),
     "min_tokens": (_int_in(0), "an integer ≥ 0 and ≤ max_tokens"),
     "repetition_penalty": (_is_positive, "a number > 0"),
     "frequency_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
     "presence_penalty": (_real_in(-2, 2), "a number in [-2, 2]"),
-    "logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
-    "prompt_logprobs": (_optional(_int_in(0, MAX_LOGPROBS)), f"an integer from 0 to {MAX_LOGPROBS}, or None"),
-    "logits_processors": (_are_processors, "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, "
-                                           "logits)"),
+    "logprobs": (
+        _optional(_int_in(0, MAX_LOGPROBS)),
+        f"an integer from 0 to {MAX_LOGPROBS}, or None",
+    ),
+    "prompt_logprobs": (
+        _optional(_int_in(0, MAX_LOGPROBS)),
+        f"an integer from 0 to {MAX_LOGPROBS}, or None",
+    ),
+    "logits_processors": (
+        _are_processors,
+        "a list of functions f(output_ids, logits) or f(prompt_ids, output_ids, logits)",
+    ),
     "stop": (_are_texts, "a non-empty Unicode string or a list of them"),
     "include_stop_str_in_output": (_instance_of(bool), "True or False"),
     "n": (_int_in(1, MAX_SAMPLES), f"an integer from 1 to {MAX_SAMPLES}"),
@@ -245,7 +303,11 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
 
 
 def _as_tuple(values: Any) -> Any:
-    return tuple(values) if isinstance(values, Iterable) and not isinstance(values, (str, bytes)) else values
+    return (
+        tuple(values)
+        if isinstance(values, Iterable) and not isinstance(values, (str, bytes))
+        else values
+    )
 
 
 def _as_ids(values: Any) -> Any:
@@ -259,13 +321,20 @@ def _as_biases(biases: Any) -> Any:
     """A dict of its own; ids may be text, as JSON has them."""
     if not isinstance(biases, Mapping):
         return biases
-    return {int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
-            for token, bias in biases.items()}
+    return {
+        int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
+        for token, bias in biases.items()
+    }
 
 
 _NORMAL: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "prompt_logprobs", "n"), as_int),
-    "stop_token_ids": _as_ids, "allowed_token_ids": _as_ids, "bad_words": _as_tuple,
-    "logits_processors": _as_processors, "logit_bias": _as_biases,
+    **dict.fromkeys(
+        ("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "prompt_logprobs", "n"), as_int
+    ),
+    "stop_token_ids": _as_ids,
+    "allowed_token_ids": _as_ids,
+    "bad_words": _as_tuple,
+    "logits_processors": _as_processors,
+    "logit_bias": _as_biases,
 }
 """How values of SamplingParams' fields become those that are checked and kept."""

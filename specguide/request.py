@@ -21,9 +21,11 @@ class RequestMetrics:
     num_iterations:     verifications that counted for it, the prefill not included
     num_held:           iterations in which it was held because its rows were late
     num_cached:         prompt tokens whose keys were there already
-    num_preemptions:    times that it lost its pages to another request and had to start its keys anew
+    num_preemptions:    times that it lost its pages to another request and had to start its keys
+                        anew
     accepted_histogram: entry a counts the iterations that accepted a drafts
-    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were verified, and how
+    drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
+                                      verified, and how
                         many of them were taken; empty where all are a draft head's
     """
 
@@ -43,8 +45,11 @@ class RequestMetrics:
 
     @property
     def acceptance_length(self) -> float:
-        """Mean tokens gained per iteration, the golden token included; 0 before the first iteration."""
-        gained = sum((accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram))
+        """Mean tokens gained per iteration, the golden token included; 0 before the first
+        iteration."""
+        gained = sum(
+            (accepted + 1) * count for accepted, count in enumerate(self.accepted_histogram)
+        )
         return gained / self.num_iterations if self.num_iterations else 0.0
 
     @property
@@ -67,12 +72,14 @@ class Logprob:
 
 @dataclass(frozen=True)
 class IterationTimes:
-    """When an iteration of a whole batch ran, as the host saw it. Seconds, begin and end of `time.perf_counter`.
+    """When an iteration of a whole batch ran, as the host saw it. Seconds, begin and end of
+    `time.perf_counter`.
 
     begin_s:           the host launched it
     wait_s:            of the time since then, what the host waited for its results
     end_s:             the host had its results
-    grammar_s:         time that its callbacks took on the grammar stream; None on a GPU, where only a timeline tells
+    grammar_s:         time that its callbacks took on the grammar stream; None on a GPU, where only
+                       a timeline tells
     grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden. None likewise
     """
 
@@ -87,10 +94,11 @@ class IterationTimes:
 class Iteration:
     """What one iteration gave a request.
 
-    drafts:       token ids that were proposed and verified, up to the first place without one; none in a prefill
+    drafts:       token ids that were proposed and verified, up to the first place without one; none
+                  in a prefill
     num_accepted: of them, the first ones that the target said too
-    tokens:       that it was given: the accepted drafts, then the golden token, as far as it went on; none where it was
-                  held, and the same drafts are verified again
+    tokens:       that it was given: the accepted drafts, then the golden token, as far as it went
+                  on; none where it was held, and the same drafts are verified again
     is_prefill:   it computed the keys of the prompt
     """
 
@@ -110,10 +118,11 @@ class Iteration:
 class Request:
     """One request from admission to release.
 
-    The engine makes it and writes `grammar`, `adjustment`, `window` and its metrics' `prompt_tokens` and `compile_s`,
-    all before `Scheduler.add` or `cancel`. From then on the scheduler alone changes it, but for `logprobs`,
-    `iterations` and `acceptance`, which the engine writes when the scheduler has taken the tokens, and `text.take`,
-    which is for whoever streams it.
+    The engine makes it and writes `grammar`, `adjustment`, `window` and its metrics'
+    `prompt_tokens` and `compile_s`, all before `Scheduler.add` or `cancel`. From then on the
+    scheduler alone changes it, but for `logprobs`, `iterations` and `acceptance`, which the engine
+    writes when the scheduler has taken the tokens, and `text.take`, which is for whoever streams
+    it.
 
     priority:      requests of higher priority run first, see scheduler.waiting
     slot:          its place in every fixed-address buffer; -1 while it waits
@@ -121,20 +130,25 @@ class Request:
     seed:          of its random numbers
     max_len:       tokens, prompt and output, at which it ends
     end_ids:       tokens that end it
-    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes when these are all
+    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
+                   when these are all
     num_in_flight: iterations that it is in and that are not committed
     has_walk:      its grammar has started in its slot
     num_late:      times in a row that its prefill was held
-    not_before:    iteration of the scheduler before which its prefill is not run again, unless nothing else can run
-    turn:          times that it has lost its slot to another; what an iteration of an earlier turn says is void
+    not_before:    iteration of the scheduler before which its prefill is not run again, unless
+                   nothing else can run
+    turn:          times that it has lost its slot to another; what an iteration of an earlier turn
+                   says is void
     adjustment:    what its parameters do to its logits, None for nothing
     processors:    its logits processors (sampling.processors)
     window:        the drafts that it takes; None: all that the engine makes
     acceptance:    what it accepts of them, where that decides how much is drafted (engine.adaptive)
     logprobs:      of each output token, where they are asked for
-    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is none
+    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
+                     none
     iterations:    those that gave it tokens or held it, where they are asked for
-    text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and for stop strings
+    text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and
+                   for stop strings
     stop_reason:   as in RequestOutput
     sample:        which of its prompt's samples it is
     """
@@ -192,17 +206,22 @@ class Request:
 
     @property
     def num_reusable(self) -> int:
-        """Its first tokens whose keys may be those of an earlier request, since nobody wants to know what they say."""
+        """Its first tokens whose keys may be those of an earlier request, since nobody wants to
+        know what they say."""
         return len(self.prompt_logprobs) - 1 if self.num_unscored else self.num_tokens
 
     def ids_to_score(self, start: int, end: int) -> Sequence[int]:
-        """Prompt tokens to score where those from position `start` to before `end` are computed: those after each."""
-        return self.prompt_ids[start + 1:end + 1] if self.num_unscored else ()
+        """Prompt tokens to score where those from position `start` to before `end` are computed:
+        those after each."""
+        return self.prompt_ids[start + 1 : end + 1] if self.num_unscored else ()
 
     def tokens(self, start: int, end: int) -> list[int]:
         """Of prompt and output, those from position `start` to before `end`."""
         num_prompt = len(self.prompt_ids)
-        return [*self.prompt_ids[start:end], *self.output_ids[max(0, start - num_prompt):max(0, end - num_prompt)]]
+        return [
+            *self.prompt_ids[start:end],
+            *self.output_ids[max(0, start - num_prompt) : max(0, end - num_prompt)],
+        ]
 
 
 @dataclass(frozen=True)
@@ -211,11 +230,13 @@ class RequestOutput:
 
     finish_reason: "stop" | "length" | "error" | "abort"
     error:         the cause where finish_reason is "error", else None
-    logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id; None: not asked for
-    prompt_logprobs: as `logprobs`, of each token of the prompt, None for the first; fewer where it ended before its
+    logprobs:      of each token its own Logprob and those of the likeliest tokens, by token id;
+                   None: not asked for
+    prompt_logprobs: as `logprobs`, of each token of the prompt, None for the first; fewer where it
+                     ended before its
                    prompt was computed; None: not asked for, and for second and later samples
-    stop_reason:   the stop string or stop token id that ended it; None for the model's own end token and where
-                   finish_reason is not "stop"
+    stop_reason:   the stop string or stop token id that ended it; None for the model's own end
+                   token and where finish_reason is not "stop"
     others:        the second and later samples of its prompt, where SamplingParams.n asks for them
     iterations:    those that gave it its tokens or held it, in order; None: not asked for
     """

@@ -1,4 +1,5 @@
-"""Owns what all tests share: which are skipped where, how hypothesis runs, tiny checkpoints, real-world data."""
+"""Owns what all tests share: which are skipped where, how hypothesis runs, tiny checkpoints,
+real-world data."""
 
 from __future__ import annotations
 
@@ -14,9 +15,14 @@ from specguide.cache import sizing
 # Test workers share a small machine; more threads each would only fight.
 torch.set_num_threads(1)
 
-# No deadlines, since a busy machine stalls now and then; derandomized, so that a change alone turns a test red.
+# No deadlines, since a busy machine stalls now and then; derandomized, so that a change alone turns
+# a test red.
 hypothesis.settings.register_profile(
-    "specguide", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    "specguide",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("specguide")
 
 
@@ -33,8 +39,14 @@ def small_caches(request: pytest.FixtureRequest):
     """Test processes share a GPU: no engine takes all that it has left."""
     patch = pytest.MonkeyPatch()
     if torch.cuda.is_available() and not request.module.__name__.endswith("test_cache_sizing"):
-        patch.setattr(sizing, "_available", lambda config, needs, device: (
-            min(needs.page_bytes * needs.request_pages * needs.max_batch_size, 2 << 30), "tests give it"))
+        patch.setattr(
+            sizing,
+            "_available",
+            lambda config, needs, device: (
+                min(needs.page_bytes * needs.request_pages * needs.max_batch_size, 2 << 30),
+                "tests give it",
+            ),
+        )
     yield
     patch.undo()
 
@@ -73,7 +85,9 @@ def http(server):
     import httpx
     from live_server import KEY
 
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60) as client:
+    with httpx.Client(
+        base_url=server.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+    ) as client:
         yield client
 
 

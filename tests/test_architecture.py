@@ -1,4 +1,5 @@
-"""The floor plan: a room imports only from lower levels, level 0 has its own order, and few rooms know torch."""
+"""The floor plan: a room imports only from lower levels, level 0 has its own order, and few rooms
+know torch."""
 
 from __future__ import annotations
 
@@ -16,12 +17,23 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "specguide"
 
 LEVELS: tuple[tuple[str, ...], ...] = (
-    ("errors", "env", "integers", "json_fields", "guide", "params", "draft_tree", "draft_window", "config", "request",
-     "batch"),
+    (
+        "errors",
+        "env",
+        "integers",
+        "json_fields",
+        "guide",
+        "params",
+        "draft_tree",
+        "draft_window",
+        "config",
+        "request",
+        "batch",
+    ),
     ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
     ("models", "scheduler"),
-    ("spec",),
+    ("speculation",),
     ("engine",),
     ("llm", "server", "doctor", "bench"),
     ("cli",),
@@ -33,7 +45,8 @@ WITHOUT_TORCH = (*LEVELS[0], "scheduler")
 
 @dataclass(frozen=True)
 class Import:
-    """One imported name: `module` in full, where it stands, and whether only a type checker sees it."""
+    """One imported name: `module` in full, where it stands, and whether only a type checker sees
+    it."""
 
     module: str
     line: int
@@ -60,7 +73,8 @@ def module_name(path: Path) -> str:
 
 
 def imports_of(source: str, module: str, *, is_package: bool) -> list[Import]:
-    """Every import of a module wherever it stands: in a function, for types only, relative, by import_module."""
+    """Every import of a module wherever it stands: in a function, for types only, relative, by
+    import_module."""
     base = module.split(".") if is_package else module.split(".")[:-1]
     return list(_imports(ast.parse(source), base, False))
 
@@ -129,12 +143,18 @@ def test_module_imports_only_from_lower_levels(path: Path) -> None:
 def test_only_native_imports_the_extension(path: Path) -> None:
     if room_of(module_name(path)) != "native":
         found = [i for i in imports_in(path) if "_native" in i.module.split(".")]
-        assert not found, f"{label(path)}:{found[0].line} imports the extension; go through specguide.native"
+        assert not found, (
+            f"{label(path)}:{found[0].line} imports the extension; go through specguide.native"
+        )
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if room_of(module_name(p)) in WITHOUT_TORCH], ids=label)
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if room_of(module_name(p)) in WITHOUT_TORCH], ids=label
+)
 def test_plain_rooms_have_no_torch(path: Path) -> None:
-    found = [i for i in imports_in(path) if i.module.split(".")[0] == "torch" and not i.is_for_types]
+    found = [
+        i for i in imports_in(path) if i.module.split(".")[0] == "torch" and not i.is_for_types
+    ]
     assert not found, f"{label(path)}:{found[0].line} imports torch at run time"
 
 
@@ -156,7 +176,9 @@ def test_core_library_has_no_python() -> None:
     for path in sources:
         if not path.name.startswith("bind"):
             found = re.search(r'#\s*include\s*[<"](Python\.h|pybind11|torch/)', path.read_text())
-            assert found is None, f"{label(path)} includes {found.group(1) if found else ''}; only the bindings may"
+            assert found is None, (
+                f"{label(path)} includes {found.group(1) if found else ''}; only the bindings may"
+            )
 
 
 @pytest.mark.parametrize(
@@ -168,25 +190,45 @@ def test_core_library_has_no_python() -> None:
         ("def f():\n    from specguide.llm import LLM", {"llm"}),
         ("from ..engine import Engine", {"engine"}),
         ("from . import tensors", {"cache"}),
-        ("import importlib\nimportlib.import_module('specguide.spec.step')", {"spec"}),
-        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specguide.models import Decoder", {"models"}),
+        ("import importlib\nimportlib.import_module('specguide.engine.stats')", {"engine"}),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specguide.models import "
+            "Decoder",
+            {"models"},
+        ),
     ],
 )
 def test_imports_are_found(source: str, expected: set[str]) -> None:
-    rooms = {room_of(found.module) for found in imports_of(source, "specguide.cache.pages", is_package=False)}
+    rooms = {
+        room_of(found.module)
+        for found in imports_of(source, "specguide.cache.pages", is_package=False)
+    }
     assert rooms - {None} == expected
 
 
 def test_imports_for_types_are_told_apart() -> None:
-    source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\nelse:\n    import numpy"
-    found = {i.module: i.is_for_types for i in imports_of(source, "specguide.batch", is_package=False)}
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import torch\nelse:\n    import numpy"
+    )
+    found = {
+        i.module: i.is_for_types for i in imports_of(source, "specguide.batch", is_package=False)
+    }
     assert found["torch"] and not found["numpy"]
 
 
 @pytest.mark.parametrize(
     ("importer", "imported", "allowed"),
-    [("cache", "kernels", True), ("cache", "layers", False), ("kernels", "sampling", False), ("cli", "llm", True),
-     ("batch", "request", True), ("errors", "params", False), ("spec", "spec", True), ("kernels", "batch", True)],
+    [
+        ("cache", "kernels", True),
+        ("cache", "layers", False),
+        ("kernels", "sampling", False),
+        ("cli", "llm", True),
+        ("batch", "request", True),
+        ("errors", "params", False),
+        ("speculation", "speculation", True),
+        ("kernels", "batch", True),
+    ],
 )
 def test_floor_plan_rule(importer: str, imported: str, allowed: bool) -> None:
     assert (floor_plan_breach(importer, imported) is None) == allowed

@@ -20,20 +20,48 @@ from specguide.request import RequestMetrics
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("max_tokens", 0), ("max_tokens", 1.5), ("max_tokens", True),
-        ("temperature", -0.1), ("temperature", math.nan), ("temperature", math.inf), ("temperature", "hot"),
-        ("top_k", -2), ("top_k", 2.0), ("top_k", None),
-        ("top_p", 0), ("top_p", 1.01), ("top_p", math.nan), ("top_p", True),
-        ("min_p", -0.1), ("min_p", 1.1),
-        ("seed", -1), ("seed", 2**63), ("seed", 1.0),
-        ("stop_token_ids", (-1,)), ("stop_token_ids", (1.5,)),
+        ("max_tokens", 0),
+        ("max_tokens", 1.5),
+        ("max_tokens", True),
+        ("temperature", -0.1),
+        ("temperature", math.nan),
+        ("temperature", math.inf),
+        ("temperature", "hot"),
+        ("top_k", -2),
+        ("top_k", 2.0),
+        ("top_k", None),
+        ("top_p", 0),
+        ("top_p", 1.01),
+        ("top_p", math.nan),
+        ("top_p", True),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("seed", 1.0),
+        ("stop_token_ids", (-1,)),
+        ("stop_token_ids", (1.5,)),
         ("guide", {"type": "object"}),
-        ("stop", ""), ("stop", ["a", ""]), ("stop", [1]), ("stop", 0),
-        ("n", 0), ("n", 129), ("n", True), ("timeout_s", 0), ("timeout_s", math.inf), ("timeout_s", "1"),
+        ("stop", ""),
+        ("stop", ["a", ""]),
+        ("stop", [1]),
+        ("stop", 0),
+        ("n", 0),
+        ("n", 129),
+        ("n", True),
+        ("timeout_s", 0),
+        ("timeout_s", math.inf),
+        ("timeout_s", "1"),
         ("include_stop_str_in_output", 1),
-        ("logprobs", -1), ("logprobs", 21), ("prompt_logprobs", -1), ("prompt_logprobs", 21), ("prompt_logprobs", True),
-        ("logits_processors", len), ("logits_processors", [5]),
-        ("logits_processors", [lambda logits: logits]), ("logits_processors", [lambda a, b, c, d: d]),
+        ("logprobs", -1),
+        ("logprobs", 21),
+        ("prompt_logprobs", -1),
+        ("prompt_logprobs", 21),
+        ("prompt_logprobs", True),
+        ("logits_processors", len),
+        ("logits_processors", [5]),
+        ("logits_processors", [lambda logits: logits]),
+        ("logits_processors", [lambda a, b, c, d: d]),
     ],
 )
 def test_wrong_parameter_is_named(name: str, value: Any) -> None:
@@ -45,8 +73,18 @@ def test_wrong_parameter_is_named(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("max_tokens", 1), ("temperature", 0), ("temperature", 2), ("top_k", -1), ("top_k", 0), ("top_p", 1),
-     ("min_p", 0), ("min_p", 1.0), ("seed", 2**63 - 1), ("seed", None)],
+    [
+        ("max_tokens", 1),
+        ("temperature", 0),
+        ("temperature", 2),
+        ("top_k", -1),
+        ("top_k", 0),
+        ("top_p", 1),
+        ("min_p", 0),
+        ("min_p", 1.0),
+        ("seed", 2**63 - 1),
+        ("seed", None),
+    ],
 )
 def test_bounds_belong_to_the_range(name: str, value: Any) -> None:
     assert getattr(SamplingParams(**{name: value}), name) == value
@@ -56,21 +94,36 @@ def test_stop_tokens_become_a_tuple() -> None:
     assert SamplingParams(stop_token_ids=[3, 4]).stop_token_ids == (3, 4)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("given", "kept"), [(None, ()), ("###", ("###",)), (["a", "b"], ("a", "b"))])
+@pytest.mark.parametrize(
+    ("given", "kept"), [(None, ()), ("###", ("###",)), (["a", "b"], ("a", "b"))]
+)
 def test_stop_strings_become_a_tuple(given: Any, kept: tuple[str, ...]) -> None:
     assert SamplingParams(stop=given).stop == kept
 
 
-@pytest.mark.parametrize(("processor", "num_arguments"), [
-    (lambda output_ids, logits: logits, 2), (lambda prompt_ids, output_ids, logits: logits, 3),
-    (lambda output_ids, logits, scale=2: logits, 2), (lambda *args: args[-1], 2), (lambda logits: logits, None),
-    (functools.partial(lambda a, b, c, d: d, 1), 3), (lambda a, b, *, c: a, None), (max, 2)])
+@pytest.mark.parametrize(
+    ("processor", "num_arguments"),
+    [
+        (lambda output_ids, logits: logits, 2),
+        (lambda prompt_ids, output_ids, logits: logits, 3),
+        (lambda output_ids, logits, scale=2: logits, 2),
+        (lambda *args: args[-1], 2),
+        (lambda logits: logits, None),
+        (functools.partial(lambda a, b, c, d: d, 1), 3),
+        (lambda a, b, *, c: a, None),
+        (max, 2),
+    ],
+)
 def test_how_a_logits_processor_is_called(processor: Any, num_arguments: int | None) -> None:
     assert num_processor_arguments(processor) == num_arguments
 
 
 def test_no_logits_processors_are_none_at_all() -> None:
-    assert SamplingParams(logits_processors=None) == SamplingParams(logits_processors=[]) == SamplingParams()
+    assert (
+        SamplingParams(logits_processors=None)
+        == SamplingParams(logits_processors=[])
+        == SamplingParams()
+    )
 
 
 def test_unknown_parameter_is_refused() -> None:
@@ -80,8 +133,9 @@ def test_unknown_parameter_is_refused() -> None:
     assert SamplingParams.from_dict({"top_k": 3}) == SamplingParams(top_k=3)
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("ignore_eos", True), ("stop_token_ids", (5,)), ("stop", ("\n",))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("ignore_eos", True), ("stop_token_ids", (5,)), ("stop", ("\n",))]
+)
 def test_parameter_that_a_guide_contradicts_is_refused(name: str, value: Any) -> None:
     assert getattr(SamplingParams(**{name: value}), name) == value
     with pytest.raises(InvalidParams, match=name):
@@ -96,9 +150,15 @@ def test_params_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        ("json_schema", {"type": "object"}), ("json_schema", True), ("json_schema", '{"type": "string"}'),
-        ("json_schema", "false"), ("json_object", True), ("regex", "[a-z]+"), ("grammar", 'root ::= "a"'),
-        ("choice", ["yes", "no"]), ("structural_tag", {"type": "structural_tag"}),
+        ("json_schema", {"type": "object"}),
+        ("json_schema", True),
+        ("json_schema", '{"type": "string"}'),
+        ("json_schema", "false"),
+        ("json_object", True),
+        ("regex", "[a-z]+"),
+        ("grammar", 'root ::= "a"'),
+        ("choice", ["yes", "no"]),
+        ("structural_tag", {"type": "structural_tag"}),
     ],
 )
 def test_guide_knows_its_kind(kind: str, value: Any) -> None:
@@ -107,11 +167,16 @@ def test_guide_knows_its_kind(kind: str, value: Any) -> None:
     if kind in ("regex", "grammar"):
         assert guide.source() == value
     else:
-        assert json.loads(guide.source()) == (json.loads(value) if isinstance(value, str) else value)
+        assert json.loads(guide.source()) == (
+            json.loads(value) if isinstance(value, str) else value
+        )
 
 
 def test_equal_guides_have_one_source() -> None:
-    assert Guide(json_schema='{ "type":\n "string" }').source() == Guide(json_schema={"type": "string"}).source()
+    assert (
+        Guide(json_schema='{ "type":\n "string" }').source()
+        == Guide(json_schema={"type": "string"}).source()
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,9 +191,20 @@ def test_guide_holds_exactly_one_kind(kinds: dict[str, Any], words: str) -> None
 @pytest.mark.parametrize(
     ("kind", "value"),
     [
-        ("json_schema", "{not json"), ("json_schema", "[1]"), ("json_schema", 3), ("json_schema", {"a": object()}),
-        ("json_object", False), ("json_object", {"type": "object"}), ("regex", ""), ("regex", 3), ("grammar", ""),
-        ("choice", []), ("choice", "yes"), ("choice", ["a", ""]), ("choice", [1]), ("structural_tag", "true"),
+        ("json_schema", "{not json"),
+        ("json_schema", "[1]"),
+        ("json_schema", 3),
+        ("json_schema", {"a": object()}),
+        ("json_object", False),
+        ("json_object", {"type": "object"}),
+        ("regex", ""),
+        ("regex", 3),
+        ("grammar", ""),
+        ("choice", []),
+        ("choice", "yes"),
+        ("choice", ["a", ""]),
+        ("choice", [1]),
+        ("structural_tag", "true"),
     ],
 )
 def test_malformed_guide_is_named(kind: str, value: Any) -> None:

@@ -1,4 +1,5 @@
-"""Owns the acceptance benchmark: what an iteration gains and takes, by drafter, window, guidance, backend and load."""
+"""Owns the acceptance benchmark: what an iteration gains and takes, by drafter, window, guidance,
+backend and load."""
 
 from __future__ import annotations
 
@@ -36,17 +37,25 @@ class Conditions:
 
     def guide(self, backend: str) -> GuideConfig:
         """The same limits for all, with time for slow compilers."""
-        return GuideConfig(backend=backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0)
+        return GuideConfig(
+            backend=backend, max_whitespace=self.max_whitespace, compile_timeout_s=60.0
+        )
 
     def llm(self, setting: Setting) -> Any:
         """Built anew for each setting, with a recorder, whose times are read."""
-        return self.make(spec=setting.spec(self.heads), guide=self.guide(setting.backend),
-                         max_batch_size=setting.concurrency, trace=True)
+        return self.make(
+            spec=setting.spec(self.heads),
+            guide=self.guide(setting.backend),
+            max_batch_size=setting.concurrency,
+            trace=True,
+        )
 
 
-def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens
-        ) -> tuple[dict[str, Any], Tokens]:
-    """A record of one setting, and its outputs. A task that the backend or the chat template refuses is counted.
+def run(
+    setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens
+) -> tuple[dict[str, Any], Tokens]:
+    """A record of one setting, and its outputs. A task that the backend or the chat template
+    refuses is counted.
 
     plain: plain decoding's outputs of the same tasks; what differs from them is counted
     """
@@ -55,8 +64,13 @@ def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: 
         llm.warm_up()
         prompts, refused = _prompts(llm, tasks)
         asked = [task for task in tasks if task.name in prompts]
-        params = [SamplingParams(max_tokens=conditions.max_tokens, temperature=0.0, guide=task.guide) for task in asked]
-        llm.generate(list(prompts.values()), [_first_only(one) for one in params])  # compiles kernels and grammars
+        params = [
+            SamplingParams(max_tokens=conditions.max_tokens, temperature=0.0, guide=task.guide)
+            for task in asked
+        ]
+        llm.generate(
+            list(prompts.values()), [_first_only(one) for one in params]
+        )  # compiles kernels and grammars
         llm.reset_prefix_cache()
         before, begin, begin_ns = llm.stats(), time.perf_counter(), time.perf_counter_ns()
         outputs = llm.generate(list(prompts.values()), params)
@@ -65,23 +79,40 @@ def run(setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: 
         vocabulary = llm.tokenizer.vocabulary()
     finally:
         llm.close()
-    tokens = {task.name: output.token_ids for task, output in zip(asked, outputs, strict=True) if output.error is None}
+    tokens = {
+        task.name: output.token_ids
+        for task, output in zip(asked, outputs, strict=True)
+        if output.error is None
+    }
     found, spec = acceptance(outputs), setting.spec(conditions.heads)
     figures = {
-        **asdict(setting), "window": spec.window.num_verified if spec else 0,
-        "requests": len(tasks), **found, "tokens_per_s": round(found["output_tokens"] / seconds, 1),
-        **latencies(outputs), **timeline,
-        "grammar_us_per_token": round(1e6 * (after.grammar_s - before.grammar_s) / max(1, found["output_tokens"]), 2),
-        "differ_from_plain": sum(plain[name] != ids for name, ids in tokens.items() if name in plain),
-        **validity(asked, outputs)}
+        **asdict(setting),
+        "window": spec.window.num_verified if spec else 0,
+        "requests": len(tasks),
+        **found,
+        "tokens_per_s": round(found["output_tokens"] / seconds, 1),
+        **latencies(outputs),
+        **timeline,
+        "grammar_us_per_token": round(
+            1e6 * (after.grammar_s - before.grammar_s) / max(1, found["output_tokens"]), 2
+        ),
+        "differ_from_plain": sum(
+            plain[name] != ids for name, ids in tokens.items() if name in plain
+        ),
+        **validity(asked, outputs),
+    }
     figures["errors"] = dict(Counter(figures["errors"]) + refused)
     if setting.drafter == PLAIN:  # the others' outputs are the same
         figures |= grammar_costs(asked, outputs, vocabulary, conditions.guide(setting.backend))
     return figures, tokens
 
 
-def measure(wanted: Sequence[Setting], tasks: Mapping[str, Sequence[Task]], conditions: Conditions, records: Records
-            ) -> list[dict[str, Any]]:
+def measure(
+    wanted: Sequence[Setting],
+    tasks: Mapping[str, Sequence[Task]],
+    conditions: Conditions,
+    records: Records,
+) -> list[dict[str, Any]]:
     """Figures of each setting; what `records` has already is not measured again."""
     with tqdm(wanted, unit="setting", disable=None) as progress:
         for setting in progress:
@@ -98,7 +129,8 @@ def _prompts(llm: Any, tasks: Sequence[Task]) -> tuple[dict[str, list[int]], Cou
     for task in tasks:
         try:
             prompts[task.name] = llm.tokenizer.apply_chat_template(
-                task.messages, tools=task.tools or None, json_schema=task.schema)
+                task.messages, tools=task.tools or None, json_schema=task.schema
+            )
         except UserError as error:
             refused[type(error).__name__] += 1
     return prompts, refused

@@ -1,4 +1,5 @@
-"""Owns what the outputs and the timeline of one setting of the acceptance benchmark come to, as figures for JSON."""
+"""Owns what the outputs and the timeline of one setting of the acceptance benchmark come to, as
+figures for JSON."""
 
 from __future__ import annotations
 
@@ -24,14 +25,17 @@ MIDDLE = (50, 99)
 
 
 def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of all requests that ended well: tokens an iteration, golden token included, and where drafts were lost.
+    """Of all requests that ended well: tokens an iteration, golden token included, and where drafts
+    were lost.
 
     histogram:         entry a counts the iterations that accepted a drafts
-    accepted_to_depth: entry d the share of all iterations that accepted more than d drafts; they add up to the
-                       acceptance length less 1
-    accepted_if_reached: entry d the share of those that accepted d drafts or more which accepted more than d
+    accepted_to_depth: entry d the share of all iterations that accepted more than d drafts; they
+                       add up to the acceptance length less 1
+    accepted_if_reached: entry d the share of those that accepted d drafts or more which accepted
+                         more than d
     proposed, accepted: drafts by who proposed them, where it is not all a draft head
-    forced_share:      share of all output tokens that the grammar forced, and that cost no drafter's forward pass
+    forced_share:      share of all output tokens that the grammar forced, and that cost no
+                       drafter's forward pass
     """
     ended = [output for output in outputs if output.error is None]
     histogram, proposed, accepted = Counter[int](), Counter[str](), Counter[str]()
@@ -43,38 +47,58 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
     counts = [histogram[place] for place in range(most + 1)]
     reached = [sum(counts[depth:]) for depth in range(most + 1)]
     num_iterations, num_tokens = reached[0], sum(len(output.token_ids) for output in ended)
-    return {"output_tokens": num_tokens, "iterations": num_iterations,
-            "acceptance_length": _share(sum(reached), num_iterations), "histogram": counts,
-            "accepted_to_depth": [_share(count, num_iterations) for count in reached[1:]],
-            "accepted_if_reached": [_share(deeper, count) for count, deeper in pairwise(reached)],
-            "proposed": dict(proposed), "accepted": dict(accepted),
-            "forced_share": _share(accepted["forced"], num_tokens)}
+    return {
+        "output_tokens": num_tokens,
+        "iterations": num_iterations,
+        "acceptance_length": _share(sum(reached), num_iterations),
+        "histogram": counts,
+        "accepted_to_depth": [_share(count, num_iterations) for count in reached[1:]],
+        "accepted_if_reached": [_share(deeper, count) for count, deeper in pairwise(reached)],
+        "proposed": dict(proposed),
+        "accepted": dict(accepted),
+        "forced_share": _share(accepted["forced"], num_tokens),
+    }
 
 
 def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of guided outputs that their grammar ended, how many are whole and which of them are invalid; how many were cut
-    by max_tokens; errors by kind, of all."""
-    guided = [(task, output) for task, output in zip(tasks, outputs, strict=True) if task.schema is not None]
+    """Of guided outputs that their grammar ended, how many are whole and which of them are invalid;
+    how many were cut by max_tokens; errors by kind, of all."""
+    guided = [
+        (task, output)
+        for task, output in zip(tasks, outputs, strict=True)
+        if task.schema is not None
+    ]
     whole = [(task, output) for task, output in guided if output.finish_reason == "stop"]
-    return {"guided": len(guided), "whole": len(whole),
-            "invalid": [task.name for task, output in whole if violation(task.schema, output.text) is not None],
-            "cut": sum(output.finish_reason == "length" for _, output in guided),
-            "errors": dict(Counter(type(output.error).__name__ for output in outputs if output.error is not None))}
+    return {
+        "guided": len(guided),
+        "whole": len(whole),
+        "invalid": [
+            task.name for task, output in whole if violation(task.schema, output.text) is not None
+        ],
+        "cut": sum(output.finish_reason == "length" for _, output in guided),
+        "errors": dict(
+            Counter(type(output.error).__name__ for output in outputs if output.error is not None)
+        ),
+    }
 
 
 def latencies(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of requests that ended well, from when they got their slot: milliseconds to the first token and to the end, and
-    what a user gets, tokens/s after the first token, in the median."""
+    """Of requests that ended well, from when they got their slot: milliseconds to the first token
+    and to the end, and what a user gets, tokens/s after the first token, in the median."""
     ended = [output.metrics for output in outputs if output.error is None]
     rates = [1 / metrics.tpot_s for metrics in ended if metrics.tpot_s > 0]
-    return {"ttft_ms": percentiles([1e3 * (one.time_to_first_token_s - one.queue_s) for one in ended], MIDDLE),
-            "latency_ms": percentiles([1e3 * (one.total_s - one.queue_s) for one in ended], MIDDLE),
-            "tokens_per_s_per_user": round(float(np.median(rates)), 2) if rates else None}
+    return {
+        "ttft_ms": percentiles(
+            [1e3 * (one.time_to_first_token_s - one.queue_s) for one in ended], MIDDLE
+        ),
+        "latency_ms": percentiles([1e3 * (one.total_s - one.queue_s) for one in ended], MIDDLE),
+        "tokens_per_s_per_user": round(float(np.median(rates)), 2) if rates else None,
+    }
 
 
 def times(spans: Iterable[Span], since_ns: int) -> dict[str, Any]:
-    """From a timeline: milliseconds of an iteration that decodes, on the forward stream, and microseconds of a grammar
-    callback, which serves the whole batch."""
+    """From a timeline: milliseconds of an iteration that decodes, on the forward stream, and
+    microseconds of a grammar callback, which serves the whole batch."""
     begin, end = dict[Any, int](), defaultdict[Any, int](int)
     callbacks = []
     for span in spans:
@@ -86,14 +110,22 @@ def times(spans: Iterable[Span], since_ns: int) -> dict[str, Any]:
             number = span.args["iteration"]
             begin[number] = min(begin.get(number, span.begin_ns), span.begin_ns)
             end[number] = max(end[number], span.end_ns)
-    return {"iteration_ms": percentiles([(end[number] - first) / 1e6 for number, first in begin.items()], MIDDLE),
-            "callback_us": percentiles(callbacks, TAIL)}
+    return {
+        "iteration_ms": percentiles(
+            [(end[number] - first) / 1e6 for number, first in begin.items()], MIDDLE
+        ),
+        "callback_us": percentiles(callbacks, TAIL),
+    }
 
 
-def grammar_costs(tasks: Sequence[Task], outputs: Sequence[RequestOutput], vocabulary: Vocabulary, config: GuideConfig
-                  ) -> dict[str, Any]:
-    """What the grammars cost alone, one thread and one request: milliseconds of a compile, and microseconds a token of
-    the outputs, to take it and to fill the row of what may follow."""
+def grammar_costs(
+    tasks: Sequence[Task],
+    outputs: Sequence[RequestOutput],
+    vocabulary: Vocabulary,
+    config: GuideConfig,
+) -> dict[str, Any]:
+    """What the grammars cost alone, one thread and one request: milliseconds of a compile, and
+    microseconds a token of the outputs, to take it and to fill the row of what may follow."""
     compiler, row = GrammarCompiler(vocabulary, config), np.zeros(vocabulary.num_words, np.int32)
     compile_ms, token_us = [], []
     for task, output in zip(tasks, outputs, strict=True):
@@ -112,15 +144,20 @@ def grammar_costs(tasks: Sequence[Task], outputs: Sequence[RequestOutput], vocab
                 matcher.fill(row)
             token_us.append(1e6 * (time.perf_counter() - begin))
     compiler.close()
-    return {"compile_ms": percentiles(compile_ms, MIDDLE), "grammar_us": percentiles(token_us, TAIL)}
+    return {
+        "compile_ms": percentiles(compile_ms, MIDDLE),
+        "grammar_us": percentiles(token_us, TAIL),
+    }
 
 
 def percentiles(values: Sequence[float], shares: Sequence[float]) -> dict[str, float]:
     """By name, p50 and the like; none where there are no values."""
     if not len(values):
         return {}
-    return {f"p{share:g}": round(float(found), 3) for share, found in zip(
-        shares, np.percentile(values, shares), strict=True)}
+    return {
+        f"p{share:g}": round(float(found), 3)
+        for share, found in zip(shares, np.percentile(values, shares), strict=True)
+    }
 
 
 def _share(part: float, whole: float) -> float:

@@ -1,4 +1,5 @@
-"""Owns the pictures of an acceptance benchmark: bars with the ablation, and what a user gets against what all get."""
+"""Owns the pictures of an acceptance benchmark: bars with the ablation, and what a user gets
+against what all get."""
 
 from __future__ import annotations
 
@@ -10,12 +11,17 @@ from typing import Any
 from specguide.bench.acceptance_report import Record
 from specguide.bench.settings import PLAIN
 
-KINDS = (("drafts unguided", "#b8c4d0"), ("drafts guided", "#4e79a7"), ("guided, and forced drafts", "#e6842a"))
+KINDS = (
+    ("drafts unguided", "#b8c4d0"),
+    ("drafts guided", "#4e79a7"),
+    ("guided, and forced drafts", "#e6842a"),
+)
 _MARKERS, _STYLES = "o^sDvP*X", (":", "-", "--")
 
 
 def draw(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Bars of acceptance for each data set, and where there are several concurrencies a Pareto plot, as SVG and PNG.
+    """Bars of acceptance for each data set, and where there are several concurrencies a Pareto
+    plot, as SVG and PNG.
 
     Returns the pictures. Raises ModuleNotFoundError without matplotlib."""
     from matplotlib.figure import Figure  # without pyplot: no window system is asked for
@@ -25,7 +31,9 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
         some = [record for record in records if record["set_name"] == name]
         drafted = [record for record in some if record["drafter"] != PLAIN]
         for kind, shown, paint in (("acceptance", drafted, _bars), ("pareto", some, _pareto)):
-            if not shown or (paint is _pareto and len({record["concurrency"] for record in shown}) < 2):
+            if not shown or (
+                paint is _pareto and len({record["concurrency"] for record in shown}) < 2
+            ):
                 continue
             figure = Figure(layout="constrained")
             paint(figure, name, shown)
@@ -36,21 +44,31 @@ def draw(records: Sequence[Record], folder: Path) -> list[Path]:
 
 
 def _bars(figure: Any, name: str, records: Sequence[Record]) -> None:
-    """One group for each drafter and backend, at the most requests at once; one bar for each kind of drafts and F."""
+    """One group for each drafter and backend, at the most requests at once; one bar for each kind
+    of drafts and F."""
     most = max(record["concurrency"] for record in records)
     records = [record for record in records if record["concurrency"] == most]
-    groups = {label: [record for record in records if _drafter(record, records) == label]
-              for label in dict.fromkeys(_drafter(record, records) for record in records)}
+    groups = {
+        label: [record for record in records if _drafter(record, records) == label]
+        for label in dict.fromkeys(_drafter(record, records) for record in records)
+    }
     figure.set_size_inches(7.5, 1.2 + 0.3 * len(records) + 0.2 * len(groups))
     axes, place, ticks = figure.subplots(), 0.0, dict[str, float]()
     for label, some in groups.items():
         some = sorted(some, key=_kind)
         ticks[label] = place + (len(some) - 1) / 2
         for record in some:
-            axes.barh(place, record["acceptance_length"], color=KINDS[_kind(record)[0]][1], height=0.9)
+            axes.barh(
+                place, record["acceptance_length"], color=KINDS[_kind(record)[0]][1], height=0.9
+            )
             forced = f"  F = {record['num_forced']}" if record["num_forced"] else ""
-            axes.text(record["acceptance_length"], place, f" {record['acceptance_length']:.2f}{forced}", va="center",
-                      fontsize="small")
+            axes.text(
+                record["acceptance_length"],
+                place,
+                f" {record['acceptance_length']:.2f}{forced}",
+                va="center",
+                fontsize="small",
+            )
             place += 1
         place += 0.7
     used = {_kind(record)[0] for record in records}
@@ -67,28 +85,56 @@ def _bars(figure: Any, name: str, records: Sequence[Record]) -> None:
 
 
 def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
-    """One line for each setting, over the requests at once, which stand beside the best one's points: its colour is the
-    drafter's, its style the kind's, its marker the backend's."""
+    """One line for each setting, over the requests at once, which stand beside the best one's
+    points: its colour is the drafter's, its style the kind's, its marker the backend's."""
     figure.set_size_inches(9, 5)
     axes = figure.subplots()
-    drafters = list(dict.fromkeys((record["drafter"], record["num_draft_tokens"]) for record in records))
+    drafters = list(
+        dict.fromkeys((record["drafter"], record["num_draft_tokens"]) for record in records)
+    )
     backends = list(dict.fromkeys(record["backend"] for record in records))
     for label in dict.fromkeys(_setting(record, records) for record in records):
-        line = sorted((record for record in records if _setting(record, records) == label
-                       and record["tokens_per_s_per_user"]), key=lambda record: record["concurrency"])
+        line = sorted(
+            (
+                record
+                for record in records
+                if _setting(record, records) == label and record["tokens_per_s_per_user"]
+            ),
+            key=lambda record: record["concurrency"],
+        )
         if line:
             drafter, num_draft_tokens = line[0]["drafter"], line[0]["num_draft_tokens"]
-            colour = "#444444" if drafter == PLAIN else f"C{drafters.index((drafter, num_draft_tokens)) % 10}"
-            axes.plot([record["tokens_per_s_per_user"] for record in line], [record["tokens_per_s"] for record in line],
-                      _STYLES[_kind(line[0])[0]], marker=_MARKERS[backends.index(line[0]["backend"])], color=colour,
-                      label=label, markersize=5)
+            colour = (
+                "#444444"
+                if drafter == PLAIN
+                else f"C{drafters.index((drafter, num_draft_tokens)) % 10}"
+            )
+            axes.plot(
+                [record["tokens_per_s_per_user"] for record in line],
+                [record["tokens_per_s"] for record in line],
+                _STYLES[_kind(line[0])[0]],
+                marker=_MARKERS[backends.index(line[0]["backend"])],
+                color=colour,
+                label=label,
+                markersize=5,
+            )
     for concurrency in sorted({record["concurrency"] for record in records}):
-        top = max((record for record in records if record["concurrency"] == concurrency),
-                  key=lambda record: record["tokens_per_s"])
-        axes.annotate(str(concurrency), (top["tokens_per_s_per_user"] or 0, top["tokens_per_s"]), fontsize="small",
-                      xytext=(4, 4), textcoords="offset points")
-    axes.set(xlabel="tokens/s of a user (median, after the first token)", ylabel="tokens/s of all",
-             title=f"{name}; numbers are requests at once")
+        top = max(
+            (record for record in records if record["concurrency"] == concurrency),
+            key=lambda record: record["tokens_per_s"],
+        )
+        axes.annotate(
+            str(concurrency),
+            (top["tokens_per_s_per_user"] or 0, top["tokens_per_s"]),
+            fontsize="small",
+            xytext=(4, 4),
+            textcoords="offset points",
+        )
+    axes.set(
+        xlabel="tokens/s of a user (median, after the first token)",
+        ylabel="tokens/s of all",
+        title=f"{name}; numbers are requests at once",
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center", fontsize="small", frameon=False)
@@ -96,16 +142,24 @@ def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
 
 def _kind(record: Record) -> tuple[int, int]:
     """Which of KINDS, and F."""
-    return (2 if record["num_forced"] else 1 if record["guided_drafts"] else 0), record["num_forced"]
+    return (2 if record["num_forced"] else 1 if record["guided_drafts"] else 0), record[
+        "num_forced"
+    ]
 
 
 def _drafter(record: Record, records: Sequence[Record]) -> str:
     """With K and backend where they differ among records."""
     num_drafts = {one["num_draft_tokens"] for one in records if one["num_draft_tokens"]}
     backends = {one["backend"] for one in records}
-    return "".join((record["drafter"],
-                    f", K = {record['num_draft_tokens']}" if len(num_drafts) > 1 and record["num_draft_tokens"] else "",
-                    f", {record['backend']}" if len(backends) > 1 else ""))
+    return "".join(
+        (
+            record["drafter"],
+            f", K = {record['num_draft_tokens']}"
+            if len(num_drafts) > 1 and record["num_draft_tokens"]
+            else "",
+            f", {record['backend']}" if len(backends) > 1 else "",
+        )
+    )
 
 
 def _setting(record: Record, records: Sequence[Record]) -> str:

@@ -65,7 +65,10 @@ class Answer:
 
     def _take_chunk(self, chunk: dict[str, Any], now_s: float) -> None:
         if error := chunk.get("error"):
-            self.failure = ("error event", str(error.get("message") if isinstance(error, dict) else error))
+            self.failure = (
+                "error event",
+                str(error.get("message") if isinstance(error, dict) else error),
+            )
             return
         self.ids.add(str(chunk["id"]))
         self.usage = chunk.get("usage") or self.usage
@@ -78,7 +81,13 @@ class Answer:
             for piece in pieces:
                 self._take_piece(piece)
             self.content += delta.get("content") or ""
-            if scores or pieces or delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning"):
+            if (
+                scores
+                or pieces
+                or delta.get("content")
+                or delta.get("reasoning_content")
+                or delta.get("reasoning")
+            ):
                 self.arrivals_s.append(now_s)
 
     def _take_piece(self, piece: dict[str, Any]) -> None:

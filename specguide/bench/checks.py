@@ -19,8 +19,9 @@ _REASONS = ("stop", "length", "tool_calls")
 class Fault:
     """Something that is wrong with an answer.
 
-    kind:   one of FAULTS. refused: an orderly no, HTTP 4xx; lost: it broke, hung, or its stream has no end; crossed:
-            it has something of another request; invalid: it is whole, but not what was asked for
+    kind:   one of FAULTS. refused: an orderly no, HTTP 4xx; lost: it broke, hung, or its stream has
+            no end; crossed: it has something of another request; invalid: it is whole, but not what
+            was asked for
     cause:  in few words, by which faults are counted
     detail: for a human
     """
@@ -50,7 +51,11 @@ def _crossed(answer: Answer, num_with: Counter[str], markers: Container[str]) ->
     texts = [answer.content, *(call.arguments for call in answer.calls.values())]
     foreign = {marker for text in texts for marker in _MARKER.findall(text) if marker in markers}
     if foreign - {answer.task.marker}:
-        yield Fault("crossed", "another request's marker", f"{foreign} in the answer to {answer.task.marker}")
+        yield Fault(
+            "crossed",
+            "another request's marker",
+            f"{foreign} in the answer to {answer.task.marker}",
+        )
 
 
 def _broken(answer: Answer) -> Iterator[Fault]:
@@ -88,7 +93,8 @@ def _invalid_calls(answer: Answer, *, is_cut: bool) -> Iterator[Fault]:
 
 
 def _invalid_usage(answer: Answer) -> Iterator[Fault]:
-    """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at least one a chunk."""
+    """Tokens are counted three ways: by the usage, by log-probabilities where asked for, and at
+    least one a chunk."""
     usage, most, num_chunks = answer.usage, answer.task.max_tokens, len(answer.arrivals_s)
     if usage is None:
         yield Fault("invalid", "no usage")
@@ -97,6 +103,10 @@ def _invalid_usage(answer: Answer) -> Iterator[Fault]:
     if not 1 <= num <= most or usage.get("total_tokens") != num + (usage.get("prompt_tokens") or 0):
         yield Fault("invalid", "usage", f"{usage}, where max_tokens is {most}")
     elif answer.task.body.get("logprobs") and answer.num_scored != num:
-        yield Fault("invalid", "usage", f"{num} tokens, of which {answer.num_scored} came with log-probabilities")
+        yield Fault(
+            "invalid",
+            "usage",
+            f"{num} tokens, of which {answer.num_scored} came with log-probabilities",
+        )
     elif answer.task.kind != "tools" and num_chunks > num:
         yield Fault("invalid", "usage", f"{num} tokens in {num_chunks} chunks")

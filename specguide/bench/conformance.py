@@ -1,7 +1,9 @@
-"""Owns the conformance benchmark: which schemas a backend serves, and whether what it serves is right.
+"""Owns the conformance benchmark: which schemas a backend serves, and whether what it serves is
+right.
 
-A schema's valid and invalid instances are fed to its grammar, as they are, in several whitespace styles, then in any
-order of their keys; and random texts are drawn from the grammar, which must all be instances by `jsonschema`.
+A schema's valid and invalid instances are fed to its grammar, as they are, in several whitespace
+styles, then in any order of their keys; and random texts are drawn from the grammar, which must all
+be instances by `jsonschema`.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class BackendCompiler:
         self.vocabulary = vocabulary
         for name in BACKEND_NAMES:
             if backend in ("auto", name):
-                create_backend(name, vocabulary)  # loads the library, which may take longer than a compile may
+                create_backend(
+                    name, vocabulary
+                )  # loads the library, which may take longer than a compile may
         self._compiler = GrammarCompiler(vocabulary, GuideConfig(backend=backend))
         self._compiler.compile(Guide(json_object=True))  # binds the backend to the vocabulary
 
@@ -76,14 +80,21 @@ class Trial:
     path: Path
 
     def records(self, cases: Sequence[Case]) -> list[dict[str, Any]]:
-        """Those of all cases: the ones that `path` holds, and the missing ones, which are added to it."""
+        """Those of all cases: the ones that `path` holds, and the missing ones, which are added to
+        it."""
         known, keys = self._known(), [self._key(case) for case in cases]
         missing = {key: case for key, case in zip(keys, cases, strict=True) if key not in known}
         if missing:
             compiler = self.make()
             with self.path.open("a", encoding="utf-8") as file:
-                for key, case in tqdm(missing.items(), desc=self.path.stem, unit="schema", disable=None):
-                    known[key] = {"key": key, **measure(compiler, case, self.draws), "made_by": self.made_by}
+                for key, case in tqdm(
+                    missing.items(), desc=self.path.stem, unit="schema", disable=None
+                ):
+                    known[key] = {
+                        "key": key,
+                        **measure(compiler, case, self.draws),
+                        "made_by": self.made_by,
+                    }
                     file.write(json.dumps(known[key], ensure_ascii=False) + "\n")
                     file.flush()
             compiler.close()
@@ -101,14 +112,20 @@ class Trial:
             whole, _, broken = text.rpartition("\n")
             if broken:  # the run ended while it wrote
                 self.path.write_text(whole + "\n" if whole else "", "utf-8")
-            return {record["key"]: record for record in map(json.loads, whole.split("\n") if whole else ())}
+            return {
+                record["key"]: record
+                for record in map(json.loads, whole.split("\n") if whole else ())
+            }
         except (OSError, ValueError, KeyError) as error:
-            raise InvalidParams(f"{self.path} has no records to go on with: {error!r}; choose another --output",
-                                param="output") from error
+            raise InvalidParams(
+                f"{self.path} has no records to go on with: {error!r}; choose another --output",
+                param="output",
+            ) from error
 
 
 def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
-    """One record: who compiled the schema or why not, and counts over its instances and random texts."""
+    """One record: who compiled the schema or why not, and counts over its instances and random
+    texts."""
     record: dict[str, Any] = {"name": case.name, "set": case.data_set}
     start = time.perf_counter()
     try:
@@ -118,8 +135,11 @@ def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
         return {**record, "refused": keyword or type(error).__name__, "why": str(error)[:300]}
     record.update(compiled_by=grammar.backend, seconds=time.perf_counter() - start, faults=[])
     for instance, valid in case.instances if compiler.vocabulary is BYTES else ():
-        taken = "taken" if takes_any(grammar, instance, case.schema) else (
-            "reordered" if takes_in_some_order(grammar, instance, case.schema) else "refused")
+        taken = (
+            "taken"
+            if takes_any(grammar, instance, case.schema)
+            else ("reordered" if takes_in_some_order(grammar, instance, case.schema) else "refused")
+        )
         _count(record, f"{'valid' if valid else 'invalid'}_{taken}")
         if not valid and taken != "refused":
             record["faults"].append(f"takes {json.dumps(instance)[:150]}")
@@ -129,8 +149,13 @@ def measure(compiler: SchemaCompiler, case: Case, draws: int) -> dict[str, Any]:
     return record
 
 
-def _check_draw(grammar: CompiledGrammar, case: Case, rng: random.Random, record: dict[str, Any],
-                vocabulary: Vocabulary) -> None:
+def _check_draw(
+    grammar: CompiledGrammar,
+    case: Case,
+    rng: random.Random,
+    record: dict[str, Any],
+    vocabulary: Vocabulary,
+) -> None:
     try:
         text = draw(grammar.matcher(), rng, vocabulary=vocabulary)
     except RuntimeError as error:
@@ -139,10 +164,14 @@ def _check_draw(grammar: CompiledGrammar, case: Case, rng: random.Random, record
         return
     try:
         fault = None if text is None else violation(case.schema, text)
-    except Exception:  # whatever stops jsonschema: a pattern that Python cannot read, a reference to the network
+    except (
+        Exception
+    ):  # whatever stops jsonschema: a pattern that Python cannot read, a reference to the network
         _count(record, "texts_unjudged")
         return
-    _count(record, "texts_cut" if text is None else "texts_valid" if fault is None else "texts_invalid")
+    _count(
+        record, "texts_cut" if text is None else "texts_valid" if fault is None else "texts_invalid"
+    )
     if fault is not None:
         record["faults"].append(f"{fault[:100]}: {text!r}"[:250])
 

@@ -1,4 +1,5 @@
-"""Owns where the conformance benchmark finds schemas and their instances: files of the forms in use."""
+"""Owns where the conformance benchmark finds schemas and their instances: files of the forms in
+use."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 
-_DRAFTS = {f"draft{number}": f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4, 6, 7)}
+_DRAFTS = {
+    f"draft{number}": f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4, 6, 7)
+}
 _INSTANCES = {".valid": True, ".invalid": False}
 
 
@@ -27,10 +30,11 @@ class Case:
 def load_cases(paths: Iterable[Path]) -> list[Case]:
     """All schemas of files, and of folders with all below them.
 
-    NAME.json is a schema, whose instances may lie beside it, one a line, in NAME.valid.jsonl and NAME.invalid.jsonl; or
-    a list of groups {"schema", "tests": [{"data", "valid"}]}, as in JSON-Schema-Test-Suite, where a folder's name, say
-    draft7, is the draft of schemas that name none. NAME.jsonl has a record a line: {"schema"} with "tests" as in
-    JSONSchemaBench, "completion" as in JSON Mode Eval, or one "data" and "valid"; or the "tools" of BFCL. Raises
+    NAME.json is a schema, whose instances may lie beside it, one a line, in NAME.valid.jsonl and
+    NAME.invalid.jsonl; or a list of groups {"schema", "tests": [{"data", "valid"}]}, as in
+    JSON-Schema-Test-Suite, where a folder's name, say draft7, is the draft of schemas that name
+    none. NAME.jsonl has a record a line: {"schema"} with "tests" as in JSONSchemaBench,
+    "completion" as in JSON Mode Eval, or one "data" and "valid"; or the "tools" of BFCL. Raises
     InvalidParams where there is none, or one cannot be read.
     """
     cases: list[Case] = []
@@ -44,16 +48,22 @@ def load_cases(paths: Iterable[Path]) -> list[Case]:
             if Path(file.stem).suffix not in _INSTANCES:
                 cases += _of_file(file, path if path.is_dir() else path.parent)
     if not cases:
-        raise InvalidParams(f"no schemas in {', '.join(map(str, paths))}: *.json and *.jsonl are read", param="paths")
+        raise InvalidParams(
+            f"no schemas in {', '.join(map(str, paths))}: *.json and *.jsonl are read",
+            param="paths",
+        )
     return cases
 
 
 def grouped(cases: Iterable[Case]) -> list[Case]:
-    """Cases of one data set and schema as one, with all their instances and the first one's name."""
+    """Cases of one data set and schema as one, with all their instances and the first one's
+    name."""
     found: dict[str, Case] = {}
     for case in cases:
-        one = found.setdefault(f"{case.data_set} {json.dumps(case.schema)}",
-                               Case(case.name, case.data_set, case.schema, []))
+        one = found.setdefault(
+            f"{case.data_set} {json.dumps(case.schema)}",
+            Case(case.name, case.data_set, case.schema, []),
+        )
         one.instances += case.instances
     return list(found.values())
 
@@ -67,23 +77,41 @@ def with_draft(schema: Any, draft: str) -> Any:
 
 def _of_file(path: Path, root: Path) -> list[Case]:
     inside = path.relative_to(root)
-    data_set = path.stem if path.suffix == ".jsonl" else (inside.parent.as_posix() if inside.parent.name else root.name)
+    data_set = (
+        path.stem
+        if path.suffix == ".jsonl"
+        else (inside.parent.as_posix() if inside.parent.name else root.name)
+    )
     draft = next((part for part in path.parts if part in _DRAFTS), "")
     try:
         schemas = list(_of_lines(path) if path.suffix == ".jsonl" else _of_json(path))
     except (KeyError, TypeError, AttributeError) as error:
-        raise InvalidParams(f"{path} has a record that is no schema with instances in a form that is known: {error!r}",
-                            param="paths") from error
+        raise InvalidParams(
+            f"{path} has a record that is no schema with instances in a form that is known: "
+            f"{error!r}",
+            param="paths",
+        ) from error
     name = inside.with_suffix("").as_posix()
     return grouped(
-        Case(name if len(schemas) == 1 else f"{name}#{number}", data_set, with_draft(schema, draft), instances)
-        for number, (schema, instances) in enumerate(schemas))
+        Case(
+            name if len(schemas) == 1 else f"{name}#{number}",
+            data_set,
+            with_draft(schema, draft),
+            instances,
+        )
+        for number, (schema, instances) in enumerate(schemas)
+    )
 
 
 def _of_json(path: Path) -> Iterator[tuple[Any, list[tuple[Any, bool]]]]:
-    content, = _read(path, [path.read_text("utf-8", "replace")])
-    groups = content if isinstance(content, list) else [content] if (
-        isinstance(content, dict) and {"schema", "tests"} <= content.keys()) else None
+    (content,) = _read(path, [path.read_text("utf-8", "replace")])
+    groups = (
+        content
+        if isinstance(content, list)
+        else [content]
+        if (isinstance(content, dict) and {"schema", "tests"} <= content.keys())
+        else None
+    )
     if groups is not None:
         yield from ((group["schema"], _tests(group["tests"])) for group in groups)
         return
@@ -118,7 +146,9 @@ def _value(value: Any) -> Any:
 
 
 def _read_lines(path: Path) -> Iterator[Any]:
-    return _read(path, [line for line in path.read_text("utf-8", "replace").split("\n") if line.strip()])
+    return _read(
+        path, [line for line in path.read_text("utf-8", "replace").split("\n") if line.strip()]
+    )
 
 
 def _read(path: Path, texts: Iterable[str]) -> Iterator[Any]:

@@ -1,4 +1,5 @@
-"""Owns where the data sets of the acceptance benchmark come from: the built-in ones, a folder, the Hugging Face hub."""
+"""Owns where the data sets of the acceptance benchmark come from: the built-in ones, a folder, the
+Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from specguide.bench.tasks import Task, task_of
 from specguide.errors import InvalidParams
 
 BUILT_IN = Path(__file__).parent.parent / "assets" / "tasks"
-"""Made by `python -m training.export_tasks`."""
+"""Made by `python -m training.data.export_tasks`."""
 
 HUB = "hub:"
-_SHORT = {"json_mode_eval": "hub:NousResearch/json-mode-eval", "jsonschemabench": "hub:epfl-dlab/JSONSchemaBench"}
+_SHORT = {
+    "json_mode_eval": "hub:NousResearch/json-mode-eval",
+    "jsonschemabench": "hub:epfl-dlab/JSONSchemaBench",
+}
 
 
 def built_in() -> list[str]:
@@ -25,7 +29,8 @@ def built_in() -> list[str]:
 def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
     """At most `limit` tasks of a data set, spread over all of it.
 
-    name: of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and ":CONFIG" after it where the
+    name: of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and
+          ":CONFIG" after it where the
     hub has several. Raises InvalidParams where there is no such set, or its records ask nothing.
     """
     tasks = []
@@ -33,15 +38,24 @@ def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
         try:
             task = task_of(record, number)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidParams(f"record {number} of {name} has neither messages, a question with tools nor a schema "
-                                f"in the form that is known: {error!r}", param="sets") from error
+            raise InvalidParams(
+                f"record {number} of {name} has neither messages, a question with tools nor a "
+                "schema "
+                f"in the form that is known: {error!r}",
+                param="sets",
+            ) from error
         if task is not None:
             tasks.append(task)
     if limit < 1 or not tasks:
-        raise InvalidParams(f"{name} has {len(tasks)} tasks with a prompt, and {limit} are asked for: take 1 or more",
-                            param="samples")
+        raise InvalidParams(
+            f"{name} has {len(tasks)} tasks with a prompt, and {limit} are asked for: take 1 or "
+            "more",
+            param="samples",
+        )
     if len({task.name for task in tasks}) < len(tasks):
-        raise InvalidParams(f"two records of {name} have the same id: each needs its own", param="sets")
+        raise InvalidParams(
+            f"two records of {name} have the same id: each needs its own", param="sets"
+        )
     step = max(1, len(tasks) // limit)
     return tasks[::step][:limit]
 
@@ -54,8 +68,12 @@ def _records(name: str, folder: Path | None) -> Iterable[Mapping[str, Any]]:
             return _of_file(path)
     if name in _SHORT:
         return _of_hub(_SHORT[name])
-    raise InvalidParams(f"there is no data set {name}: put {name}.jsonl into the folder that --data names, take one of "
-                        f"{', '.join(built_in())}, or hub:REPOSITORY", param="sets")
+    raise InvalidParams(
+        f"there is no data set {name}: put {name}.jsonl into the folder that --data names, take "
+        "one of "
+        f"{', '.join(built_in())}, or hub:REPOSITORY",
+        param="sets",
+    )
 
 
 def _of_file(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -67,23 +85,40 @@ def _of_file(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_hub(name: str) -> Iterable[Mapping[str, Any]]:
-    """Raises InvalidParams without the `datasets` library, without a network, and where the hub has no such thing."""
+    """Raises InvalidParams without the `datasets` library, without a network, and where the hub has
+    no such thing."""
     try:
         import datasets
     except ModuleNotFoundError as error:
-        raise InvalidParams(f'{name} comes from the Hugging Face hub: pip install "specguide[hub]", or give --data a '
-                            "folder with the file", param="sets") from error
+        raise InvalidParams(
+            f'{name} comes from the Hugging Face hub: pip install "specguide[hub]", or give --data '
+            "a "
+            "folder with the file",
+            param="sets",
+        ) from error
     repository, split, config = (*name.removeprefix(HUB).split(":"), "", "")[:3]
     try:
-        is_saved = any(Path(repository, mark).exists() for mark in ("dataset_dict.json", "dataset_info.json"))
-        found = datasets.load_from_disk(repository) if is_saved else datasets.load_dataset(repository, config or None)
+        is_saved = any(
+            Path(repository, mark).exists() for mark in ("dataset_dict.json", "dataset_info.json")
+        )
+        found = (
+            datasets.load_from_disk(repository)
+            if is_saved
+            else datasets.load_dataset(repository, config or None)
+        )
     except (OSError, ValueError) as error:
-        raise InvalidParams(f"cannot load {name}: {' '.join(str(error).split())[:300]}. Is the machine online, and the "
-                            "name right? A folder with NAME.jsonl goes to --data", param="sets") from error
+        raise InvalidParams(
+            f"cannot load {name}: {' '.join(str(error).split())[:300]}. Is the machine online, and "
+            "the "
+            "name right? A folder with NAME.jsonl goes to --data",
+            param="sets",
+        ) from error
     if not isinstance(found, Mapping):
         return found
     chosen = split or ("test" if "test" in found else next(iter(found)))
     if chosen not in found:
-        raise InvalidParams(f"{name} has no split {split!r}; it has {', '.join(found)}", param="sets")
+        raise InvalidParams(
+            f"{name} has no split {split!r}; it has {', '.join(found)}", param="sets"
+        )
     records: Iterable[Mapping[str, Any]] = found[chosen]
     return records

@@ -23,7 +23,8 @@ class Load:
 
     concurrency: most of them at once, each on a connection of its own
     requests:    how many in all; None: as many as are begun within `seconds`
-    rate:        mean arrivals a second, exponentially distributed; None: the next when one has ended
+    rate:        mean arrivals a second, exponentially distributed; None: the next when one has
+                 ended
     timeout_s:   longest time an answer may take before it counts as lost, seconds
     """
 
@@ -59,8 +60,11 @@ class Arrivals:
                 self._due_s = time.perf_counter()
             else:
                 self._due_s += self._rng.expovariate(self._load.rate)
-            is_over = self._due_s >= self._end_s if self._load.requests is None else (
-                self._number >= self._load.requests)
+            is_over = (
+                self._due_s >= self._end_s
+                if self._load.requests is None
+                else (self._number >= self._load.requests)
+            )
             if is_over:
                 return None
             await asyncio.sleep(max(0.0, self._due_s - time.perf_counter()))
@@ -68,9 +72,11 @@ class Arrivals:
             return self._number - 1, self._due_s
 
 
-async def drive(client: httpx.AsyncClient, workload: Workload, load: Load, ended: Callable[[Answer], None]
-                ) -> list[Answer]:
-    """All answers in order of their numbers; `ended` is called as each ends. Nothing is checked meanwhile."""
+async def drive(
+    client: httpx.AsyncClient, workload: Workload, load: Load, ended: Callable[[Answer], None]
+) -> list[Answer]:
+    """All answers in order of their numbers; `ended` is called as each ends. Nothing is checked
+    meanwhile."""
     arrivals, answers = Arrivals(load), list[Answer]()
 
     async def one_client() -> None:
@@ -91,7 +97,10 @@ async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> N
     try:
         await asyncio.wait_for(_stream(client, answer), timeout_s)
     except asyncio.TimeoutError:
-        answer.failure = ("timeout", f"no end after {timeout_s:g} s, {len(answer.arrivals_s)} chunks")
+        answer.failure = (
+            "timeout",
+            f"no end after {timeout_s:g} s, {len(answer.arrivals_s)} chunks",
+        )
     except httpx.HTTPError as error:
         answer.failure = (type(error).__name__, str(error))
     answer.end_s = time.perf_counter()
@@ -101,7 +110,10 @@ async def _stream(client: httpx.AsyncClient, answer: Answer) -> None:
     async with client.stream("POST", "chat/completions", json=answer.task.body) as response:
         answer.status = response.status_code
         if response.status_code != 200:
-            answer.failure = (f"HTTP {response.status_code}", (await response.aread()).decode(errors="replace")[:500])
+            answer.failure = (
+                f"HTTP {response.status_code}",
+                (await response.aread()).decode(errors="replace")[:500],
+            )
             return
         async for line in response.aiter_lines():
             answer.take(line, time.perf_counter())

@@ -13,33 +13,65 @@ from specguide.bench.checks import FAULTS, Fault
 from specguide.bench.samples import KINDS
 
 PERCENTILES = (50, 90, 99)
-LATENCIES = {"ttft_ms": "first token", "tpot_ms": "per token", "itl_ms": "between chunks", "e2e_ms": "whole answer"}
+LATENCIES = {
+    "ttft_ms": "first token",
+    "tpot_ms": "per token",
+    "itl_ms": "between chunks",
+    "e2e_ms": "whole answer",
+}
 
 
 def summary(answers: Sequence[Answer], faults: Sequence[Sequence[Fault]]) -> dict[str, Any]:
-    """Counts of answers by fault and cause, rates over the time from the first to the last, latencies by kind.
+    """Counts of answers by fault and cause, rates over the time from the first to the last,
+    latencies by kind.
 
-    Only answers that are neither refused nor lost count in latencies and rates. Latencies in milliseconds: ttft from
-    when a request was due to its first chunk with content; tpot the mean after that per token; itl each gap between
+    Only answers that are neither refused nor lost count in latencies and rates. Latencies in
+    milliseconds: ttft from when a request was due to its first chunk with content; tpot the mean
+                  after that per token; itl each gap between
     two chunks; e2e to the end of the stream.
     """
-    whole = [answer for answer, found in zip(answers, faults, strict=True)
-             if not any(fault.kind in ("refused", "lost") for fault in found)]
-    seconds = max(answer.end_s for answer in answers) - min(answer.due_s for answer in answers) if answers else 0.0
+    whole = [
+        answer
+        for answer, found in zip(answers, faults, strict=True)
+        if not any(fault.kind in ("refused", "lost") for fault in found)
+    ]
+    seconds = (
+        max(answer.end_s for answer in answers) - min(answer.due_s for answer in answers)
+        if answers
+        else 0.0
+    )
     num_tokens = sum(answer.num_tokens for answer in whole)
     return {
-        "requests": len(answers), "whole": len(whole), "cut": sum(one.finish_reason == "length" for one in whole),
-        **{kind: sum(any(fault.kind == kind for fault in found) for found in faults) for kind in FAULTS},
-        "causes": dict(Counter(f"{fault.kind}: {fault.cause}" for found in faults for fault in found)),
-        "seconds": round(seconds, 2), "output_tokens": num_tokens,
-        "tokens_per_s": _rate(num_tokens, seconds), "requests_per_s": _rate(len(whole), seconds),
-        "latency": {"all": latencies(whole), **{
-            kind: latencies(some) for kind in KINDS if (some := [one for one in whole if one.task.kind == kind])}}}
+        "requests": len(answers),
+        "whole": len(whole),
+        "cut": sum(one.finish_reason == "length" for one in whole),
+        **{
+            kind: sum(any(fault.kind == kind for fault in found) for found in faults)
+            for kind in FAULTS
+        },
+        "causes": dict(
+            Counter(f"{fault.kind}: {fault.cause}" for found in faults for fault in found)
+        ),
+        "seconds": round(seconds, 2),
+        "output_tokens": num_tokens,
+        "tokens_per_s": _rate(num_tokens, seconds),
+        "requests_per_s": _rate(len(whole), seconds),
+        "latency": {
+            "all": latencies(whole),
+            **{
+                kind: latencies(some)
+                for kind in KINDS
+                if (some := [one for one in whole if one.task.kind == kind])
+            },
+        },
+    }
 
 
 def is_good(result: dict[str, Any]) -> bool:
     """Whether something was answered, and nothing was lost, crossed or invalid."""
-    return bool(result["whole"]) and not any(result[kind] for kind in ("lost", "crossed", "invalid"))
+    return bool(result["whole"]) and not any(
+        result[kind] for kind in ("lost", "crossed", "invalid")
+    )
 
 
 def latencies(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -47,17 +79,24 @@ def latencies(answers: Sequence[Answer]) -> dict[str, Any]:
     started = [answer for answer in answers if answer.arrivals_s]
     values: dict[str, list[float]] = {
         "ttft_ms": [one.arrivals_s[0] - one.due_s for one in started],
-        "tpot_ms": [(one.arrivals_s[-1] - one.arrivals_s[0]) / (one.num_tokens - 1)
-                    for one in started if one.num_tokens > 1],
+        "tpot_ms": [
+            (one.arrivals_s[-1] - one.arrivals_s[0]) / (one.num_tokens - 1)
+            for one in started
+            if one.num_tokens > 1
+        ],
         "itl_ms": [gap for one in started for gap in np.diff(one.arrivals_s).tolist()],
-        "e2e_ms": [one.end_s - one.due_s for one in answers]}
+        "e2e_ms": [one.end_s - one.due_s for one in answers],
+    }
     return {"answers": len(answers), **{name: _percentiles(some) for name, some in values.items()}}
 
 
 def _percentiles(values_s: Sequence[float]) -> dict[str, float] | None:
     if not values_s:
         return None
-    return {f"p{percent}": round(1e3 * float(np.percentile(values_s, percent)), 2) for percent in PERCENTILES}
+    return {
+        f"p{percent}": round(1e3 * float(np.percentile(values_s, percent)), 2)
+        for percent in PERCENTILES
+    }
 
 
 def _rate(number: int, seconds: float) -> float:
@@ -66,14 +105,22 @@ def _rate(number: int, seconds: float) -> float:
 
 def table(result: dict[str, Any]) -> Iterator[str]:
     """Lines to print."""
-    yield (f"{result['requests']} requests in {result['seconds']} s: {result['whole']} answered, of which "
-           f"{result['cut']} cut by max_tokens; " + ", ".join(f"{result[kind]} {kind}" for kind in FAULTS))
+    yield (
+        f"{result['requests']} requests in {result['seconds']} s: {result['whole']} answered, of "
+        "which "
+        f"{result['cut']} cut by max_tokens; "
+        + ", ".join(f"{result[kind]} {kind}" for kind in FAULTS)
+    )
     for cause, number in result["causes"].items():
         yield f"  {number} × {cause}"
     yield f"{result['tokens_per_s']:,} tokens/s, {result['requests_per_s']:,} requests/s"
     yield ""
     yield f"{'ms: ' + ' / '.join(f'p{percent}' for percent in PERCENTILES):22}" + "".join(
-        f"{name:>27}" for name in LATENCIES.values())
+        f"{name:>27}" for name in LATENCIES.values()
+    )
     for kind, row in result["latency"].items():
-        cells = (" / ".join(f"{value:.1f}" for value in (row[name] or {}).values()) or "-" for name in LATENCIES)
+        cells = (
+            " / ".join(f"{value:.1f}" for value in (row[name] or {}).values()) or "-"
+            for name in LATENCIES
+        )
         yield f"{kind + ', ' + str(row['answers']):22}" + "".join(f"{cell:>27}" for cell in cells)

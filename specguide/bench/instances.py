@@ -1,4 +1,5 @@
-"""Owns how instances meet a grammar: fed as texts of different whitespace and key order, or drawn from its rows."""
+"""Owns how instances meet a grammar: fed as texts of different whitespace and key order, or drawn
+from its rows."""
 
 from __future__ import annotations
 
@@ -27,10 +28,16 @@ _SPACES = np.frombuffer(b" \n\r\t", np.uint8)
 
 
 def texts(instance: Any, schema: Any) -> list[str]:
-    """An instance as JSON texts: with its keys as they are and in the schema's order, in several whitespace styles."""
+    """An instance as JSON texts: with its keys as they are and in the schema's order, in several
+    whitespace styles."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
-    return list(dict.fromkeys(json.dumps(ordered, ensure_ascii=False, **style)
-                              for ordered in (instance, _ordered(instance, ranks)) for style in _STYLES))
+    return list(
+        dict.fromkeys(
+            json.dumps(ordered, ensure_ascii=False, **style)
+            for ordered in (instance, _ordered(instance, ranks))
+            for style in _STYLES
+        )
+    )
 
 
 def _names(schema: Any) -> Iterator[str]:
@@ -47,7 +54,10 @@ def _names(schema: Any) -> Iterator[str]:
 
 def _ordered(value: Any, ranks: Mapping[str, int]) -> Any:
     if isinstance(value, dict):
-        return {key: _ordered(value[key], ranks) for key in sorted(value, key=lambda key: ranks.get(key, len(ranks)))}
+        return {
+            key: _ordered(value[key], ranks)
+            for key in sorted(value, key=lambda key: ranks.get(key, len(ranks)))
+        }
     return [_ordered(item, ranks) for item in value] if isinstance(value, list) else value
 
 
@@ -55,7 +65,9 @@ def takes(grammar: CompiledGrammar, text: str) -> bool:
     """Whether a grammar over BYTES takes the whole text and may end there."""
     matcher = grammar.matcher()
     try:
-        return all(matcher.accept(byte) for byte in text.encode("utf-8", "surrogatepass")) and matcher.accept(EOS)
+        return all(
+            matcher.accept(byte) for byte in text.encode("utf-8", "surrogatepass")
+        ) and matcher.accept(EOS)
     except RuntimeError:
         return False
 
@@ -66,16 +78,21 @@ def takes_any(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
 
 
 def takes_in_some_order(grammar: CompiledGrammar, instance: Any, schema: Any) -> bool:
-    """Whether a grammar takes an instance with its keys in the order that it asks for, found by trying."""
+    """Whether a grammar takes an instance with its keys in the order that it asks for, found by
+    trying."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(_names(schema)))}
     try:
-        return any(_Writer(grammar.matcher(), style, ranks).ends(instance) for style in ((",", ":"), (", ", ": ")))
+        return any(
+            _Writer(grammar.matcher(), style, ranks).ends(instance)
+            for style in ((",", ":"), (", ", ": "))
+        )
     except RuntimeError:
         return False
 
 
 class _Writer:
-    """Writes an instance to a matcher; where a key comes too late, its object begins anew with the key further ahead.
+    """Writes an instance to a matcher; where a key comes too late, its object begins anew with the
+    key further ahead.
 
     After _MAX_TEXTS keys and values it takes no more.
     """
@@ -94,8 +111,14 @@ class _Writer:
         if isinstance(value, dict):
             return self._object(value)
         if isinstance(value, list):
-            return self._text("[") and all(self._text(self._comma if i else "") and self._value(item)
-                                           for i, item in enumerate(value)) and self._text("]")
+            return (
+                self._text("[")
+                and all(
+                    self._text(self._comma if i else "") and self._value(item)
+                    for i, item in enumerate(value)
+                )
+                and self._text("]")
+            )
         return self._text(json.dumps(value, ensure_ascii=False))
 
     def _object(self, value: dict[str, Any]) -> bool:
@@ -104,7 +127,11 @@ class _Writer:
         for _ in range(len(names) ** 2 + 1):
             taken: list[str] = []
             last_open: dict[str, int] = {}
-            if self._text("{") and self._members(value, names, taken, last_open) and self._text("}"):
+            if (
+                self._text("{")
+                and self._members(value, names, taken, last_open)
+                and self._text("}")
+            ):
                 return True
             self._back_to(start)
             late = next((name for name in names if name not in taken and name in last_open), None)
@@ -114,11 +141,18 @@ class _Writer:
             names.insert(names.index(taken[last_open[late]]), late)
         return False
 
-    def _members(self, value: dict[str, Any], names: list[str], taken: list[str], last_open: dict[str, int]) -> bool:
-        """Takes the first name that may come, again and again. Notes when each name could last have come."""
+    def _members(
+        self, value: dict[str, Any], names: list[str], taken: list[str], last_open: dict[str, int]
+    ) -> bool:
+        """Takes the first name that may come, again and again. Notes when each name could last have
+        come."""
         while len(taken) < len(names):
-            keys = {name: f"{self._comma if taken else ''}{json.dumps(name, ensure_ascii=False)}{self._colon}"
-                    for name in names if name not in taken}
+            comma = self._comma if taken else ""
+            keys = {
+                name: f"{comma}{json.dumps(name, ensure_ascii=False)}{self._colon}"
+                for name in names
+                if name not in taken
+            }
             may_come = [name for name, key in keys.items() if self._text(key, keep=False)]
             last_open.update(dict.fromkeys(may_come, len(taken)))
             found = next((name for name in may_come if self._member(keys[name], value[name])), None)
@@ -153,17 +187,21 @@ class _Writer:
         self._num_taken = num_taken
 
 
-def draw(matcher: Matcher, rng: random.Random, max_len: int = 300, vocabulary: Vocabulary = BYTES) -> str | None:
-    """A random text that a matcher over `vocabulary` allows, up to its end token; None where it does not end.
+def draw(
+    matcher: Matcher, rng: random.Random, max_len: int = 300, vocabulary: Vocabulary = BYTES
+) -> str | None:
+    """A random text that a matcher over `vocabulary` allows, up to its end token; None where it
+    does not end.
 
-    Past `max_len` tokens it takes what closes strings, arrays and objects. Of a vocabulary with longer tokens than
-    bytes two in five are any that are allowed. Raises RuntimeError when nothing is allowed.
+    Past `max_len` tokens it takes what closes strings, arrays and objects. Of a vocabulary with
+    longer tokens than bytes two in five are any that are allowed. Raises RuntimeError when nothing
+    is allowed.
     """
     drawn, row = bytearray(), np.zeros(vocabulary.num_words, np.int32)
     ids, ends = _byte_ids(vocabulary), np.array(vocabulary.eos_token_ids)
     for step in range(3 * max_len):
         matcher.fill(row)
-        bits = np.unpackbits(row.view(np.uint8), bitorder="little")[:len(vocabulary)]
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: len(vocabulary)]
         may_end, by_byte = bits[ends].any(), bits[ids]
         bits[ends] = 0
         if may_end and (not bits.any() or step > max_len or rng.random() < 0.25):
@@ -192,7 +230,9 @@ def _preferred(allowed: Any, bits: Any, rng: random.Random, *, late: bool) -> An
     if rng.random() < 0.9:
         dense = allowed[~np.isin(allowed, _SPACES)]
         allowed = dense if len(dense) else allowed
-    for wanted, odds in (((_CLOSING, 0.8), (_SHORT, 0.7)) if late else ((_COMMON, 0.6), (_CLOSING[:1], 0.4))):
+    for wanted, odds in (
+        ((_CLOSING, 0.8), (_SHORT, 0.7)) if late else ((_COMMON, 0.6), (_CLOSING[:1], 0.4))
+    ):
         found = wanted[bits[wanted] != 0]
         if len(found) and rng.random() < odds:
             return found

@@ -1,4 +1,5 @@
-"""Owns what a measurement says of itself: what was called, which version, when, and on what machine."""
+"""Owns what a measurement says of itself: what was called, which version, when, and on what
+machine."""
 
 from __future__ import annotations
 
@@ -17,14 +18,21 @@ _ROOT = Path(__file__).parent.parent.parent
 
 
 def provenance(secret: str = "") -> dict[str, Any]:
-    """What goes into every record: command, version, commit, date (UTC) and hardware. secret: is not told"""
+    """What goes into every record: command, version, commit, date (UTC) and hardware. secret: is
+    not told"""
     told = command().replace(secret, "…") if secret else command()
-    return {"command": told, "version": installed_version(), "commit": commit(),
-            "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "hardware": hardware()}
+    return {
+        "command": told,
+        "version": installed_version(),
+        "commit": commit(),
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "hardware": hardware(),
+    }
 
 
 def installed_version() -> str | None:
-    """None where specguide runs from a checkout that is not installed; its commit says more there."""
+    """None where specguide runs from a checkout that is not installed; its commit says more
+    there."""
     try:
         return version("specguide")
     except PackageNotFoundError:
@@ -32,16 +40,21 @@ def installed_version() -> str | None:
 
 
 def commit() -> str | None:
-    """Commit of the checkout, "+" after it when files differ from it; of a copy, `SPECGUIDE_COMMIT`. None where
-    specguide is no checkout."""
+    """Commit of the checkout, "+" after it when files differ from it; of a copy,
+    `SPECGUIDE_COMMIT`. None where specguide is no checkout."""
+
     def git(*args: str) -> str:
-        return subprocess.run(("git", *args), cwd=_ROOT, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ("git", *args), cwd=_ROOT, capture_output=True, text=True
+        ).stdout.strip()
 
     if named := os.environ.get("SPECGUIDE_COMMIT"):
         return named
     if not (_ROOT / ".git").exists() or shutil.which("git") is None or not git("rev-parse", "HEAD"):
         return None
-    return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    return git("rev-parse", "--short", "HEAD") + (
+        "+" if git("status", "--porcelain", "--untracked-files=no") else ""
+    )
 
 
 def command() -> str:
@@ -55,14 +68,21 @@ def command() -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """CPU name, cores and load (runnable threads, mean of the last minute); the GPU's name where torch sees one."""
+    """CPU name, cores and load (runnable threads, mean of the last minute); the GPU's name where
+    torch sees one."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
-        names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                 if line.startswith("model name")]
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
         model = names[0] if names else model
-    found: dict[str, Any] = {"cpu": model, "num_cores": len(os.sched_getaffinity(0)),
-                             "load": round(os.getloadavg()[0], 1)}
+    found: dict[str, Any] = {
+        "cpu": model,
+        "num_cores": len(os.sched_getaffinity(0)),
+        "load": round(os.getloadavg()[0], 1),
+    }
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name()

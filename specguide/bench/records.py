@@ -1,4 +1,5 @@
-"""Owns the records of a benchmark that goes on where it was broken off: one JSON line for each setting, in a folder."""
+"""Owns the records of a benchmark that goes on where it was broken off: one JSON line for each
+setting, in a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from specguide.errors import InvalidParams
 
 
 class Records:
-    """Of settings that were measured under the same conditions. Raises InvalidParams for a folder of others."""
+    """Of settings that were measured under the same conditions. Raises InvalidParams for a folder
+    of others."""
 
     def __init__(self, folder: Path, conditions: Mapping[str, Any]) -> None:
         self._path, self._conditions = folder / "records.jsonl", dict(conditions)
@@ -22,15 +24,21 @@ class Records:
             folder.mkdir(parents=True, exist_ok=True)
             text = self._path.read_text() if self._path.exists() else ""
         except OSError as error:
-            raise InvalidParams(f"cannot use the folder {folder}: {error}", param="output") from error
+            raise InvalidParams(
+                f"cannot use the folder {folder}: {error}", param="output"
+            ) from error
         whole, _, broken = text.rpartition("\n")
         if broken:  # the run ended while it wrote
             self._path.write_text(whole + "\n" if whole else "")
         for line in whole.splitlines():
             record = json.loads(line)
             if record["conditions"] != self._conditions:
-                raise InvalidParams(f"{self._path} has figures of {record['conditions']}, and {self._conditions} are "
-                                    "asked for: choose another --output", param="output")
+                raise InvalidParams(
+                    f"{self._path} has figures of {record['conditions']}, and {self._conditions} "
+                    "are "
+                    "asked for: choose another --output",
+                    param="output",
+                )
             self._lines.append(record)
 
     def find(self, setting: Setting) -> dict[str, Any] | None:

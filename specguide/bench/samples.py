@@ -1,4 +1,5 @@
-"""Owns what requests are made from: the built-in few, and records of JSONSchemaBench's and BFCL's forms."""
+"""Owns what requests are made from: the built-in few, and records of JSONSchemaBench's and BFCL's
+forms."""
 
 from __future__ import annotations
 
@@ -15,8 +16,19 @@ KINDS = ("free", "json", "tools")
 MARK = "request_id"
 """The property that carries a request's marker."""
 
-_PLAIN = {"type", "properties", "required", "additionalProperties", "$schema", "$id", "id", "title", "description",
-          "definitions", "$defs"}
+_PLAIN = {
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "$schema",
+    "$id",
+    "id",
+    "title",
+    "description",
+    "definitions",
+    "$defs",
+}
 _FAR_REFERENCE = re.compile(r'"\$ref": "(?!#)')
 
 
@@ -30,36 +42,58 @@ class Sample:
 
 
 def carries_marker(schema: Any) -> bool:
-    """Whether a property can be added to a schema so that each instance has it and nothing else changes."""
-    return (isinstance(schema, dict) and schema.get("type") == "object" and set(schema) <= _PLAIN
-            and MARK not in schema.get("properties", {}) and not _FAR_REFERENCE.search(json.dumps(schema)))
+    """Whether a property can be added to a schema so that each instance has it and nothing else
+    changes."""
+    return (
+        isinstance(schema, dict)
+        and schema.get("type") == "object"
+        and set(schema) <= _PLAIN
+        and MARK not in schema.get("properties", {})
+        and not _FAR_REFERENCE.search(json.dumps(schema))
+    )
 
 
 def marked(schema: Mapping[str, Any], marker: str) -> dict[str, Any]:
     """The schema with a first property that must be the marker."""
     own = {MARK: {"type": "string", "enum": [marker]}}
-    return {**schema, "properties": {**own, **schema.get("properties", {})},
-            "required": [MARK, *schema.get("required", ())]}
+    return {
+        **schema,
+        "properties": {**own, **schema.get("properties", {})},
+        "required": [MARK, *schema.get("required", ())],
+    }
 
 
 def built_in() -> dict[str, list[Sample]]:
     """A few of each kind."""
-    free = [Sample(_said(f"{ask} {text}")) for text in _TEXTS for ask in ("Give a title:", "Say it in fewer words:")]
-    asked = [Sample(_said(text), schema=schema) for text, schema in zip(_TEXTS, _SCHEMAS, strict=True)]
+    free = [
+        Sample(_said(f"{ask} {text}"))
+        for text in _TEXTS
+        for ask in ("Give a title:", "Say it in fewer words:")
+    ]
+    asked = [
+        Sample(_said(text), schema=schema) for text, schema in zip(_TEXTS, _SCHEMAS, strict=True)
+    ]
     calls = [Sample(_said(text), tools=_TOOLS) for text in _WISHES]
     return dict(zip(KINDS, (free, asked, calls), strict=True))
 
 
 def read_schemas(path: Path) -> list[Sample]:
     """Of records {"schema": …}, those that can carry a marker. Raises InvalidParams."""
+
     def of(record: Mapping[str, Any]) -> Sample | None:
-        return Sample(_said(_EXAMPLE), schema=record["schema"]) if carries_marker(record["schema"]) else None
+        return (
+            Sample(_said(_EXAMPLE), schema=record["schema"])
+            if carries_marker(record["schema"])
+            else None
+        )
 
     return _read(path, of)
 
 
 def read_tool_tasks(path: Path) -> list[Sample]:
-    """Of records {"question": messages, "tools": […]}, those whose tools can carry a marker. Raises InvalidParams."""
+    """Of records {"question": messages, "tools": […]}, those whose tools can carry a marker. Raises
+    InvalidParams."""
+
     def of(record: Mapping[str, Any]) -> Sample | None:
         tools = record["tools"]
         usable = tools and all(carries_marker(tool["function"]["parameters"]) for tool in tools)
@@ -74,11 +108,16 @@ def _read(path: Path, of: Callable[[Mapping[str, Any]], Sample | None]) -> list[
         try:
             sample = of(record)
         except (KeyError, TypeError) as error:
-            raise InvalidParams(f"{path}, line {number}: the record has not the expected form: {error!r}") from error
+            raise InvalidParams(
+                f"{path}, line {number}: the record has not the expected form: {error!r}"
+            ) from error
         if sample is not None:
             found.append(sample)
     if not found:
-        raise InvalidParams(f"{path} has no record whose schemas are plain objects, to which a marker could be added")
+        raise InvalidParams(
+            f"{path} has no record whose schemas are plain objects, to which a marker could be "
+            "added"
+        )
     return found
 
 
@@ -95,12 +134,19 @@ def _said(text: str) -> list[dict[str, Any]]:
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name, "description": description,
-                                             "parameters": _object(**properties)}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": description, "parameters": _object(**properties)},
+    }
 
 
 _WORD, _WORDS = {"type": "string", "maxLength": 24}, {"type": "string", "maxLength": 60}
@@ -109,19 +155,40 @@ _EXAMPLE = "Give one short example that fits the schema."
 _TEXTS = (
     "Ann Lee (41) is a baker from Leeds. Email: ann@lee.example",
     "The bridge in Riga was opened in 1932. It is 420 metres long and has 12 arches.",
-    "Order 4711: 3 pears at 0.40 each and 2 loaves of bread at 2.10 each, to be delivered on Friday.",
-    "The meeting with Jo and Kim is on 2024-03-05 at 10:30 in room 12. They want to speak about the budget.")
+    "Order 4711: 3 pears at 0.40 each and 2 loaves of bread at 2.10 each, to be delivered on "
+    "Friday.",
+    "The meeting with Jo and Kim is on 2024-03-05 at 10:30 in room 12. They want to speak about "
+    "the budget.",
+)
 _SCHEMAS = (
     _object(name=_WORD, age=_COUNT, job=_WORD, email=_WORDS),
     _object(what=_WORD, city=_WORD, year=_COUNT, facts=_object(metres=_COUNT, arches=_COUNT)),
-    _object(number=_COUNT, items={"type": "array", "minItems": 1, "maxItems": 3,
-                                  "items": _object(article=_WORD, quantity=_COUNT)},
-            day={"enum": ["Monday", "Friday"]}),
-    _object(people={"type": "array", "items": _WORD, "minItems": 1, "maxItems": 4}, room=_COUNT, subject=_WORDS,
-            is_online={"type": "boolean"}))
-_WISHES = ("What is the weather in Oslo?", "I want to get the time in Tokyo.",
-           "Send Ann a message: the bread is ready.")
+    _object(
+        number=_COUNT,
+        items={
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 3,
+            "items": _object(article=_WORD, quantity=_COUNT),
+        },
+        day={"enum": ["Monday", "Friday"]},
+    ),
+    _object(
+        people={"type": "array", "items": _WORD, "minItems": 1, "maxItems": 4},
+        room=_COUNT,
+        subject=_WORDS,
+        is_online={"type": "boolean"},
+    ),
+)
+_WISHES = (
+    "What is the weather in Oslo?",
+    "I want to get the time in Tokyo.",
+    "Send Ann a message: the bread is ready.",
+)
 _TOOLS = (
-    _tool("get_weather", "The weather in a city", city=_WORD, unit={"enum": ["celsius", "fahrenheit"]}),
+    _tool(
+        "get_weather", "The weather in a city", city=_WORD, unit={"enum": ["celsius", "fahrenheit"]}
+    ),
     _tool("get_time", "The time in a city", city=_WORD),
-    _tool("send_message", "Sends a person a message", to=_WORD, text=_WORDS))
+    _tool("send_message", "Sends a person a message", to=_WORD, text=_WORDS),
+)

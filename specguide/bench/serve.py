@@ -19,7 +19,8 @@ from specguide.errors import InvalidParams
 
 @dataclass(frozen=True)
 class Target:
-    """A server. url: up to and with /v1; model: what it calls it; api_key: sent as a bearer token"""
+    """A server. url: up to and with /v1; model: what it calls it; api_key: sent as a bearer
+    token"""
 
     url: str
     model: str
@@ -27,35 +28,59 @@ class Target:
 
     @classmethod
     def reach(cls, url: str, model: str | None, api_key: str) -> Target:
-        """With the first model that it names, where none is given. Raises InvalidParams where it is no such server."""
+        """With the first model that it names, where none is given. Raises InvalidParams where it is
+        no such server."""
         try:
             answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(api_key), timeout=10)
             answer.raise_for_status()
             found = [str(one["id"]) for one in answer.json()["data"]]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-            raise InvalidParams(f"no server of the OpenAI API answers at {url}: {error}; is it running, and does the "
-                                "URL end in /v1?", param="url") from error
+            raise InvalidParams(
+                f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "
+                "the "
+                "URL end in /v1?",
+                param="url",
+            ) from error
         if not found or model not in (None, *found):
-            raise InvalidParams(f"the server at {url} has no model {model!r}; it has {', '.join(found) or 'none'}",
-                                param="model")
+            raise InvalidParams(
+                f"the server at {url} has no model {model!r}; it has {', '.join(found) or 'none'}",
+                param="model",
+            )
         return cls(url, model or found[0], api_key)
 
 
 def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, Any], list[Fault]]:
     """The record of a run, for JSON, and every fault."""
+
     async def run() -> tuple[dict[str, Any], list[Fault]]:
-        limits = httpx.Limits(max_connections=load.concurrency, max_keepalive_connections=load.concurrency)
+        limits = httpx.Limits(
+            max_connections=load.concurrency, max_keepalive_connections=load.concurrency
+        )
         with tqdm(total=load.requests, unit=" answers", disable=None) as progress:
-            async with httpx.AsyncClient(base_url=target.url.rstrip("/") + "/", headers=_headers(target.api_key),
-                                         timeout=None, limits=limits) as client:
+            async with httpx.AsyncClient(
+                base_url=target.url.rstrip("/") + "/",
+                headers=_headers(target.api_key),
+                timeout=None,
+                limits=limits,
+            ) as client:
                 answers = await drive(client, workload, load, lambda _: progress.update())
         faults = faults_of(answers)
         return summary(answers, faults), [fault for found in faults for fault in found]
 
     result, faults = asyncio.run(run())
-    config = {**asdict(load), "shares": dict(workload.shares), "max_tokens": workload.max_tokens,
-              "temperature": workload.temperature, "model": target.model}
-    return {"benchmark": "serve", "client": provenance(target.api_key), "config": config, "result": result}, faults
+    config = {
+        **asdict(load),
+        "shares": dict(workload.shares),
+        "max_tokens": workload.max_tokens,
+        "temperature": workload.temperature,
+        "model": target.model,
+    }
+    return {
+        "benchmark": "serve",
+        "client": provenance(target.api_key),
+        "config": config,
+        "result": result,
+    }, faults
 
 
 def _headers(api_key: str) -> dict[str, str]:

@@ -13,12 +13,17 @@ from specguide.draft_tree import SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
 _TREES: dict[str, dict[str, Any]] = {
-    "tree": {"tree": DynamicTree()}, "small_tree": {"tree": SMALL_TREE},
-    "adaptive_tree": {"tree": DynamicTree(), "adaptive": True}}
+    "tree": {"tree": DynamicTree()},
+    "small_tree": {"tree": SMALL_TREE},
+    "adaptive_tree": {"tree": DynamicTree(), "adaptive": True},
+}
 DRAFTERS: dict[str, dict[str, Any]] = {
-    method: {"method": method} for method in SPEC_METHODS if method != "auto"} | {
+    method: {"method": method} for method in SPEC_METHODS if method != "auto"
+} | {
     f"{method}_{name}": {"method": method, **options}
-    for method in ("eagle3", "mtp", "draft_model") for name, options in _TREES.items()}
+    for method in ("eagle3", "mtp", "draft_model")
+    for name, options in _TREES.items()
+}
 """What of SpecConfig makes each drafter; what it shares with others is in the Setting."""
 
 Tokens = dict[str, tuple[int, ...]]
@@ -46,12 +51,18 @@ class Setting:
     concurrency: int
 
     def spec(self, heads: Mapping[str, Path]) -> SpecConfig | None:
-        """None decodes plainly. heads: folder of a method's head or small model, where it is not the shipped one"""
+        """None decodes plainly. heads: folder of a method's head or small model, where it is not
+        the shipped one"""
         if self.drafter == PLAIN:
             return None
         options = DRAFTERS[self.drafter]
-        return SpecConfig(**options, model=heads.get(options["method"]), num_draft_tokens=self.num_draft_tokens or 1,
-                          num_forced_tokens=self.num_forced, guided_drafts=self.guided_drafts)
+        return SpecConfig(
+            **options,
+            model=heads.get(options["method"]),
+            num_draft_tokens=self.num_draft_tokens or 1,
+            num_forced_tokens=self.num_forced,
+            guided_drafts=self.guided_drafts,
+        )
 
     @property
     def plain(self) -> Setting:
@@ -61,7 +72,8 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axes:
-    """What is compared: each field has the values of Setting's field of that name, concurrency's ascending."""
+    """What is compared: each field has the values of Setting's field of that name, concurrency's
+    ascending."""
 
     drafters: Sequence[str]
     num_draft_tokens: Sequence[int]
@@ -71,10 +83,12 @@ class Axes:
     concurrency: Sequence[int]
 
     def settings(self, num_tasks: Mapping[str, int]) -> Iterator[Setting]:
-        """All that make sense, each data set's plain decoding first: the others' outputs are compared with it.
+        """All that make sense, each data set's plain decoding first: the others' outputs are
+        compared with it.
 
-        Unguided drafts are those of a model, and then none are forced; a tree has none of these and a depth of its own;
-        "grammar" has nothing but forced ones; more requests at once than the set has tasks are as many as it has.
+        Unguided drafts are those of a model, and then none are forced; a tree has none of these and
+        a depth of its own; "grammar" has nothing but forced ones; more requests at once than the
+        set has tasks are as many as it has.
 
         num_tasks: of each data set, by its name
         """
@@ -86,12 +100,18 @@ class Axes:
 
     def _drafted(self, plain: Setting) -> Iterator[Setting]:
         for drafter, num_drafts, num_forced, is_guided in product(
-                self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts):
+            self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts
+        ):
             method, tree = DRAFTERS[drafter]["method"], DRAFTERS[drafter].get("tree")
             if not is_guided and (num_forced or method in MODELLESS_METHODS):
                 continue
             if (method == "grammar" and not num_forced) or (tree and num_forced):
                 continue
             num_drafts = tree.depth if tree else 0 if method == "grammar" else num_drafts
-            yield replace(plain, drafter=drafter, num_draft_tokens=num_drafts, num_forced=num_forced,
-                          guided_drafts=is_guided)
+            yield replace(
+                plain,
+                drafter=drafter,
+                num_draft_tokens=num_drafts,
+                num_forced=num_forced,
+                guided_drafts=is_guided,
+            )

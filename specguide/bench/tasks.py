@@ -1,4 +1,5 @@
-"""Owns what one record of a data set asks: the prompt, and the schema that the answer must match."""
+"""Owns what one record of a data set asks: the prompt, and the schema that the answer must
+match."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 @dataclass(frozen=True)
 class Task:
-    """One prompt. schema: None where the answer is free; tools: as OpenAI's API has them, shown to the template"""
+    """One prompt. schema: None where the answer is free; tools: as OpenAI's API has them, shown to
+    the template"""
 
     name: str
     messages: tuple[Mapping[str, Any], ...]
@@ -30,7 +32,8 @@ class Task:
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:
     """The task of a record, whose columns say what form it has; None where it asks nothing.
 
-    number: its place in the data set, its name where it has no "id". Raises KeyError, TypeError and ValueError for a
+    number: its place in the data set, its name where it has no "id". Raises KeyError, TypeError and
+            ValueError for a
     record of another form.
     """
     name = str(record.get("id", record.get("unique_id", number)))
@@ -42,35 +45,59 @@ def task_of(record: Mapping[str, Any], number: int) -> Task | None:
 
 
 def _conversation(name: str, record: Mapping[str, Any]) -> Task | None:
-    """`messages`, perhaps with `schema` and `tools`; JSON Mode Eval on the hub calls its messages `prompt`."""
+    """`messages`, perhaps with `schema` and `tools`; JSON Mode Eval on the hub calls its messages
+    `prompt`."""
     messages = record.get("messages") or record.get("prompt")
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    return Task(name, tuple(messages), _parsed(record.get("schema")), tuple(record.get("tools") or ())) if (
-        messages) else None
+    return (
+        Task(name, tuple(messages), _parsed(record.get("schema")), tuple(record.get("tools") or ()))
+        if (messages)
+        else None
+    )
 
 
 def _schema_alone(name: str, record: Mapping[str, Any]) -> Task:
-    """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts: the model is to write out the first
-    valid instance where there is one, else any."""
+    """JSONSchemaBench: `schema`, or on the hub `json_schema`. It has no prompts: the model is to
+    write out the first valid instance where there is one, else any."""
     schema = _parsed(record["schema"] if "schema" in record else record["json_schema"])
     valid = next((test["data"] for test in record.get("tests") or () if test["valid"]), None)
-    text = "Write a JSON instance of the schema." if valid is None else (
-        f"Write this as JSON of the schema: {json.dumps(valid, ensure_ascii=False)}")
+    text = (
+        "Write a JSON instance of the schema."
+        if valid is None
+        else (f"Write this as JSON of the schema: {json.dumps(valid, ensure_ascii=False)}")
+    )
     return Task(name, ({"role": "user", "content": text},), schema)
 
 
 def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
-    """Berkeley Function-Calling Leaderboard: `question` and `tools`, or as it is published turns of questions and
-    `function`. The answer is one call, {"name", "arguments"}, in the first turn."""
+    """Berkeley Function-Calling Leaderboard: `question` and `tools`, or as it is published turns of
+    questions and `function`. The answer is one call, {"name", "arguments"}, in the first turn."""
     question = record["question"]
     messages = question[0] if question and isinstance(question[0], Sequence) else question
-    functions = [tool["function"] for tool in record["tools"]] if "tools" in record else [
-        {**function, "parameters": _json_schema(function["parameters"])} for function in record["function"]]
-    calls = [{"type": "object", "properties": {"name": {"const": one["name"]}, "arguments": one["parameters"]},
-              "required": ["name", "arguments"], "additionalProperties": False} for one in functions]
-    return Task(name, tuple(messages), calls[0] if len(calls) == 1 else {"anyOf": calls},
-                tuple({"type": "function", "function": one} for one in functions))
+    functions = (
+        [tool["function"] for tool in record["tools"]]
+        if "tools" in record
+        else [
+            {**function, "parameters": _json_schema(function["parameters"])}
+            for function in record["function"]
+        ]
+    )
+    calls = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": one["name"]}, "arguments": one["parameters"]},
+            "required": ["name", "arguments"],
+            "additionalProperties": False,
+        }
+        for one in functions
+    ]
+    return Task(
+        name,
+        tuple(messages),
+        calls[0] if len(calls) == 1 else {"anyOf": calls},
+        tuple({"type": "function", "function": one} for one in functions),
+    )
 
 
 def _json_schema(published: Any) -> Any:

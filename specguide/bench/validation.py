@@ -10,7 +10,8 @@ import jsonschema
 
 
 def violation(schema: Any, text: str) -> str | None:
-    """Why a text is no JSON instance of a schema, formats included and numbers taken exactly; None when it is one."""
+    """Why a text is no JSON instance of a schema, formats included and numbers taken exactly; None
+    when it is one."""
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     exact = json.loads(json.dumps(schema), parse_float=_exact)
     try:

@@ -1,4 +1,5 @@
-"""Owns which request is sent when it is whose turn: kind, body and marker follow from a seed and its number."""
+"""Owns which request is sent when it is whose turn: kind, body and marker follow from a seed and
+its number."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from specguide.bench.samples import KINDS, Sample, marked
 from specguide.errors import InvalidParams
 
 _SCORED_EVERY = 8
-"""One free request in so many asks for log-probabilities: they say how many tokens there were, chunk by chunk."""
+"""One free request in so many asks for log-probabilities: they say how many tokens there were,
+chunk by chunk."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Task:
     """One request, and what its answer is held against.
 
     kind:       one of KINDS
-    marker:     occurs in no other request; a guided answer and every call must have it, and no answer another's
+    marker:     occurs in no other request; a guided answer and every call must have it, and no
+                answer another's
     body:       of POST /v1/chat/completions
     schema:     of an answer of kind "json"
     parameters: schema of each tool's arguments, by its name
@@ -57,29 +60,43 @@ class Workload:
 
     def __post_init__(self) -> None:
         if min(self.shares.values()) < 0 or not sum(self.shares.values()) > 0:
-            raise InvalidParams(f"the shares of {', '.join(KINDS)} must be ≥ 0 and one of them above, found "
-                                f"{', '.join(f'{share:g}' for share in self.shares.values())}")
+            raise InvalidParams(
+                f"the shares of {', '.join(KINDS)} must be ≥ 0 and one of them above, found "
+                f"{', '.join(f'{share:g}' for share in self.shares.values())}"
+            )
         if self.max_tokens < 2:
-            raise InvalidParams(f"max_tokens must be ≥ 2, found {self.max_tokens}", param="max_tokens")
+            raise InvalidParams(
+                f"max_tokens must be ≥ 2, found {self.max_tokens}", param="max_tokens"
+            )
 
     def task(self, number: int) -> Task:
         """The same for the same number and seed."""
         rng = Random(f"{self.seed}:{number}")
-        kind, = rng.choices(KINDS, [self.shares[kind] for kind in KINDS])
+        (kind,) = rng.choices(KINDS, [self.shares[kind] for kind in KINDS])
         sample, marker = rng.choice(self.samples[kind]), f"req-{number}-{rng.getrandbits(16):04x}"
         body: dict[str, Any] = {
-            "model": self.model, "messages": list(sample.messages), "max_tokens": self.max_tokens,
-            "temperature": self.temperature, "seed": rng.getrandbits(31), "stream": True,
-            "stream_options": {"include_usage": True}}
+            "model": self.model,
+            "messages": list(sample.messages),
+            "max_tokens": self.max_tokens,
+            "temperature": self.temperature,
+            "seed": rng.getrandbits(31),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         if kind == "json" and sample.schema is not None:
             schema = marked(sample.schema, marker)
-            body["response_format"] = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": schema},
+            }
             return Task(number, kind, marker, body, schema=schema)
         if kind == "tools":
             functions = [tool["function"] for tool in sample.tools]
             parameters = {one["name"]: marked(one["parameters"], marker) for one in functions}
-            body["tools"] = [{"type": "function", "function": {**one, "parameters": parameters[one["name"]]}}
-                             for one in functions]
+            body["tools"] = [
+                {"type": "function", "function": {**one, "parameters": parameters[one["name"]]}}
+                for one in functions
+            ]
             body["tool_choice"] = "required"
             return Task(number, kind, marker, body, parameters=parameters)
         *before, last = sample.messages

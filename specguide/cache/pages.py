@@ -1,8 +1,9 @@
 """Owns which KV pages are free, held and remembered. PageAllocator is their only mutator.
 
-A page whose positions are all of verified tokens never changes again, so requests with the same tokens up to its end
-may share it. Such a page is published under a key that stands for those tokens, its own and all before them. When
-nobody holds it any more it is remembered, and is found again until its place is needed for something else.
+A page whose positions are all of verified tokens never changes again, so requests with the same
+tokens up to its end may share it. Such a page is published under a key that stands for those
+tokens, its own and all before them. When nobody holds it any more it is remembered, and is found
+again until its place is needed for something else.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ PageKey = bytes
 
 
 class PageAllocator:
-    """Hands out the page ids 0 … num_pages - 1; the page that was freed last goes out first, remembered pages go last.
+    """Hands out the page ids 0 … num_pages - 1; the page that was freed last goes out first,
+    remembered pages go last.
 
     One page id stands for the same page in every layer of a KVCache, the drafter's included.
     """
@@ -29,7 +31,9 @@ class PageAllocator:
         self._num_holders: dict[int, int] = {}
         self._pages: dict[PageKey, int] = {}  # published
         self._keys: dict[int, PageKey] = {}  # the other way round
-        self._remembered: OrderedDict[int, None] = OrderedDict()  # published and not held, longest unused first
+        self._remembered: OrderedDict[int, None] = (
+            OrderedDict()
+        )  # published and not held, longest unused first
 
     @property
     def num_pages(self) -> int:
@@ -52,8 +56,10 @@ class PageAllocator:
             raise ValueError(f"cannot allocate {num_pages} pages")
         if num_pages > self.num_free:
             raise EngineError(
-                f"out of KV pages: {num_pages} asked for, {self.num_free} of {self._num_pages} free; "
-                "give the cache more (gpu_memory_utilization, kv_cache_memory_bytes) or run fewer requests at once "
+                f"out of KV pages: {num_pages} asked for, {self.num_free} of {self._num_pages} "
+                "free; "
+                "give the cache more (gpu_memory_utilization, kv_cache_memory_bytes) or run fewer "
+                "requests at once "
                 "(max_batch_size)"
             )
         for _ in range(num_pages - len(self._free)):
@@ -67,7 +73,8 @@ class PageAllocator:
         return pages
 
     def share(self, key: PageKey) -> int | None:
-        """Takes the page that is published under the key, beside its other holders; None where there is none."""
+        """Takes the page that is published under the key, beside its other holders; None where
+        there is none."""
         page = self._pages.get(key)
         if page is not None:
             self._remembered.pop(page, None)
@@ -75,14 +82,16 @@ class PageAllocator:
         return page
 
     def publish(self, page: int, key: PageKey) -> None:
-        """From now on the page, which is held, is found under the key; nothing changes where another one is."""
+        """From now on the page, which is held, is found under the key; nothing changes where
+        another one is."""
         if self._num_holders.get(page, 0) < 1:
             raise EngineError(f"cannot publish KV page {page}: it is not taken")
         if key not in self._pages and page not in self._keys:
             self._pages[key], self._keys[page] = page, key
 
     def free(self, pages: Iterable[int]) -> None:
-        """Gives `pages` back. Raises EngineError, and frees none, when one of them is not taken or comes twice."""
+        """Gives `pages` back. Raises EngineError, and frees none, when one of them is not taken or
+        comes twice."""
         pages = tuple(pages)
         strangers = sorted(set(pages) - self._num_holders.keys())
         if strangers or len(set(pages)) != len(pages):
@@ -98,22 +107,32 @@ class PageAllocator:
                     self._free.append(page)
 
     def forget(self) -> None:
-        """Nothing that is published now will be found again, say because what the pages hold is in doubt."""
+        """Nothing that is published now will be found again, say because what the pages hold is in
+        doubt."""
         self._free += self._remembered
         self._remembered.clear()
         self._pages.clear()
         self._keys.clear()
 
     def check_integrity(self) -> None:
-        """Raises EngineError unless every page is free, remembered or held, exactly once, and keys and pages agree."""
+        """Raises EngineError unless every page is free, remembered or held, exactly once, and keys
+        and pages agree."""
         free, held, remembered = set(self._free), set(self._num_holders), set(self._remembered)
         if len(free) != len(self._free):
             raise EngineError("KV pages are corrupt: a page is free twice")
         if free & held or free & remembered or held & remembered:
-            raise EngineError(f"KV pages are corrupt: {sorted(free & held | free & remembered | held & remembered)} "
-                              "are in two states")
+            raise EngineError(
+                "KV pages are corrupt: "
+                f"{sorted(free & held | free & remembered | held & remembered)} "
+                "are in two states"
+            )
         if free | held | remembered != set(range(self._num_pages)):
-            raise EngineError(f"KV pages are corrupt: {len(free)} free, {len(remembered)} remembered and {len(held)} "
-                              f"held pages do not make {self._num_pages}")
-        if {page: key for key, page in self._pages.items()} != self._keys or not remembered <= self._keys.keys():
+            raise EngineError(
+                f"KV pages are corrupt: {len(free)} free, {len(remembered)} remembered and "
+                f"{len(held)} "
+                f"held pages do not make {self._num_pages}"
+            )
+        if {
+            page: key for key, page in self._pages.items()
+        } != self._keys or not remembered <= self._keys.keys():
             raise EngineError("KV pages are corrupt: keys and pages differ")

@@ -33,8 +33,11 @@ class CacheSize:
 
     def __str__(self) -> str:
         tokens = self.num_pages * self.page_size
-        return (f"KV cache: {self.num_bytes / _GIB:.1f} GiB, {tokens:,} tokens, that is "
-                f"{tokens / self.max_model_len:.1f} requests of full context ({self.max_model_len:,} tokens)")
+        return (
+            f"KV cache: {self.num_bytes / _GIB:.1f} GiB, {tokens:,} tokens, that is "
+            f"{tokens / self.max_model_len:.1f} requests of full context ({self.max_model_len:,} "
+            "tokens)"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class CacheNeeds:
 
 
 def cache_size(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> CacheSize:
-    """The size of the cache on `device`, where the weights are already. Raises InvalidParams where it is too small."""
+    """The size of the cache on `device`, where the weights are already. Raises InvalidParams where
+    it is too small."""
     num_pages = config.num_pages
     if num_pages is None:
         num_bytes, whence = _available(config, needs, device)
@@ -78,8 +82,11 @@ def _available(config: CacheConfig, needs: CacheNeeds, device: torch.device) -> 
     free, total = torch.cuda.mem_get_info(device)
     allowed = int(config.gpu_memory_utilization * total) - torch.cuda.memory_reserved(device)
     left = min(allowed, free) - needs.activation_bytes
-    return max(0, left), (f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB leaves, "
-                          f"beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,")
+    return max(0, left), (
+        f"gpu_memory_utilization {config.gpu_memory_utilization:g} of {total / _GIB:.1f} GiB "
+        "leaves, "
+        f"beside the weights and {needs.activation_bytes / _GIB:.1f} GiB for iterations,"
+    )
 
 
 def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -> InvalidParams:
@@ -89,8 +96,11 @@ def _too_small(needs: CacheNeeds, num_bytes: int, whence: str, page_size: int) -
     mend = f"set max_model_len to {longest} or less, or give" if longest >= 2 else "give"
     return InvalidParams(
         f"one request of full context ({needs.max_model_len} tokens) needs a KV cache of "
-        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, and {whence} {num_bytes / _GIB:.2f} GiB; "
-        f"{mend} the cache more (gpu_memory_utilization, kv_cache_memory_bytes)", param="max_model_len")
+        f"{needs.request_pages * needs.page_bytes / _GIB:.2f} GiB, and {whence} "
+        f"{num_bytes / _GIB:.2f} GiB; "
+        f"{mend} the cache more (gpu_memory_utilization, kv_cache_memory_bytes)",
+        param="max_model_len",
+    )
 
 
 def _free_memory() -> int:

@@ -64,17 +64,23 @@ class KVCache:
         return self.memory.nbytes
 
 
-def page_num_bytes(num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype) -> int:
-    """Bytes that one page takes over all layers, keys and values: for sizing a cache before it is allocated."""
+def page_num_bytes(
+    num_layers: int, page_size: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype
+) -> int:
+    """Bytes that one page takes over all layers, keys and values: for sizing a cache before it is
+    allocated."""
     return 2 * num_layers * page_size * num_kv_heads * head_dim * dtype.itemsize
 
 
-def slot_mapping(block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor, page_size: int) -> Tensor:
+def slot_mapping(
+    block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor, page_size: int
+) -> Tensor:
     """Slot (page · page_size + offset) of each token; -1, store nothing, for padding.
 
     block_table:  int32 [B, P], page ids of each sequence; entries past its pages are negative
     sequence_ids: int64 [T], the sequence of each token, 0 ≤ id < B
-    position_ids: int64 [T], index of each token among its sequence's keys, < P · page_size; negative for padding
+    position_ids: int64 [T], index of each token among its sequence's keys, < P · page_size;
+                  negative for padding
     Returns int64 [T]. Runs on the tensors' device without a host sync.
     """
     index = position_ids.clamp(min=0)
@@ -83,59 +89,78 @@ def slot_mapping(block_table: Tensor, sequence_ids: Tensor, position_ids: Tensor
     return slot.masked_fill((position_ids < 0) | (page < 0), -1)
 
 
-def place_chains(tokens: Tensor, start: Tensor, block_table: Tensor, page_size: int, offset: int = 0
-                 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def place_chains(
+    tokens: Tensor, start: Tensor, block_table: Tensor, page_size: int, offset: int = 0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Where chains of N tokens go, from positions `start` + `offset` on.
 
     tokens:      int32 [B, N], -1 for none
     start:       int64 [B]
     block_table: int32 [B, P], -1 where there is no page
-    Returns input_ids int64 [B · N], 0 where there is no token, position_ids int64 [B · N], slot_mapping int64 [B · N]
-    with -1 where there is no page, and seq_lens int32 [B].
+    Returns input_ids int64 [B · N], 0 where there is no token, position_ids int64 [B · N],
+    slot_mapping int64 [B · N] with -1 where there is no page, and seq_lens int32 [B].
     """
     num_chains, num_nodes = tokens.shape
     positions = start[:, None] + torch.arange(offset, offset + num_nodes, device=start.device)
     sequence_ids = torch.arange(num_chains, device=start.device).repeat_interleave(num_nodes)
     position_ids = positions.flatten()
-    return (tokens.clamp(min=0).long().flatten(), position_ids,
-            slot_mapping(block_table, sequence_ids, position_ids, page_size), (positions[:, -1] + 1).int())
+    return (
+        tokens.clamp(min=0).long().flatten(),
+        position_ids,
+        slot_mapping(block_table, sequence_ids, position_ids, page_size),
+        (positions[:, -1] + 1).int(),
+    )
 
 
-def place_trees(tokens: Tensor, start: Tensor, depths: Tensor, block_table: Tensor, page_size: int, offset: int = 0
-                ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Where the last Q of the M nodes of trees go, whose keys stand one behind the other from `start` + `offset` on.
+def place_trees(
+    tokens: Tensor,
+    start: Tensor,
+    depths: Tensor,
+    block_table: Tensor,
+    page_size: int,
+    offset: int = 0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Where the last Q of the M nodes of trees go, whose keys stand one behind the other from
+    `start` + `offset` on.
 
     tokens: int32 [B, Q], -1 for none
     start:  int64 [B]
     depths: int64 [B, M] or [M], how far each node's position is behind `start` + `offset`
     the others as for `place_chains`
-    Returns input_ids, position_ids and slot_mapping int64 [B · Q], seq_lens int32 [B], and the positions of all M
-    nodes, int64 [B, M].
+    Returns input_ids, position_ids and slot_mapping int64 [B · Q], seq_lens int32 [B], and the
+    positions of all M nodes, int64 [B, M].
     """
     (num_trees, num_own), num_nodes = tokens.shape, depths.shape[-1]
     first = start[:, None] + offset
     positions = first + depths
     places = first + torch.arange(num_nodes - num_own, num_nodes, device=start.device)
     sequence_ids = torch.arange(num_trees, device=start.device).repeat_interleave(num_own)
-    return (tokens.clamp(min=0).long().flatten(), positions[:, num_nodes - num_own:].flatten(),
-            slot_mapping(block_table, sequence_ids, places.flatten(), page_size),
-            (first[:, 0] + num_nodes).int(), positions)
+    return (
+        tokens.clamp(min=0).long().flatten(),
+        positions[:, num_nodes - num_own :].flatten(),
+        slot_mapping(block_table, sequence_ids, places.flatten(), page_size),
+        (first[:, 0] + num_nodes).int(),
+        positions,
+    )
 
 
 def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
-    """Copy keys and values of all layers of accepted nodes of trees to where a chain of them has its own.
+    """Copy keys and values of all layers of accepted nodes of trees to where a chain of them has
+    its own.
 
     memory:      as KVCache has it; written in place
-    nodes:       int64 [B, D], ascending, node n standing at `start` + n; the d-th of them goes to `start` + 1 + d. -1,
-                 behind the others: none
+    nodes:       int64 [B, D], ascending, node n standing at `start` + n; the d-th of them goes to
+                 `start` + 1 + d. -1, behind the others: none
     start:       int64 [B]
     block_table: int32 [B, P], -1 where there is no page
     """
     page_size, num_nodes = memory.shape[3], nodes.shape[1]
     sequence_ids = torch.arange(len(nodes), device=nodes.device).repeat_interleave(num_nodes)
     steps = torch.arange(1, num_nodes + 1, device=nodes.device).expand_as(nodes)
-    sources, destinations = (slot_mapping(block_table, sequence_ids, (start[:, None] + places).flatten(), page_size)
-                             for places in (nodes.clamp(min=0), steps))
+    sources, destinations = (
+        slot_mapping(block_table, sequence_ids, (start[:, None] + places).flatten(), page_size)
+        for places in (nodes.clamp(min=0), steps)
+    )
     is_moved = (nodes.flatten() >= 0) & (sources >= 0) & (destinations >= 0)
     slots = memory.flatten(2, 3)
     slots[:, :, destinations[is_moved]] = slots[:, :, sources[is_moved]]

@@ -13,8 +13,12 @@ from specguide.cli.generate import generate
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  help="Generate text that is certain to match a grammar, fast by speculative decoding.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Generate text that is certain to match a grammar, fast by speculative decoding.",
+)
 for command in (generate, chat, serve, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")

@@ -16,7 +16,16 @@ import typer
 from specguide.cli.chat_models import ChatModel, LocalModel, RemoteModel
 from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, Given, engine_config, takes
 from specguide.cli.conversation import Conversation, read_line, say
-from specguide.cli.options import ApiKey, MaxTokens, Model, NoSpec, Schema, Seed, Temperature, read_json
+from specguide.cli.options import (
+    ApiKey,
+    MaxTokens,
+    Model,
+    NoSpec,
+    Schema,
+    Seed,
+    Temperature,
+    read_json,
+)
 from specguide.errors import InvalidParams
 
 HELP = """/help   this
@@ -32,32 +41,48 @@ _ENGINE = replace(ENGINE, names={**ENGINE.names, "max_batch_size": None})
 def chat(
     *,
     schema: Schema = None,
-    tools: Annotated[Path | None, typer.Option(
-        help="File with a JSON list of OpenAI tool definitions. Calls are shown, and you type their results.",
-        rich_help_panel="What is written")] = None,
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with a JSON list of OpenAI tool definitions. Calls are shown, and you type "
+            "their results.",
+            rich_help_panel="What is written",
+        ),
+    ] = None,
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
     max_tokens: MaxTokens = 512,
     model: Model = None,
     no_spec: NoSpec = False,
     temperature: Temperature = 0.0,
     seed: Seed = None,
-    url: Annotated[str | None, typer.Option(
-        help="Talk to a server of the OpenAI API instead, http://…/v1; --model is then its name there.",
-        rich_help_panel="Server")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="Talk to a server of the OpenAI API instead, http://…/v1; --model is then its "
+            "name there.",
+            rich_help_panel="Server",
+        ),
+    ] = None,
     api_key: ApiKey = "none",
     given: Given,
 ) -> None:
-    """Talk with a model in the terminal, or answer one line of standard input after another. /help says more."""
+    """Talk with a model in the terminal, or answer one line of standard input after another. /help
+    says more."""
     fields: dict[str, Any] = {"temperature": temperature, "max_completion_tokens": max_tokens}
     if seed is not None:
         fields["seed"] = seed
     if schema is not None:
-        fields["response_format"] = {"type": "json_schema",
-                                     "json_schema": {"name": "answer", "schema": read_json(schema)}}
+        fields["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": read_json(schema)},
+        }
     if tools is not None:
         fields["tools"] = _tools(tools)
-    source: ChatModel = RemoteModel(url, model, api_key) if url is not None else LocalModel(
-        replace(engine_config(model, given, no_spec=no_spec), max_batch_size=1))
+    source: ChatModel = (
+        RemoteModel(url, model, api_key)
+        if url is not None
+        else LocalModel(replace(engine_config(model, given, no_spec=no_spec), max_batch_size=1))
+    )
     loop = asyncio.new_event_loop()
 
     def run(work: Coroutine[Any, Any, None]) -> bool:
@@ -105,7 +130,14 @@ def _talk(conversation: Conversation) -> None:
 
 def _tools(path: Path) -> list[dict[str, Any]]:
     found = read_json(path)
-    if not isinstance(found, list) or not found or not all(isinstance(tool, dict) for tool in found):
-        raise InvalidParams(f"{path} must hold a JSON list of tool definitions, "
-                            '[{"type": "function", "function": {"name": …, "parameters": …}}]', param="tools")
+    if (
+        not isinstance(found, list)
+        or not found
+        or not all(isinstance(tool, dict) for tool in found)
+    ):
+        raise InvalidParams(
+            f"{path} must hold a JSON list of tool definitions, "
+            '[{"type": "function", "function": {"name": …, "parameters": …}}]',
+            param="tools",
+        )
     return found

@@ -1,4 +1,5 @@
-"""Owns where a chat's answers come from: a model in this process, or a server. Both give OpenAI's chunk objects."""
+"""Owns where a chat's answers come from: a model in this process, or a server. Both give OpenAI's
+chunk objects."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class LocalModel:
         turn = chat.understand(self._backend, ChatRequest.model_validate(body))
         stream = self._engine.generate(turn.prompt_ids, turn.params)
         try:
-            async for chunk in chat.Answer(self._backend, turn).chunks(await begun(stream), include_usage=False):
+            async for chunk in chat.Answer(self._backend, turn).chunks(
+                await begun(stream), include_usage=False
+            ):
                 yield chunk
         except ApiError as error:
             raise RequestError(str(error)) from error
@@ -66,13 +69,21 @@ class RemoteModel:
         try:
             import openai
         except ModuleNotFoundError as error:
-            raise InvalidParams('--url needs OpenAI\'s client: pip install "specguide[chat]"', param="url") from error
+            raise InvalidParams(
+                '--url needs OpenAI\'s client: pip install "specguide[chat]"', param="url"
+            ) from error
         self._failure = openai.OpenAIError
         try:
-            self.name = str(model or openai.OpenAI(base_url=url, api_key=api_key).models.list().data[0].id)
+            self.name = str(
+                model or openai.OpenAI(base_url=url, api_key=api_key).models.list().data[0].id
+            )
         except (openai.OpenAIError, IndexError) as error:
-            raise InvalidParams(f"no server of the OpenAI API answers at {url}: {error}; is it running, and does the "
-                                "URL end in /v1?", param="url") from error
+            raise InvalidParams(
+                f"no server of the OpenAI API answers at {url}: {error}; is it running, and does "
+                "the "
+                "URL end in /v1?",
+                param="url",
+            ) from error
         self._client = openai.AsyncOpenAI(base_url=url, api_key=api_key)
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:

@@ -1,4 +1,5 @@
-"""Owns the options that follow from the configuration: one for each field, with the words of the class's docstring."""
+"""Owns the options that follow from the configuration: one for each field, with the words of the
+class's docstring."""
 
 from __future__ import annotations
 
@@ -38,15 +39,27 @@ class ConfigOptions:
 
 ENGINE = ConfigOptions(EngineConfig, "Engine", {"model": None})
 CACHE = ConfigOptions(CacheConfig, "KV cache")
-GUIDE = ConfigOptions(GuideConfig, "Grammars", {
-    "backend": "guide_backend", "num_threads": "num_grammar_threads", "cache_bytes": "grammar_cache_bytes",
-    "max_depth": "max_guide_depth", "max_values": "max_guide_values", "max_rules": "max_guide_rules",
-    "max_source_bytes": "max_guide_bytes"})
-SPEC = ConfigOptions(SpecConfig, "Speculation", {"method": "spec_method", "model": "head"}, {"method": None})
+GUIDE = ConfigOptions(
+    GuideConfig,
+    "Grammars",
+    {
+        "backend": "guide_backend",
+        "num_threads": "num_grammar_threads",
+        "cache_bytes": "grammar_cache_bytes",
+        "max_depth": "max_guide_depth",
+        "max_values": "max_guide_values",
+        "max_rules": "max_guide_rules",
+        "max_source_bytes": "max_guide_bytes",
+    },
+)
+SPEC = ConfigOptions(
+    SpecConfig, "Speculation", {"method": "spec_method", "model": "head"}, {"method": None}
+)
 
 
 def field_words(config: type[Any]) -> dict[str, str]:
-    """Of each field of a dataclass, what its docstring says: `name: words`, or `name, name: words`."""
+    """Of each field of a dataclass, what its docstring says: `name: words`, or `name, name:
+    words`."""
     words: dict[str, str] = {}
     names: list[str] = []
     for line in (config.__doc__ or "").splitlines():
@@ -66,8 +79,12 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
 
     The command's parameter `given` gets, for each configuration class, its fields' values by name.
     """
-    added = {name: (source, entry) for source in sources for entry in fields(source.config)
-             if (name := _option_name(source, entry)) is not None}
+    added = {
+        name: (source, entry)
+        for source in sources
+        for entry in fields(source.config)
+        if (name := _option_name(source, entry)) is not None
+    }
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters.values()
@@ -79,8 +96,10 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
                 given[source.config][entry.name] = values.pop(name)
             command(given=given, **values)
 
-        parameters = [*(parameter for parameter in own if parameter.name != "given"),
-                      *(_parameter(name, *place) for name, place in added.items())]
+        parameters = [
+            *(parameter for parameter in own if parameter.name != "given"),
+            *(_parameter(name, *place) for name, place in added.items()),
+        ]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del run.__wrapped__  # type: ignore[attr-defined]  # its parameters are not these
@@ -91,12 +110,18 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
 
 def engine_config(model: Path | None, given: Given, *, no_spec: bool = False) -> EngineConfig:
     """What the options come to. Raises InvalidParams."""
-    return EngineConfig(model, spec=_spec_config(model, given[SpecConfig], no_spec=no_spec),
-                        guide=GuideConfig(**given[GuideConfig]), cache=CacheConfig(**given[CacheConfig]),
-                        **given[EngineConfig])
+    return EngineConfig(
+        model,
+        spec=_spec_config(model, given[SpecConfig], no_spec=no_spec),
+        guide=GuideConfig(**given[GuideConfig]),
+        cache=CacheConfig(**given[CacheConfig]),
+        **given[EngineConfig],
+    )
 
 
-def _spec_config(model: Path | None, given: Mapping[str, Any], *, no_spec: bool) -> SpecConfig | None:
+def _spec_config(
+    model: Path | None, given: Mapping[str, Any], *, no_spec: bool
+) -> SpecConfig | None:
     """None where nothing is there to draft with, or it is not wanted."""
     if no_spec or (given["method"] is None and model is not None and given["model"] is None):
         return None
@@ -107,7 +132,9 @@ def _spec_config(model: Path | None, given: Mapping[str, Any], *, no_spec: bool)
 def _dynamic_tree(text: str) -> DynamicTree:
     numbers = text.split(",")
     if len(numbers) != 3 or not all(number.strip().isdecimal() for number in numbers):
-        raise InvalidParams(f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree")
+        raise InvalidParams(
+            f"--tree takes TOP_K,DEPTH,NODES, for example 10,6,60; found {text!r}", param="tree"
+        )
     return DynamicTree(*map(int, numbers))
 
 
@@ -126,12 +153,17 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
     words = field_words(source.config)[entry.name]
     flag = f"--{name.replace('_', '-')}"
     declared = f"{flag}/--no-{flag[2:]}" if default is True else flag
-    option = typer.Option(declared, help=words[:1].upper() + words[1:], rich_help_panel=source.panel)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+    option = typer.Option(
+        declared, help=words[:1].upper() + words[1:], rich_help_panel=source.panel
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )
 
 
 def _option_kind(hint: Any) -> Any:
-    """What an option of a field of this type takes; of several types the last, and text for what is no plain value."""
+    """What an option of a field of this type takes; of several types the last, and text for what is
+    no plain value."""
     if get_origin(hint) is tuple:
         return list[get_args(hint)[0]]  # type: ignore[misc]
     kinds = [kind for kind in get_args(hint) or (hint,) if kind is not type(None)]

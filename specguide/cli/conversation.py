@@ -1,4 +1,5 @@
-"""Owns a conversation in a terminal: what was said, one turn after another, and the results that the user types."""
+"""Owns a conversation in a terminal: what was said, one turn after another, and the results that
+the user types."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def say(text: str) -> None:
 
 
 def read_line(prompt: str) -> str:
-    """What is typed; the prompt is shown to a terminal alone. Raises EOFError at the end of standard input."""
+    """What is typed; the prompt is shown to a terminal alone. Raises EOFError at the end of
+    standard input."""
     return input(prompt if sys.stdin.isatty() else "")
 
 
@@ -49,7 +51,8 @@ class Conversation:
         self.messages = [] if self.system is None else [{"role": "system", "content": self.system}]
 
     def turn(self, text: str) -> None:
-        """Print the answer to a text. Where the model calls tools, ask the user for each result, and go on."""
+        """Print the answer to a text. Where the model calls tools, ask the user for each result,
+        and go on."""
         before = list(self.messages)
         self.messages.append({"role": "user", "content": text})
         try:
@@ -57,8 +60,13 @@ class Conversation:
                 for call in calls:
                     function = call["function"]
                     say(f"→ {function['name']}({function['arguments']})")
-                    self.messages.append({"role": "tool", "tool_call_id": call["id"],
-                                          "content": read_line(f"result of {function['name']}: ")})
+                    self.messages.append(
+                        {
+                            "role": "tool",
+                            "tool_call_id": call["id"],
+                            "content": read_line(f"result of {function['name']}: "),
+                        }
+                    )
         except SpecguideError as error:
             say(f"no answer: {error}")
             self.messages = before
@@ -67,7 +75,8 @@ class Conversation:
             self.messages = before
 
     def _answer(self) -> list[dict[str, Any]]:
-        """Stream one answer to standard output and keep it; the calls in it. One that is stopped is kept as text."""
+        """Stream one answer to standard output and keep it; the calls in it. One that is stopped is
+        kept as text."""
         written = _Written()
         is_whole = self.run(self._stream(written))
         if written.text:
@@ -76,7 +85,9 @@ class Conversation:
             say("stopped")
         elif written.finish_reason == "length":
             say("cut: it reached --max-tokens or the end of the model's context")
-        calls = list(written.calls.values()) if is_whole and written.finish_reason != "length" else []
+        calls = (
+            list(written.calls.values()) if is_whole and written.finish_reason != "length" else []
+        )
         said: Message = {"role": "assistant", "content": written.text}
         self.messages.append({**said, "tool_calls": calls} if calls else said)
         return calls
@@ -104,7 +115,10 @@ class _Written:
         self.finish_reason = choice["finish_reason"] or self.finish_reason
         for piece in delta.get("tool_calls") or ():
             blank = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            call, function = self.calls.setdefault(piece["index"], blank), piece.get("function") or {}
+            call, function = (
+                self.calls.setdefault(piece["index"], blank),
+                piece.get("function") or {},
+            )
             call["id"] = piece.get("id") or call["id"]
             call["function"]["name"] += function.get("name") or ""
             call["function"]["arguments"] += function.get("arguments") or ""

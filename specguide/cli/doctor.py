@@ -8,10 +8,14 @@ from specguide.doctor import diagnose
 
 
 def doctor() -> None:
-    """Say what was found: torch, CUDA, grammar backends, the shipped model. Exits with 1 where something is missing."""
+    """Say what was found: torch, CUDA, grammar backends, the shipped model. Exits with 1 where
+    something is missing."""
     findings = diagnose()
     for finding in findings:
-        typer.echo(f"{'ok  ' if finding.ok else 'FAIL' if finding.needed else 'note'}  {finding.name}: {finding.what}")
+        typer.echo(
+            f"{'ok  ' if finding.ok else 'FAIL' if finding.needed else 'note'}  {finding.name}: "
+            f"{finding.what}"
+        )
         if finding.mend:
             typer.echo(f"      → {finding.mend}")
     if any(finding.needed and not finding.ok for finding in findings):

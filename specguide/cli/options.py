@@ -1,4 +1,5 @@
-"""Owns the options that several commands share: each one's type and words, and what they come to."""
+"""Owns the options that several commands share: each one's type and words, and what they come
+to."""
 
 from __future__ import annotations
 
@@ -13,16 +14,35 @@ from specguide.errors import InvalidParams
 
 _OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
 
-Schema = Annotated[Path | None, typer.Option(
-    help="File with the JSON Schema that the output must match.", rich_help_panel=_OUTPUT)]
+Schema = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with the JSON Schema that the output must match.", rich_help_panel=_OUTPUT
+    ),
+]
 MaxTokens = Annotated[int, typer.Option(help="Most tokens to generate.", rich_help_panel=_OUTPUT)]
-Temperature = Annotated[float, typer.Option(help="0 always takes the likeliest token.", rich_help_panel=_SAMPLING)]
-Seed = Annotated[int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)]
-Model = Annotated[Path | None, typer.Option(
-    help="Folder of a Hugging Face checkpoint; the shipped model when left out.", rich_help_panel=_MODEL)]
-NoSpec = Annotated[bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)]
-ApiKey = Annotated[str, typer.Option(
-    help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER)]
+Temperature = Annotated[
+    float, typer.Option(help="0 always takes the likeliest token.", rich_help_panel=_SAMPLING)
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of a Hugging Face checkpoint; the shipped model when left out.",
+        rich_help_panel=_MODEL,
+    ),
+]
+NoSpec = Annotated[
+    bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)
+]
+ApiKey = Annotated[
+    str,
+    typer.Option(
+        help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER
+    ),
+]
 
 
 def model_name(model: str | Path | None) -> str:
@@ -55,12 +75,16 @@ def write_text(path: Path, text: str) -> None:
 
 
 def listed(text: str, known: Collection[str] | None = None) -> list[str]:
-    """The parts of a comma-separated list. Raises InvalidParams where there are none, or one is not `known`."""
+    """The parts of a comma-separated list. Raises InvalidParams where there are none, or one is not
+    `known`."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     strange = next((part for part in parts if known is not None and part not in known), None)
     if strange is not None or not parts:
-        raise InvalidParams(f"{strange if parts else text!r} is none of {', '.join(known or ())}" if known else
-                            "a comma-separated list is wanted, and it is empty")
+        raise InvalidParams(
+            f"{strange if parts else text!r} is none of {', '.join(known or ())}"
+            if known
+            else "a comma-separated list is wanted, and it is empty"
+        )
     return parts
 
 

@@ -8,24 +8,41 @@ from typing import Annotated
 
 import typer
 
-from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, ConfigOptions, Given, engine_config, takes
+from specguide.cli.config_options import (
+    CACHE,
+    ENGINE,
+    GUIDE,
+    SPEC,
+    ConfigOptions,
+    Given,
+    engine_config,
+    takes,
+)
 from specguide.cli.options import NoSpec, model_name
 from specguide.server.config import ServerConfig
 
-_SERVER = ConfigOptions(ServerConfig, "Limits of the server", {"model_name": None, "api_keys": "api_key"})
+_SERVER = ConfigOptions(
+    ServerConfig, "Limits of the server", {"model_name": None, "api_keys": "api_key"}
+)
 _ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
 _GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
 
 
 @takes(_SERVER, SPEC, _ENGINE, CACHE, _GUIDE)
 def serve(
-    model: Annotated[Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")] = None,
+    model: Annotated[
+        Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")
+    ] = None,
     *,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
-    served_model_name: Annotated[str | None, typer.Option(help="What clients call it; the folder's name.")] = None,
-    max_waiting: Annotated[int, typer.Option(help="Requests beyond max_batch_size; further ones are told to come "
-                                                  "back.")] = 1024,
+    served_model_name: Annotated[
+        str | None, typer.Option(help="What clients call it; the folder's name.")
+    ] = None,
+    max_waiting: Annotated[
+        int,
+        typer.Option(help="Requests beyond max_batch_size; further ones are told to come back."),
+    ] = 1024,
     no_spec: NoSpec = False,
     given: Given,
 ) -> None:

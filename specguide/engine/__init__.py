@@ -6,5 +6,13 @@ from specguide.engine.stats import EngineStats
 from specguide.engine.stream import RequestDelta, RequestStream
 from specguide.engine.turns import Turns
 
-__all__ = ["AsyncEngine", "CloseReport", "Engine", "EngineHealth", "EngineStats", "RequestDelta", "RequestStream",
-           "Turns"]
+__all__ = [
+    "AsyncEngine",
+    "CloseReport",
+    "Engine",
+    "EngineHealth",
+    "EngineStats",
+    "RequestDelta",
+    "RequestStream",
+    "Turns",
+]

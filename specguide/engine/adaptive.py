@@ -1,9 +1,10 @@
-"""Owns how much an iteration drafts where that is chosen: by what was accepted, and by what it takes.
+"""Owns how much an iteration drafts where that is chosen: by what was accepted, and by what it
+takes.
 
-A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second runs, and the others
-are tried now and then: one at a time, the less often the longer that does not pay, and never for more than a small
-share of the time. So where nothing is ever accepted it takes hardly longer than plain decoding. Where many slots run,
-the larger levels are left out.
+A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second
+runs, and the others are tried now and then: one at a time, the less often the longer that does not
+pay, and never for more than a small share of the time. So where nothing is ever accepted it takes
+hardly longer than plain decoding. Where many slots run, the larger levels are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from specguide.draft_window import DraftWindow, Levels
 from specguide.engine.level_times import LevelTimes
 from specguide.request import Request
 
-_WEIGHT = 0.15  # of the latest iteration in an estimate, and the most that one has after a long time without any
+# of the latest iteration in an estimate, and the most that one has after a long time without any
+_WEIGHT = 0.15
 _MOST_WEIGHT = 0.6
 _LEAST_PRIOR_WEIGHT = 0.05
 _LEAST_GAIN = 1.04  # for which another level runs
@@ -34,7 +36,8 @@ class LevelPlan(NamedTuple):
 
 
 class Acceptance:
-    """How many drafts one request's iterations accept at each level, an estimate in which the latest count most."""
+    """How many drafts one request's iterations accept at each level, an estimate in which the
+    latest count most."""
 
     def __init__(self, expected: Sequence[float]) -> None:
         self.expected = list(expected)
@@ -52,14 +55,17 @@ class Acceptance:
 
 @dataclass
 class _Prior:
-    """Drafts that a level's iterations have accepted, of any request, an estimate; at first a guess counts as one."""
+    """Drafts that a level's iterations have accepted, of any request, an estimate; at first a guess
+    counts as one."""
 
     expected: float
     num_seen: int = 1
 
     def take(self, num_accepted: int) -> None:
         self.num_seen += 1
-        self.expected += max(_LEAST_PRIOR_WEIGHT, 1 / self.num_seen) * (num_accepted - self.expected)
+        self.expected += max(_LEAST_PRIOR_WEIGHT, 1 / self.num_seen) * (
+            num_accepted - self.expected
+        )
 
 
 @dataclass
@@ -88,7 +94,8 @@ class LevelChoice:
         self._turn: tuple[LevelPlan, float] | None = None
 
     def plan(self, batch: Batch) -> LevelPlan | None:
-        """For a batch that is launched now; None for a prefill. Logits processors know chains alone."""
+        """For a batch that is launched now; None for a prefill. Logits processors know chains
+        alone."""
         if batch.is_prefill:
             return None
         if batch.processed and self.levels[-1].tree is not None:
@@ -118,7 +125,8 @@ class LevelChoice:
             self._take_time(len(batch.requests), plan, end_s - last[1])
 
     def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
-        """Of a level that runs; of one that is tried it takes two, one that drafts it and one that verifies it."""
+        """Of a level that runs; of one that is tried it takes two, one that drafts it and one that
+        verifies it."""
         self._to_spend_s += _TRIAL_SHARE * seconds
         turn, self._turn = self._turn, None
         if plan.verified == plan.drafted:
@@ -137,27 +145,41 @@ class LevelChoice:
         self._choose(rates)
         if self._best >= len(rates):
             self._best = 1
-        if self._drafted != self._best or rates[self._best] is None:  # a trial's drafts are yet to be verified
+        if (
+            self._drafted != self._best or rates[self._best] is None
+        ):  # a trial's drafts are yet to be verified
             return self._best
         for level in reversed(range(len(rates))):
             trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(requests))
-            if level != self._best and self._num_planned >= trials.not_before and cost_s <= self._to_spend_s:
+            if (
+                level != self._best
+                and self._num_planned >= trials.not_before
+                and cost_s <= self._to_spend_s
+            ):
                 self._to_spend_s -= cost_s
                 trials.cost_s, trials.not_before = cost_s, self._num_planned + trials.pause
-                trials.pause = min(2 * trials.pause, _LONGEST_PAUSE if level > self._best else _LONGEST_BELOW)
+                trials.pause = min(
+                    2 * trials.pause, _LONGEST_PAUSE if level > self._best else _LONGEST_BELOW
+                )
                 return level
         return self._best
 
     def _rates(self, requests: Sequence[Request]) -> list[float | None]:
         """Tokens that each level that may run gains a second; None where nobody knows."""
         expected = [self._acceptance(request).expected for request in requests]
-        seconds = [self._times.seconds(len(requests), level) for level in range(self._num_levels(requests))]
-        return [None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
-                for level, s in enumerate(seconds)]
+        seconds = [
+            self._times.seconds(len(requests), level) for level in range(self._num_levels(requests))
+        ]
+        return [
+            None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
+            for level, s in enumerate(seconds)
+        ]
 
     def _num_levels(self, requests: Sequence[Request]) -> int:
         """Of those that may run: as many slots as a graph has that reaches the last request's."""
-        return len(self._window.levels_for(1 << max(request.slot for request in requests).bit_length()))
+        return len(
+            self._window.levels_for(1 << max(request.slot for request in requests).bit_length())
+        )
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]
@@ -168,11 +190,17 @@ class LevelChoice:
         if level != self._best and (now is None or rate > _LEAST_GAIN * now):
             self._to_spend_s += self._trials[level].cost_s  # it has paid
             self._best = level
-            self._trials = [_Trials(not_before=self._num_planned + _SHORTEST_PAUSE) for _ in self.levels]
+            self._trials = [
+                _Trials(not_before=self._num_planned + _SHORTEST_PAUSE) for _ in self.levels
+            ]
 
     def _trial_cost_s(self, level: int, rates: Sequence[float | None], num_requests: int) -> float:
         """Seconds that a trial of the level is thought to lose; 0 where nobody knows."""
-        rate, best_rate, seconds = rates[level], rates[self._best], self._times.seconds(num_requests, level)
+        rate, best_rate, seconds = (
+            rates[level],
+            rates[self._best],
+            self._times.seconds(num_requests, level),
+        )
         if rate is None or best_rate is None or seconds is None:
             return 0.0
         return max(0.0, seconds * (1 - rate / best_rate))

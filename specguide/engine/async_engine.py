@@ -1,4 +1,5 @@
-"""Owns the thread that steps an engine for asyncio code. No other thread touches the engine while it runs."""
+"""Owns the thread that steps an engine for asyncio code. No other thread touches the engine while
+it runs."""
 
 from __future__ import annotations
 
@@ -43,20 +44,25 @@ class EngineHealth:
 
 @dataclass(frozen=True)
 class CloseReport:
-    """What closing waited for: how long, seconds, and how many requests ended in that time or had to be aborted."""
+    """What closing waited for: how long, seconds, and how many requests ended in that time or had
+    to be aborted."""
 
     waited_s: float
     num_ended: int
     num_aborted: int
 
     def __str__(self) -> str:
-        return (f"waited {self.waited_s:.2f} s for {self.num_ended + self.num_aborted} requests: {self.num_ended} "
-                f"ended, {self.num_aborted} were aborted")
+        return (
+            f"waited {self.waited_s:.2f} s for {self.num_ended + self.num_aborted} requests: "
+            f"{self.num_ended} "
+            f"ended, {self.num_aborted} were aborted"
+        )
 
 
 @dataclass(eq=False)
 class _Live:
-    """A sample under way: where its deltas go, its request, and how many of its tokens and iterations were sent."""
+    """A sample under way: where its deltas go, its request, and how many of its tokens and
+    iterations were sent."""
 
     mailbox: Mailbox
     sample: int
@@ -65,24 +71,46 @@ class _Live:
     num_iterations_sent: int = 0
 
     def take(self, failure: EngineError | None) -> RequestDelta | None:
-        """What is new, if anything is; the last delta where its request has ended or the engine has failed."""
+        """What is new, if anything is; the last delta where its request has ended or the engine has
+        failed."""
         request = self.request
         if request is None:
             return None if failure is None else self.fail(failure)
-        token_ids = tuple(request.output_ids[self.num_sent:])
-        logprobs = None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent:])
-        prompt_logprobs = tuple(request.prompt_logprobs) if request.has_prompt_logprobs and not self.num_sent else None
+        token_ids = tuple(request.output_ids[self.num_sent :])
+        logprobs = (
+            None if request.params.logprobs is None else tuple(request.logprobs[self.num_sent :])
+        )
+        prompt_logprobs = (
+            tuple(request.prompt_logprobs)
+            if request.has_prompt_logprobs and not self.num_sent
+            else None
+        )
         if request.finish_reason is None and failure is None and not token_ids:
             return None
-        iterations = tuple(request.iterations[self.num_iterations_sent:]) if request.params.return_drafts else None
+        iterations = (
+            tuple(request.iterations[self.num_iterations_sent :])
+            if request.params.return_drafts
+            else None
+        )
         self.num_sent += len(token_ids)
         self.num_iterations_sent += len(iterations or ())
-        news = RequestDelta(request.text.take(), token_ids, index=self.sample, logprobs=logprobs,
-                            prompt_logprobs=prompt_logprobs, iterations=iterations)
+        news = RequestDelta(
+            request.text.take(),
+            token_ids,
+            index=self.sample,
+            logprobs=logprobs,
+            prompt_logprobs=prompt_logprobs,
+            iterations=iterations,
+        )
         if request.finish_reason is None and failure is None:
             return news
-        return replace(news, finish_reason=request.finish_reason or "error", stop_reason=request.stop_reason,
-                       error=request.error if request.finish_reason else failure, metrics=request.metrics)
+        return replace(
+            news,
+            finish_reason=request.finish_reason or "error",
+            stop_reason=request.stop_reason,
+            error=request.error if request.finish_reason else failure,
+            metrics=request.metrics,
+        )
 
     def fail(self, failure: EngineError) -> RequestDelta:
         """The last delta where there is nothing to add to what was sent."""
@@ -91,10 +119,11 @@ class _Live:
 
 
 class AsyncEngine:
-    """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any event loop.
+    """Runs an engine in a thread of its own, and streams what it generates to asyncio code, of any
+    event loop.
 
-    The thread sleeps while there is nothing to do. It never waits for a reader. Each request that has ended is logged
-    as one line of JSON by the logger "specguide.requests", level INFO.
+    The thread sleeps while there is nothing to do. It never waits for a reader. Each request that
+    has ended is logged as one line of JSON by the logger "specguide.requests", level INFO.
 
     engine:      is this object's from now on, and closed by it
     max_waiting: most requests under way beyond the engine's slots; each sample counts
@@ -106,7 +135,9 @@ class AsyncEngine:
         self.vocab_size, self.max_model_len = engine.vocab_size, engine.max_model_len
         self._engine = engine
         self.max_unfinished = engine.config.max_batch_size + max_waiting
-        self._commands: SimpleQueue[Callable[[], None]] = SimpleQueue()  # may be put to from __del__
+        self._commands: SimpleQueue[Callable[[], None]] = (
+            SimpleQueue()
+        )  # may be put to from __del__
         engine.on_ready = lambda: self._commands.put(lambda: None)
         self._lock = threading.Lock()  # over the next two
         self._num_taken, self._is_closing = 0, False
@@ -122,7 +153,9 @@ class AsyncEngine:
     @property
     def health(self) -> EngineHealth:
         """Unhealthy once the engine has failed, for good, and once it is being closed."""
-        cause = self._failure or (EngineClosed("the engine is being closed") if self._is_closing else None)
+        cause = self._failure or (
+            EngineClosed("the engine is being closed") if self._is_closing else None
+        )
         return EngineHealth(cause is None, cause)
 
     @property
@@ -130,14 +163,21 @@ class AsyncEngine:
         """Requests under way, each sample counted."""
         return self._num_taken - self._num_ended
 
-    def generate(self, prompt: str | Sequence[int], params: SamplingParams | None = None, *, priority: int = 0
-                 ) -> RequestStream:
-        """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a running event loop.
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        priority: int = 0,
+    ) -> RequestStream:
+        """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a
+        running event loop.
 
         priority: each step is worth a head start, see scheduler.waiting
-        What is wrong with the request later, its guide say, is its last delta's `error`. Raises InvalidParams for the
-        prompt and for more samples than there is ever room for, QueueFull where too many requests are under way,
-        EngineError where the engine has failed, EngineClosed where it is closed.
+        What is wrong with the request later, its guide say, is its last delta's `error`. Raises
+        InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
+        where too many requests are under way, EngineError where the engine has failed, EngineClosed
+        where it is closed.
         """
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
@@ -153,20 +193,24 @@ class AsyncEngine:
         return self._engine.grammar_of(params)
 
     async def spans(self) -> list[Span]:
-        """As Engine.spans, between two iterations. Raises EngineError where the engine's thread has no time for it."""
+        """As Engine.spans, between two iterations. Raises EngineError where the engine's thread has
+        no time for it."""
         found: Future[list[Span]] = Future()
         self._commands.put(partial(_answer, found, self._engine.spans))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(found), _LONGEST_ANSWER_S)
         except asyncio.TimeoutError:
-            raise EngineError(f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s") from None
+            raise EngineError(
+                f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
+            ) from None
 
     def stats(self) -> EngineStats:
         """What the engine has done, and how it stands. From any thread."""
         return self._engine.stats()
 
     async def close(self, timeout_s: float = 30.0) -> CloseReport:
-        """Take no more requests, wait until those under way have ended, then abort the rest and stop the engine.
+        """Take no more requests, wait until those under way have ended, then abort the rest and
+        stop the engine.
 
         timeout_s: longest wait before requests are aborted
         """
@@ -187,11 +231,16 @@ class AsyncEngine:
         if health.cause is not None:
             raise type(health.cause)(f"no request is taken: {health.cause}") from health.cause
         if num_samples > self.max_unfinished:
-            raise InvalidParams(f"n = {num_samples} samples are more than the {self.max_unfinished} requests that "
-                                "there is room for; ask for fewer, or raise max_waiting", param="n")
+            raise InvalidParams(
+                f"n = {num_samples} samples are more than the {self.max_unfinished} requests that "
+                "there is room for; ask for fewer, or raise max_waiting",
+                param="n",
+            )
         if self.num_unfinished + num_samples > self.max_unfinished:
-            raise QueueFull(f"{self.num_unfinished} requests are under way and there is room for "
-                            f"{self.max_unfinished}; try again later, or raise max_waiting")
+            raise QueueFull(
+                f"{self.num_unfinished} requests are under way and there is room for "
+                f"{self.max_unfinished}; try again later, or raise max_waiting"
+            )
 
     def _run(self) -> None:
         while not self._closing_is_over():
@@ -219,16 +268,27 @@ class AsyncEngine:
 
     def _wait_s(self) -> float:
         idle_s = math.inf if self._failure else self._engine.idle_s()
-        return idle_s if self._close_at_s is None else min(idle_s, self._close_at_s - time.perf_counter())
+        return (
+            idle_s
+            if self._close_at_s is None
+            else min(idle_s, self._close_at_s - time.perf_counter())
+        )
 
-    def _add(self, mailbox: Mailbox, prompt_ids: list[int], params: SamplingParams, priority: int, arrival_s: float
-             ) -> None:
+    def _add(
+        self,
+        mailbox: Mailbox,
+        prompt_ids: list[int],
+        params: SamplingParams,
+        priority: int,
+        arrival_s: float,
+    ) -> None:
         lives = [_Live(mailbox, sample) for sample in range(params.n)]
         self._live += lives
         if self._failure is None:
             for live in lives:
-                live.request = self._engine.add(prompt_ids, params, priority=priority, sample=live.sample,
-                                                arrival_s=arrival_s)
+                live.request = self._engine.add(
+                    prompt_ids, params, priority=priority, sample=live.sample, arrival_s=arrival_s
+                )
 
     def _cancel(self, mailbox: Mailbox) -> None:
         self._cancel_all([live for live in self._live if live.mailbox is mailbox])
@@ -249,7 +309,9 @@ class AsyncEngine:
         for loop in {live.mailbox.loop for live, _ in news}:
             letters = [(live, delta) for live, delta in news if live.mailbox.loop is loop]
             try:
-                loop.call_soon_threadsafe(deliver, [(live.mailbox, delta) for live, delta in letters])
+                loop.call_soon_threadsafe(
+                    deliver, [(live.mailbox, delta) for live, delta in letters]
+                )
             except RuntimeError:  # the loop is closed, and its readers are gone
                 self._cancel_all(live for live, _ in letters)
 
@@ -262,10 +324,14 @@ class AsyncEngine:
             return live.fail(self._failure)
 
     def _fail(self, cause: BaseException) -> None:
-        """The engine cannot be trusted any more: all requests end, and those that are yet to be taken up will."""
+        """The engine cannot be trusted any more: all requests end, and those that are yet to be
+        taken up will."""
         if self._failure is None:
-            self._failure = cause if isinstance(cause, EngineError) else EngineError(
-                f"the engine failed: {told(cause)}")
+            self._failure = (
+                cause
+                if isinstance(cause, EngineError)
+                else EngineError(f"the engine failed: {told(cause)}")
+            )
             _LOGGER.error("no more requests are taken: %s", self._failure, exc_info=cause)
         self._publish()
 
@@ -274,11 +340,17 @@ class AsyncEngine:
         self._num_awaited = len(self._live)
 
     def _closing_is_over(self) -> bool:
-        return self._close_at_s is not None and (not self._live or time.perf_counter() >= self._close_at_s)
+        return self._close_at_s is not None and (
+            not self._live or time.perf_counter() >= self._close_at_s
+        )
 
     def _end_close(self) -> None:
         num_aborted = len(self._live)
-        report = CloseReport(time.perf_counter() - self._closing_since_s, self._num_awaited - num_aborted, num_aborted)
+        report = CloseReport(
+            time.perf_counter() - self._closing_since_s,
+            self._num_awaited - num_aborted,
+            num_aborted,
+        )
         _LOGGER.info("closed: %s", report)
         try:
             self._cancel_all(self._live)

@@ -9,7 +9,8 @@ from specguide.request import Request
 
 
 class Deadlines:
-    """When requests with a `timeout_s` must have ended; times as by `time.perf_counter`, seconds."""
+    """When requests with a `timeout_s` must have ended; times as by `time.perf_counter`,
+    seconds."""
 
     def __init__(self) -> None:
         self._at_s: dict[Request, float] = {}

@@ -47,8 +47,9 @@ class Engine:
     on_ready:      called when a grammar has been compiled, from any thread
     in_use:        entered while a call is under way
 
-    `add` takes a request at any time, `step` runs one iteration and returns the requests that finished. One call at a
-    time, of whatever thread: where one is under way, another raises EngineError, but for what says "from any thread".
+    `add` takes a request at any time, `step` runs one iteration and returns the requests that
+    finished. One call at a time, of whatever thread: where one is under way, another raises
+    EngineError, but for what says "from any thread".
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -65,13 +66,21 @@ class Engine:
         self._reasoning = ReasoningSections(vocabulary, self.tokenizer.token_id)
         window = self._runner.window
         self._scheduler = Scheduler(
-            max_batch_size=config.max_batch_size, max_model_len=self._runner.max_model_len,
+            max_batch_size=config.max_batch_size,
+            max_model_len=self._runner.max_model_len,
             max_prefill_tokens=config.max_prefill_tokens,
             num_draft_tokens=window.num_drafts,
-            num_draft_positions=window.num_positions, page_size=config.cache.page_size,
-            pages=self._runner.pages, eos_token_ids=self.tokenizer.eos_token_ids,
-            slot_is_idle=self._runner.guide.is_idle)
-        self._levels = LevelChoice(self._runner.window) if config.spec is not None and config.spec.adaptive else None
+            num_draft_positions=window.num_positions,
+            page_size=config.cache.page_size,
+            pages=self._runner.pages,
+            eos_token_ids=self.tokenizer.eos_token_ids,
+            slot_is_idle=self._runner.guide.is_idle,
+        )
+        self._levels = (
+            LevelChoice(self._runner.window)
+            if config.spec is not None and config.spec.adaptive
+            else None
+        )
         self._in_flight: deque[Launched] = deque()
         self._compiling: dict[Future[Any], Request] = {}
         self._deadlines = Deadlines()
@@ -100,26 +109,43 @@ class Engine:
         try:
             ids = as_ints(prompt)
         except TypeError:
-            raise InvalidParams(f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
-                                param="prompt") from None
+            raise InvalidParams(
+                f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
+                param="prompt",
+            ) from None
         if not ids:
             raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
         bad = [token for token in ids if not is_int(token) or not 0 <= token < self.vocab_size]
         if bad:
-            raise InvalidParams(f"prompt token {bad[0]!r} is not an id of this model's {self.vocab_size} tokens",
-                                param="prompt")
+            raise InvalidParams(
+                f"prompt token {bad[0]!r} is not an id of this model's {self.vocab_size} tokens",
+                param="prompt",
+            )
         return ids
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
-        """The grammar of a request's whole output, a reasoning section included; None where it has no guide.
+        """The grammar of a request's whole output, a reasoning section included; None where it has
+        no guide.
 
-        Waits for a compile; what one came to is kept. From any thread. Raises what the request would end with.
+        Waits for a compile; what one came to is kept. From any thread. Raises what the request
+        would end with.
         """
-        return None if params.guide is None else self._grammar(self._compiler.compile(params.guide), params)
+        return (
+            None
+            if params.guide is None
+            else self._grammar(self._compiler.compile(params.guide), params)
+        )
 
     @one_at_a_time
-    def add(self, prompt_ids: Sequence[int], params: SamplingParams, *, priority: int = 0, sample: int = 0,
-            arrival_s: float | None = None) -> Request:
+    def add(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        *,
+        priority: int = 0,
+        sample: int = 0,
+        arrival_s: float | None = None,
+    ) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
 
         priority:  each step is worth a head start, see scheduler.waiting
@@ -129,8 +155,16 @@ class Engine:
         detokenizer = self.tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
         text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
         arrival_s = time.perf_counter() if arrival_s is None else arrival_s
-        request = Request(next(self._request_ids), list(prompt_ids), params, _seed(params.seed, sample),
-                          priority=as_int(priority), text=text, arrival_s=arrival_s, sample=sample)
+        request = Request(
+            next(self._request_ids),
+            list(prompt_ids),
+            params,
+            _seed(params.seed, sample),
+            priority=as_int(priority),
+            text=text,
+            arrival_s=arrival_s,
+            sample=sample,
+        )
         request.metrics.prompt_tokens = len(request.prompt_ids)
         self._deadlines.add(request)
         if params.guide is None:
@@ -143,23 +177,31 @@ class Engine:
 
     @one_at_a_time
     def cancel(self, request: Request) -> None:
-        """End a request as aborted; the next `step` returns it. Nothing happens to one that has ended."""
+        """End a request as aborted; the next `step` returns it. Nothing happens to one that has
+        ended."""
         if request.finish_reason is None:
             self._end(request)
 
     def idle_s(self) -> float:
-        """Seconds in which there is nothing to do, if no request is added and no grammar compiled; 0: `step` has work.
+        """Seconds in which there is nothing to do, if no request is added and no grammar compiled;
+        0: `step` has work.
 
         Infinite where no deadline will come.
         """
         is_busy = self._ended or self._in_flight or self._scheduler.num_unfinished
-        return 0.0 if is_busy or any(future.done() for future in self._compiling) else self._deadlines.wait_s()
+        return (
+            0.0
+            if is_busy or any(future.done() for future in self._compiling)
+            else self._deadlines.wait_s()
+        )
 
     @one_at_a_time
     def step(self) -> list[Request]:
-        """Launch an iteration and take the results of those that are due. Returns the requests that finished.
+        """Launch an iteration and take the results of those that are due. Returns the requests that
+        finished.
 
-        Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot go on.
+        Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot
+        go on.
         """
         self._collect_grammars()
         for request in self._deadlines.take_expired():
@@ -179,7 +221,9 @@ class Engine:
                 finished += self._commit(self._in_flight.popleft())
         except BaseException as cause:
             finished += self._abandon(cause)
-            if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's; the next step returns them
+            if not isinstance(
+                cause, Exception
+            ):  # say Ctrl-C, which is the caller's; the next step returns them
                 self._ended += finished
                 raise
         self._step_s += time.perf_counter() - start
@@ -190,15 +234,19 @@ class Engine:
 
     @one_at_a_time
     def warm_up(self) -> None:
-        """Compile all kernels and capture all CUDA graphs that requests may need; else both happen as they come up.
+        """Compile all kernels and capture all CUDA graphs that requests may need; else both happen
+        as they come up.
 
-        Takes some seconds, a minute where kernels have never been compiled, and shows a progress bar; what is captured
-        already is not captured again. Nothing to do on a CPU. A timeline shows it as iterations of their own phase;
-        nothing else counts them. Raises EngineError while requests are under way, and where a capture fails.
+        Takes some seconds, a minute where kernels have never been compiled, and shows a progress
+        bar; what is captured already is not captured again. Nothing to do on a CPU. A timeline
+        shows it as iterations of their own phase; nothing else counts them. Raises EngineError
+        while requests are under way, and where a capture fails.
         """
         if self.num_unfinished:
-            raise EngineError(f"warm_up must run before requests are added or after they have ended, and "
-                              f"{self.num_unfinished} are under way: step the engine until they have ended")
+            raise EngineError(
+                f"warm_up must run before requests are added or after they have ended, and "
+                f"{self.num_unfinished} are under way: step the engine until they have ended"
+            )
         self._compiler.warm_up()
         guide = self._runner.guide
         try:
@@ -231,30 +279,44 @@ class Engine:
         counts, pages, num_running = self._counts, self._runner.pages, self._scheduler.num_running
         counters = self._runner.guide.counters()
         counters["callback_ns"] -= self._warm_up_ns
-        return EngineStats(iterations=self._iterations, output_tokens=self._output_tokens, step_s=self._step_s,
-                           grammar_s=counters["callback_ns"] * 1e-9, grammar_exposed_s=self._runner.guide.exposed_s,
-                           grammar=counters, num_waiting=max(0, self.num_unfinished - num_running),
-                           num_running=num_running, max_batch_size=self.config.max_batch_size,
-                           num_pages_used=pages.num_pages - pages.num_free, num_pages=pages.num_pages,
-                           finished=dict(counts.finished), prompts=dict(counts.prompts),
-                           accepted={k: list(v) for k, v in counts.accepted.items()},
-                           latency={name: histogram.copy() for name, histogram in counts.latency.items()})
+        return EngineStats(
+            iterations=self._iterations,
+            output_tokens=self._output_tokens,
+            step_s=self._step_s,
+            grammar_s=counters["callback_ns"] * 1e-9,
+            grammar_exposed_s=self._runner.guide.exposed_s,
+            grammar=counters,
+            num_waiting=max(0, self.num_unfinished - num_running),
+            num_running=num_running,
+            max_batch_size=self.config.max_batch_size,
+            num_pages_used=pages.num_pages - pages.num_free,
+            num_pages=pages.num_pages,
+            finished=dict(counts.finished),
+            prompts=dict(counts.prompts),
+            accepted={k: list(v) for k, v in counts.accepted.items()},
+            latency={name: histogram.copy() for name, histogram in counts.latency.items()},
+        )
 
     @one_at_a_time
     def reset_prefix_cache(self) -> None:
-        """Forget the keys of earlier prompts and outputs: the next requests compute all of theirs."""
+        """Forget the keys of earlier prompts and outputs: the next requests compute all of
+        theirs."""
         self._runner.pages.forget()
 
     @one_at_a_time
     def spans(self) -> list[Span]:
-        """The timeline so far. Waits for what is under way; raises InvalidParams where there is none."""
+        """The timeline so far. Waits for what is under way; raises InvalidParams where there is
+        none."""
         if not self.config.trace:
-            raise InvalidParams("there is no timeline: build the engine with trace=True", param="trace")
+            raise InvalidParams(
+                "there is no timeline: build the engine with trace=True", param="trace"
+            )
         self._recorder.add_callbacks(self._runner.guide.take_callback_times())
         return self._recorder.spans()
 
     def write_trace(self, path: str | Path) -> None:
-        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none, and for the path."""
+        """Write the timeline so far as a Chrome trace. Raises InvalidParams where there is none,
+        and for the path."""
         write_chrome_trace(path, self.spans())
 
     def check_integrity(self) -> None:
@@ -277,8 +339,13 @@ class Engine:
             output, times = launched.result()
         lengths = _output_lengths(batch)
         with self._recorder.host("commit"):
-            tokens = [row[:n] for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)]
-            errors = iteration_errors(batch, tokens, output.failures, self._runner.guide.errors(batch.slots))
+            tokens = [
+                row[:n]
+                for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
+            ]
+            errors = iteration_errors(
+                batch, tokens, output.failures, self._runner.guide.errors(batch.slots)
+            )
             finished = self._scheduler.commit(batch, tokens, errors)
             self._leave_slots()
             take_logprobs(batch, output)
@@ -296,7 +363,9 @@ class Engine:
             self._runner.step.leave(slot)
 
     def _collect_grammars(self) -> None:
-        if self._compiling and not (self._ended or self._in_flight or self._scheduler.num_unfinished):
+        if self._compiling and not (
+            self._ended or self._in_flight or self._scheduler.num_unfinished
+        ):
             timeout_s = min(2 * self.config.guide.compile_timeout_s, self._deadlines.wait_s())
             wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
         for future in [future for future in self._compiling if future.done()]:
@@ -306,30 +375,49 @@ class Engine:
             if cause is None:
                 self._admit(request, future.result())
             else:
-                self._end(request, cause if isinstance(cause, SpecguideError) else EngineError(
-                    f"the grammar compiler failed: {cause}"))
+                self._end(
+                    request,
+                    cause
+                    if isinstance(cause, SpecguideError)
+                    else EngineError(f"the grammar compiler failed: {cause}"),
+                )
 
     def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
         try:
             request.grammar = None if grammar is None else self._grammar(grammar, request.params)
             request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
-            if request.params.logits_processors and self._runner.window.tree and self._levels is None:
-                raise InvalidParams("logits_processors need drafts in a chain: build the engine without a draft tree, "
-                                    "or with adaptive drafts", param="logits_processors")
+            if (
+                request.params.logits_processors
+                and self._runner.window.tree
+                and self._levels is None
+            ):
+                raise InvalidParams(
+                    "logits_processors need drafts in a chain: build the engine without a draft "
+                    "tree, "
+                    "or with adaptive drafts",
+                    param="logits_processors",
+                )
             request.processors = bind_processors(request.params, request.prompt_ids)
             request.window = self._runner.window_of(request.params)
             self._scheduler.add(request)
         except UserError as error:
             self._end(request, error)
         except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
-            self._end(request, EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"))
+            self._end(
+                request,
+                EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"),
+            )
 
     def _grammar(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
-        return answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)
+        return (
+            answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)
+        )
 
     def _end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End a request outside an iteration: with `error`, or as aborted."""
-        future = next((future for future, other in self._compiling.items() if other is request), None)
+        future = next(
+            (future for future, other in self._compiling.items() if other is request), None
+        )
         if future is not None:
             del self._compiling[future]
             future.cancel()
@@ -347,7 +435,8 @@ def _tokenizer(config: EngineConfig) -> Tokenizer:
 
 
 def _seed(seed: int | None, sample: int) -> int:
-    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a prompt apart."""
+    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a
+    prompt apart."""
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 

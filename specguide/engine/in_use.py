@@ -23,15 +23,20 @@ class InUse:
     def __enter__(self) -> None:
         """Raises EngineError where somebody is, the caller itself included."""
         if not self._lock.acquire(blocking=False):
-            raise EngineError("the engine is in use: it takes one call at a time, and none from within a call; several "
-                              "threads use LLM or AsyncEngine")
+            raise EngineError(
+                "the engine is in use: it takes one call at a time, and none from within a call; "
+                "several "
+                "threads use LLM or AsyncEngine"
+            )
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
 
 def one_at_a_time(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Decorates a method of an object that has an `in_use`: while it runs, others raise EngineError."""
+    """Decorates a method of an object that has an `in_use`: while it runs, others raise
+    EngineError."""
+
     @wraps(method)
     def guarded(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
         with self.in_use:

@@ -1,4 +1,5 @@
-"""Owns an iteration from its launch to its results: when it ran, and what it gave the requests that want to know."""
+"""Owns an iteration from its launch to its results: when it ran, and what it gave the requests that
+want to know."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from specguide.batch import Batch, StepOutput
 from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.runner import Runner
 from specguide.request import Iteration, IterationTimes
-from specguide.spec import PendingOutput
+from specguide.speculation import PendingOutput
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,16 @@ class Launched:
         wait_begin_s = time.perf_counter()
         output = self.pending.result()
         end_s = time.perf_counter()
-        return output, IterationTimes(self.begin_s, end_s - wait_begin_s, end_s, self.grammar_s,
-                                      self.grammar_exposed_s)
+        return output, IterationTimes(
+            self.begin_s, end_s - wait_begin_s, end_s, self.grammar_s, self.grammar_exposed_s
+        )
 
 
-def take_iterations(batch: Batch, output: StepOutput, times: IterationTimes, lengths: Sequence[int]) -> None:
-    """Tell the requests that ask what the iteration has given them, once the scheduler has taken its tokens.
+def take_iterations(
+    batch: Batch, output: StepOutput, times: IterationTimes, lengths: Sequence[int]
+) -> None:
+    """Tell the requests that ask what the iteration has given them, once the scheduler has taken
+    its tokens.
 
     lengths: of the requests' outputs before that
     """
@@ -58,16 +63,23 @@ def take_iterations(batch: Batch, output: StepOutput, times: IterationTimes, len
         if not request.params.return_drafts:
             continue
         tokens = tuple(request.output_ids[length:])
-        is_void = request.finish_reason is not None or request.error is not None or request.turn != batch.turns[place]
+        is_void = (
+            request.finish_reason is not None
+            or request.error is not None
+            or request.turn != batch.turns[place]
+        )
         is_partial = batch.is_prefill and batch.chunks[place].next_id is not None
         if tokens or not (is_void or is_partial):
             drafts = output.drafts[place].tolist()
-            drafted = tuple(drafts[:drafts.index(-1)] if -1 in drafts else drafts)
+            drafted = tuple(drafts[: drafts.index(-1)] if -1 in drafts else drafts)
             num_accepted = max(0, int(output.num_tokens[place]) - 1)
-            request.iterations.append(Iteration(drafted, num_accepted, tokens, batch.is_prefill, times))
+            request.iterations.append(
+                Iteration(drafted, num_accepted, tokens, batch.is_prefill, times)
+            )
 
 
 def _grammar_times(runner: Runner) -> tuple[float, float] | None:
-    """Seconds in callbacks so far, and those of them that the forward stream waited for; None where nobody knows."""
+    """Seconds in callbacks so far, and those of them that the forward stream waited for; None where
+    nobody knows."""
     exposed_s = runner.guide.exposed_s
     return None if exposed_s is None else (runner.guide.counters()["callback_ns"] * 1e-9, exposed_s)

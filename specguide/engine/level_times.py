@@ -12,8 +12,8 @@ _NUM_ENOUGH = 2  # one alone may have been the first of its kind, which is captu
 class LevelTimes:
     """Medians of the last few iterations of each level, apart for each power of two of requests.
 
-    Contexts grow and clocks change: what makes iterations of the level that runs slower is taken to do so to all
-    levels, since the others were last seen in other conditions.
+    Contexts grow and clocks change: what makes iterations of the level that runs slower is taken to
+    do so to all levels, since the others were last seen in other conditions.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,8 @@ class LevelTimes:
         self._num_running = 0
 
     def add(self, num_requests: int, level: int, seconds: float, *, is_trial: bool = False) -> None:
-        """Of an iteration that verified and drafted that level; of a trial, between iterations of another."""
+        """Of an iteration that verified and drafted that level; of a trial, between iterations of
+        another."""
         key = _size(num_requests), level
         kept, before = self._kept.setdefault(key, deque(maxlen=_NUM_KEPT)), self._medians.get(key)
         kept.append(seconds)
@@ -33,19 +34,24 @@ class LevelTimes:
             return
         self._num_running = self._num_running + 1 if key == self._running else 1
         self._running = key
-        if before is not None and self._num_running > _NUM_KEPT:  # all those kept ran one after the other
+        if (
+            before is not None and self._num_running > _NUM_KEPT
+        ):  # all those kept ran one after the other
             self._scale_others(key, self._medians[key] / before)
 
     def _scale_others(self, key: tuple[int, int], factor: float) -> None:
         for other in self._medians:
             if other[0] == key[0] and other != key:
                 self._medians[other] *= factor
-                self._kept[other] = deque((seconds * factor for seconds in self._kept[other]), maxlen=_NUM_KEPT)
+                self._kept[other] = deque(
+                    (seconds * factor for seconds in self._kept[other]), maxlen=_NUM_KEPT
+                )
 
     def seconds(self, num_requests: int, level: int) -> float | None:
         """What an iteration of the level takes; None where that is not known.
 
-        Where it is known of other numbers of requests alone, the nearest one's, times what another level says of both.
+        Where it is known of other numbers of requests alone, the nearest one's, times what another
+        level says of both.
         """
         size = _size(num_requests)
         known = self._medians.get((size, level))
@@ -55,8 +61,11 @@ class LevelTimes:
         if not sizes:
             return None
         nearest = min(sizes, key=lambda other: abs(other - size))
-        ratios = [seconds / self._medians[nearest, its_level] for (other, its_level), seconds in self._medians.items()
-                  if other == size and (nearest, its_level) in self._medians]
+        ratios = [
+            seconds / self._medians[nearest, its_level]
+            for (other, its_level), seconds in self._medians.items()
+            if other == size and (nearest, its_level) in self._medians
+        ]
         return self._medians[nearest, level] * (ratios[0] if ratios else 1.0)
 
 

@@ -8,19 +8,25 @@ from specguide.batch import Batch, StepOutput, TokenScores
 from specguide.request import Logprob
 
 _Place = tuple[float, int, Sequence[int], Sequence[float]]
-"""Log-probability and rank of the token there, ids of the likeliest tokens, and their log-probabilities."""
+"""Log-probability and rank of the token there, ids of the likeliest tokens, and their
+log-probabilities."""
 
 
 def take_logprobs(batch: Batch, output: StepOutput) -> None:
-    """Give the requests that ask for them the log-probabilities of the tokens that they have just been given."""
+    """Give the requests that ask for them the log-probabilities of the tokens that they have just
+    been given."""
     if output.prompt_scores is not None:
         _take_prompt_logprobs(batch, output.prompt_scores)
     if output.scores is None:
         return
-    for request, tokens, places in zip(batch.requests, output.tokens.tolist(), _places(output.scores), strict=True):
+    for request, tokens, places in zip(
+        batch.requests, output.tokens.tolist(), _places(output.scores), strict=True
+    ):
         if request.params.logprobs is not None:
             for place in range(len(request.output_ids) - len(request.logprobs)):
-                request.logprobs.append(_entry(tokens[place], places[place], request.params.logprobs))
+                request.logprobs.append(
+                    _entry(tokens[place], places[place], request.params.logprobs)
+                )
 
 
 def _take_prompt_logprobs(batch: Batch, scores: TokenScores) -> None:
@@ -28,9 +34,11 @@ def _take_prompt_logprobs(batch: Batch, scores: TokenScores) -> None:
     scored = _places(scores)
     for request, chunk in zip(batch.requests, batch.chunks, strict=True):
         for position, token in enumerate(chunk.scored_ids, start=chunk.start + 1):
-            place, = next(scored)
+            (place,) = next(scored)
             if position == len(request.prompt_logprobs):
-                request.prompt_logprobs.append(_entry(token, place, request.params.prompt_logprobs or 0))
+                request.prompt_logprobs.append(
+                    _entry(token, place, request.params.prompt_logprobs or 0)
+                )
 
 
 def _places(scores: TokenScores) -> Iterator[list[_Place]]:
@@ -43,6 +51,10 @@ def _entry(token: int, place: _Place, num_top: int) -> dict[int, Logprob]:
     """The token's own and those of the likeliest."""
     logprob, own_rank, top_ids, top_logprobs = place
     top = zip(top_ids, top_logprobs, strict=True)
-    entry = {one: Logprob(value, rank) for rank, (one, value) in enumerate(top, start=1) if rank <= num_top}
+    entry = {
+        one: Logprob(value, rank)
+        for rank, (one, value) in enumerate(top, start=1)
+        if rank <= num_top
+    }
     entry[token] = Logprob(logprob, own_rank)
     return entry

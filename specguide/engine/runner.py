@@ -10,7 +10,14 @@ import torch
 from tqdm import tqdm
 
 from specguide import env
-from specguide.cache import CacheNeeds, CacheSize, KVCache, PageAllocator, cache_size, page_num_bytes
+from specguide.cache import (
+    CacheNeeds,
+    CacheSize,
+    KVCache,
+    PageAllocator,
+    cache_size,
+    page_num_bytes,
+)
 from specguide.config import EngineConfig, SpecConfig
 from specguide.draft_window import DraftWindow
 from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
@@ -20,13 +27,13 @@ from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
 from specguide.params import SamplingParams
-from specguide.spec import OneModelStep, TwoModelStep
-from specguide.spec.chain_sampler import ChainSampler
-from specguide.spec.drafters import Drafter, HeadDrafter, ModelDrafter
-from specguide.spec.forced import ForcedAcceptance
-from specguide.spec.passes import ForwardPasses
-from specguide.spec.slots import SlotState
-from specguide.spec.warm_up import WarmUp
+from specguide.speculation import OneModelStep, TwoModelStep
+from specguide.speculation.chain_sampler import ChainSampler
+from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
+from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.slots import SlotState
+from specguide.speculation.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
@@ -63,14 +70,17 @@ class Runner:
     def load(cls, config: EngineConfig) -> Runner:
         """Load target and drafter and allocate their caches; sets torch's number of CPU threads.
 
-        Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size that does not.
+        Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
+        that does not.
         """
         if config.spec is not None:
             config = replace(config, spec=chosen_method(config.spec, config.model))
         device = _device(config)
         dtype = _dtype(config, device)
         torch.set_num_threads(env.num_forward_threads())
-        target = Decoder.load(target_folder(config), device, dtype, max_positions=config.max_model_len)
+        target = Decoder.load(
+            target_folder(config), device, dtype, max_positions=config.max_model_len
+        )
         drafter, num_draft_tokens = None, 0
         if config.spec is not None and config.spec.window.num_model:
             drafter = load_draft_model(config.spec, target, config.model, SHIPPED_MODEL)
@@ -78,8 +88,14 @@ class Runner:
         return cls.of(config, target, drafter, num_draft_tokens)
 
     @classmethod
-    def of(cls, config: EngineConfig, target: Decoder, drafter: DraftModel | None, num_draft_tokens: int,
-           forced: ForcedAcceptance | None = None) -> Runner:
+    def of(
+        cls,
+        config: EngineConfig,
+        target: Decoder,
+        drafter: DraftModel | None,
+        num_draft_tokens: int,
+        forced: ForcedAcceptance | None = None,
+    ) -> Runner:
         """Allocate caches and buffers for models that are loaded already.
 
         num_draft_tokens: K, of the drafter
@@ -88,45 +104,105 @@ class Runner:
         page_size = config.cache.page_size
         spec = config.spec or SpecConfig()
         window = replace(spec.window if config.spec else DraftWindow(), num_model=num_draft_tokens)
-        # A request that has ended runs along until the host knows, beyond its last token by two windows at most; and
-        # the places of a span of forced tokens are looked up beyond its end.
+        # A request that has ended runs along until the host knows, beyond its last token by two
+        # windows at most; and the places of a span of forced tokens are looked up beyond its end.
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
         max_pages = -(-(max_model_len + num_behind) // page_size)
-        shapes = [(model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
-                  for model in (target, drafter) if model is not None]
+        shapes = [
+            (model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
+            for model in (target, drafter)
+            if model is not None
+        ]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
-        size = cache_size(config.cache, CacheNeeds(
-            page_bytes, max_pages, max_model_len, config.max_batch_size,
-            _activation_bytes(target, config.max_prefill_tokens, config.max_batch_size * (window.num_verified + 1))),
-            target.device)
+        size = cache_size(
+            config.cache,
+            CacheNeeds(
+                page_bytes,
+                max_pages,
+                max_model_len,
+                config.max_batch_size,
+                _activation_bytes(
+                    target,
+                    config.max_prefill_tokens,
+                    config.max_batch_size * (window.num_verified + 1),
+                ),
+            ),
+            target.device,
+        )
         cache, *draft_cache = (
-            KVCache.allocate(num_layers, size.num_pages, page_size, num_kv_heads, head_dim, target.dtype, target.device)
-            for num_layers, page_size, num_kv_heads, head_dim in shapes)
+            KVCache.allocate(
+                num_layers,
+                size.num_pages,
+                page_size,
+                num_kv_heads,
+                head_dim,
+                target.dtype,
+                target.device,
+            )
+            for num_layers, page_size, num_kv_heads, head_dim in shapes
+        )
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
         num_slots = config.max_batch_size + 1  # see SlotState
-        guide = GuidedDecoder(num_slots, window, target.config.vocab_size, config.guide, target.device,
-                              _recorder(config.trace, target.device, lag), lookup_source(spec))
+        guide = GuidedDecoder(
+            num_slots,
+            window,
+            target.config.vocab_size,
+            config.guide,
+            target.device,
+            _recorder(config.trace, target.device, lag),
+            lookup_source(spec),
+        )
         state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
-        passes = ForwardPasses(target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None)
-        sampler = ChainSampler(guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced)
+        passes = ForwardPasses(
+            target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None
+        )
+        sampler = ChainSampler(
+            guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced
+        )
         step: OneModelStep | TwoModelStep
         if spec.arrangement == "two_model":
-            step = TwoModelStep(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager)
+            step = TwoModelStep(
+                passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager
+            )
         else:
-            step = OneModelStep(passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager,
-                                adaptive=spec.adaptive)
-        if target.device.type == "cuda":  # what was filled on another stream than the step's is there
+            step = OneModelStep(
+                passes,
+                sampler,
+                state,
+                guide,
+                lag,
+                enforce_eager=config.enforce_eager,
+                adaptive=spec.adaptive,
+            )
+        if (
+            target.device.type == "cuda"
+        ):  # what was filled on another stream than the step's is there
             torch.cuda.synchronize(target.device)
-        return cls(step, guide, PageAllocator(size.num_pages), size, target.config.vocab_size, max_model_len,
-                   config.max_prefill_tokens, window, spec.guided_drafts, lag)
+        return cls(
+            step,
+            guide,
+            PageAllocator(size.num_pages),
+            size,
+            target.config.vocab_size,
+            max_model_len,
+            config.max_prefill_tokens,
+            window,
+            spec.guided_drafts,
+            lag,
+        )
 
     def window_of(self, params: SamplingParams) -> DraftWindow | None:
-        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than there are."""
+        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
+        there are."""
         if params.speculation is None:
             return None
         if params.speculation.guided_drafts and not self.guided_drafts:
-            raise InvalidParams("speculation.guided_drafts: this engine chooses its drafts among all tokens; leave it "
-                                "out or build the engine with guided_drafts=True", param="speculation.guided_drafts")
+            raise InvalidParams(
+                "speculation.guided_drafts: this engine chooses its drafts among all tokens; leave "
+                "it "
+                "out or build the engine with guided_drafts=True",
+                param="speculation.guided_drafts",
+            )
         return self.window.within(params.speculation)
 
     def warm_up(self) -> None:
@@ -149,27 +225,40 @@ def target_folder(config: EngineConfig) -> Path:
 
 
 def _drafter(model: DraftModel, cache: KVCache, state: SlotState) -> Drafter:
-    return ModelDrafter(model, cache, state) if isinstance(model, Decoder) else HeadDrafter(model, cache)
+    return (
+        ModelDrafter(model, cache, state)
+        if isinstance(model, Decoder)
+        else HeadDrafter(model, cache)
+    )
 
 
 def _device(config: EngineConfig) -> torch.device:
     try:
         device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
-        raise InvalidParams(f"device {config.device!r} is unknown: {error}", param="device") from error
+        raise InvalidParams(
+            f"device {config.device!r} is unknown: {error}", param="device"
+        ) from error
     if device.type not in ("cpu", "cuda"):
-        raise InvalidParams(f'device {config.device!r} is not supported; use "cpu" or "cuda"', param="device")
+        raise InvalidParams(
+            f'device {config.device!r} is not supported; use "cpu" or "cuda"', param="device"
+        )
     return _cuda_device(device) if device.type == "cuda" else device
 
 
 def _cuda_device(device: torch.device) -> torch.device:
     """With its index, since what is current is each thread's own."""
     if not torch.cuda.is_available():
-        raise InvalidParams(f"device {str(device)!r}: torch finds no CUDA device here", param="device")
+        raise InvalidParams(
+            f"device {str(device)!r}: torch finds no CUDA device here", param="device"
+        )
     index, num_devices = device.index, torch.cuda.device_count()
     if index is not None and index >= num_devices:
-        raise InvalidParams(f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
-                            f"'cuda:{num_devices - 1}'", param="device")
+        raise InvalidParams(
+            f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
+            f"'cuda:{num_devices - 1}'",
+            param="device",
+        )
     return torch.device("cuda", torch.cuda.current_device() if index is None else index)
 
 
@@ -177,14 +266,19 @@ def _dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
     name = config.dtype or ("bfloat16" if device.type == "cuda" else "float32")
     dtype = getattr(torch, name, None)
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        raise InvalidParams(f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype")
+        raise InvalidParams(
+            f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype"
+        )
     return dtype
 
 
 def _max_model_len(config: EngineConfig, limit: int) -> int:
     if config.max_model_len is not None and not 2 <= config.max_model_len <= limit:
-        raise InvalidParams(f"max_model_len must be 2 to {limit}, the model's context; found {config.max_model_len}",
-                            param="max_model_len")
+        raise InvalidParams(
+            f"max_model_len must be 2 to {limit}, the model's context; found "
+            f"{config.max_model_len}",
+            param="max_model_len",
+        )
     return config.max_model_len or limit
 
 
@@ -197,15 +291,19 @@ def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:
     """Upper bound of what iterations hold at once beside weights and cache, bytes.
 
-    max_prefill_tokens, num_nodes: most tokens of a prefill, and of a decode iteration over all slots
+    max_prefill_tokens, num_nodes: most tokens of a prefill, and of a decode iteration over all
+                                   slots
 
-    Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the residual stream twice, the
-    products before and after the activation, and queries, keys and values; and, of the logits, themselves and what
-    adjusting and scoring them takes in float32.
+    Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the
+    residual stream twice, the products before and after the activation, and queries, keys and
+    values; and, of the logits, themselves and what adjusting and scoring them takes in float32.
     """
     config = target.config
-    widths = (4 * config.hidden_size + 3 * config.intermediate_size
-              + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim)
+    widths = (
+        4 * config.hidden_size
+        + 3 * config.intermediate_size
+        + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    )
     layer_bytes = max(max_prefill_tokens, num_nodes) * widths * target.dtype.itemsize
     logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)
     return 2 * (layer_bytes + logits_bytes) + _LIBRARY_BYTES

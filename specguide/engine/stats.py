@@ -48,15 +48,19 @@ class RequestCounts:
     """Requests that have ended, counted by the engine's thread; others may read copies.
 
     finished: how many, by finish_reason
-    latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first token), "tpot" (mean
-              time per token after the first), "compile" (of guided requests)
-    accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of "guided" requests
-    prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that they went through
+    latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
+              token), "tpot" (mean time per token after the first), "compile" (of guided requests)
+    accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
+              "guided" requests
+    prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that
+              they went through
     """
 
     def __init__(self, num_draft_tokens: int) -> None:
         self.finished: Counter[str] = Counter()
-        self.latency = {name: Histogram(_LATENCY_S) for name in ("queue", "ttft", "tpot", "compile")}
+        self.latency = {
+            name: Histogram(_LATENCY_S) for name in ("queue", "ttft", "tpot", "compile")
+        }
         self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
         self.prompts: Counter[str] = Counter(prompt=0, cached=0, preemptions=0)
 
@@ -64,12 +68,17 @@ class RequestCounts:
         """Count a request that has ended."""
         metrics, is_guided = request.metrics, request.params.guide is not None
         self.finished[str(request.finish_reason)] += 1
-        self.prompts.update(prompt=metrics.prompt_tokens, cached=metrics.num_cached,
-                            preemptions=metrics.num_preemptions)
+        self.prompts.update(
+            prompt=metrics.prompt_tokens,
+            cached=metrics.num_cached,
+            preemptions=metrics.num_preemptions,
+        )
         for name, value_s, has_value in (
-                ("queue", metrics.queue_s, metrics.queue_s > 0), ("compile", metrics.compile_s, is_guided),
-                ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
-                ("tpot", metrics.tpot_s, metrics.output_tokens > 1)):
+            ("queue", metrics.queue_s, metrics.queue_s > 0),
+            ("compile", metrics.compile_s, is_guided),
+            ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
+            ("tpot", metrics.tpot_s, metrics.output_tokens > 1),
+        ):
             if has_value:
                 self.latency[name].observe(value_s)
         for accepted, count in enumerate(metrics.accepted_histogram):
@@ -85,8 +94,8 @@ class EngineStats:
     output_tokens:     tokens given to requests
     step_s:            time in iterations
     grammar_s:         time that callbacks took on the grammar stream
-    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the models. None on a GPU,
-                       where only a timeline tells
+    grammar_exposed_s: of it, what the forward stream waited for; the rest was hidden behind the
+                       models. None on a GPU, where only a timeline tells
     grammar:           the executor's counters: fills, accepts, rollbacks, held slots …
     num_waiting:       requests that wait now, for their grammar or for a slot
     num_running:       requests that hold a slot now
@@ -115,7 +124,11 @@ class EngineStats:
     @property
     def grammar_hidden_s(self) -> float | None:
         """Grammar time that cost the iteration nothing; None where that is not known."""
-        return None if self.grammar_exposed_s is None else max(0.0, self.grammar_s - self.grammar_exposed_s)
+        return (
+            None
+            if self.grammar_exposed_s is None
+            else max(0.0, self.grammar_s - self.grammar_exposed_s)
+        )
 
     @property
     def batch_occupancy(self) -> float:
@@ -129,14 +142,25 @@ class EngineStats:
 
     def as_dict(self) -> dict[str, object]:
         """For JSON."""
-        return {**asdict(self), "grammar_hidden_s": self.grammar_hidden_s, "batch_occupancy": self.batch_occupancy,
-                "prefix_hit_rate": self.prefix_hit_rate}
+        return {
+            **asdict(self),
+            "grammar_hidden_s": self.grammar_hidden_s,
+            "batch_occupancy": self.batch_occupancy,
+            "prefix_hit_rate": self.prefix_hit_rate,
+        }
 
 
 def request_record(request: Request) -> dict[str, Any]:
     """What one line of a log says of a request that has ended; for JSON."""
     metrics = request.metrics
-    return {"request_id": request.request_id, "sample": request.sample, "finish_reason": request.finish_reason,
-            "stop_reason": request.stop_reason, "error": None if request.error is None else str(request.error),
-            "guide": request.params.guide and request.params.guide.kind, **asdict(metrics), "tpot_s": metrics.tpot_s,
-            "acceptance_length": metrics.acceptance_length}
+    return {
+        "request_id": request.request_id,
+        "sample": request.sample,
+        "finish_reason": request.finish_reason,
+        "stop_reason": request.stop_reason,
+        "error": None if request.error is None else str(request.error),
+        "guide": request.params.guide and request.params.guide.kind,
+        **asdict(metrics),
+        "tpot_s": metrics.tpot_s,
+        "acceptance_length": metrics.acceptance_length,
+    }

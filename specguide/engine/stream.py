@@ -1,4 +1,5 @@
-"""Owns a request as asyncio code reads it: deltas, those not read yet, and what happens when the reader leaves."""
+"""Owns a request as asyncio code reads it: deltas, those not read yet, and what happens when the
+reader leaves."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ class RequestDelta:
 
     text:          what became certain of its text; never taken back, may be empty
     token_ids:     its new tokens, of which some may have no certain text yet
-    finish_reason: None until the sample's last delta, as are stop_reason, error and metrics; they are those of a
-                   RequestOutput
+    finish_reason: None until the sample's last delta, as are stop_reason, error and metrics; they
+                   are those of a RequestOutput
     index:         which of its prompt's samples it is
     logprobs:      of each of token_ids, as in RequestOutput; None where they are not asked for
     prompt_logprobs: as in RequestOutput, with the sample's first delta; else None
-    iterations:    those that gave it token_ids or held it since its last delta; None where they are not asked for
+    iterations:    those that gave it token_ids or held it since its last delta; None where they are
+                   not asked for
     """
 
     text: str
@@ -37,7 +39,8 @@ class RequestDelta:
 
 
 class Mailbox:
-    """A request's deltas that were not read yet. Touched by its event loop's thread alone, `loop` excepted."""
+    """A request's deltas that were not read yet. Touched by its event loop's thread alone, `loop`
+    excepted."""
 
     def __init__(self, num_samples: int) -> None:
         self.loop = asyncio.get_running_loop()
@@ -62,7 +65,8 @@ class Mailbox:
 class RequestStream:
     """A request's deltas, for `async for`: of each sample, until the one that has a finish_reason.
 
-    A reader who leaves cancels the request: by `break` or being cancelled, by `aclose`, or by dropping the stream.
+    A reader who leaves cancels the request: by `break` or being cancelled, by `aclose`, or by
+    dropping the stream.
     """
 
     def __init__(self, mailbox: Mailbox, cancel: Callable[[], None]) -> None:
@@ -102,11 +106,19 @@ def deliver(deltas: Iterable[tuple[Mailbox, RequestDelta]]) -> None:
 
 def _merged(deltas: list[RequestDelta]) -> RequestDelta:
     last = deltas[-1]
-    return RequestDelta(text="".join(delta.text for delta in deltas),
-                        token_ids=tuple(token for delta in deltas for token in delta.token_ids),
-                        finish_reason=last.finish_reason, stop_reason=last.stop_reason, error=last.error,
-                        metrics=last.metrics, index=last.index, prompt_logprobs=deltas[0].prompt_logprobs,
-                        logprobs=None if last.logprobs is None else tuple(
-                            entry for delta in deltas for entry in delta.logprobs or ()),
-                        iterations=None if last.iterations is None else tuple(
-                            one for delta in deltas for one in delta.iterations or ()))
+    return RequestDelta(
+        text="".join(delta.text for delta in deltas),
+        token_ids=tuple(token for delta in deltas for token in delta.token_ids),
+        finish_reason=last.finish_reason,
+        stop_reason=last.stop_reason,
+        error=last.error,
+        metrics=last.metrics,
+        index=last.index,
+        prompt_logprobs=deltas[0].prompt_logprobs,
+        logprobs=None
+        if last.logprobs is None
+        else tuple(entry for delta in deltas for entry in delta.logprobs or ()),
+        iterations=None
+        if last.iterations is None
+        else tuple(one for delta in deltas for one in delta.iterations or ()),
+    )

@@ -1,4 +1,5 @@
-"""Owns the turns of threads that share an engine, and what Ctrl-C does to the requests of the one that waits."""
+"""Owns the turns of threads that share an engine, and what Ctrl-C does to the requests of the one
+that waits."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _LOOK_S = 0.05
 
 
 class Turns:
-    """Runs the requests of several threads on one engine. They step it in turn, and what they ask runs together."""
+    """Runs the requests of several threads on one engine. They step it in turn, and what they ask
+    runs together."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,7 +40,8 @@ class Turns:
     def run(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[list[Request]]:
         """The samples of each prompt, once all have ended.
 
-        What is raised meanwhile, Ctrl-C say, leaves between two iterations, and the requests are cancelled.
+        What is raised meanwhile, Ctrl-C say, leaves between two iterations, and the requests are
+        cancelled.
         """
         with _Interrupts() as interrupts:
             own: list[Request] = []
@@ -57,8 +60,12 @@ class Turns:
             engine.close()
             self._running.clear()
 
-    def _add(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]], own: list[Request],
-             interrupts: _Interrupts) -> list[list[Request]]:
+    def _add(
+        self,
+        prompts: Sequence[tuple[Sequence[int], SamplingParams]],
+        own: list[Request],
+        interrupts: _Interrupts,
+    ) -> list[list[Request]]:
         samples: list[list[Request]] = [[] for _ in prompts]
         with interrupts.held(), self as engine:
             for of_prompt, (prompt_ids, params) in zip(samples, prompts, strict=True):
@@ -70,7 +77,8 @@ class Turns:
         return samples
 
     def _advance(self, interrupts: _Interrupts) -> None:
-        """One iteration; or a wait, where nothing can run before a grammar is compiled or another thread is done."""
+        """One iteration; or a wait, where nothing can run before a grammar is compiled or another
+        thread is done."""
         with interrupts.held(), self as engine:
             self._news.clear()
             idle_s = engine.idle_s()
@@ -89,8 +97,9 @@ class Turns:
 class _Interrupts:
     """While it is entered, Ctrl-C waits for the end of what is `held`; a second one does not.
 
-    Python would raise KeyboardInterrupt anywhere within an iteration, whose bookkeeping would then be half done. It
-    does so in the main thread alone; in others, and where the program handles SIGINT itself, nothing is changed.
+    Python would raise KeyboardInterrupt anywhere within an iteration, whose bookkeeping would then
+    be half done. It does so in the main thread alone; in others, and where the program handles
+    SIGINT itself, nothing is changed.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
-"""Owns the budget of the work on one guide: its steps are counted, and a guide that takes too many is refused.
+"""Owns the budget of the work on one guide: its steps are counted, and a guide that takes too many
+is refused.
 
-Guides are read and rewritten in Python, which holds the interpreter, and a small schema can ask for work without end.
-So whatever loops over what a user wrote, or over what came of it, calls `spend`; a step is about a microsecond.
-Outside of a budget nothing is counted.
+Guides are read and rewritten in Python, which holds the interpreter, and a small schema can ask for
+work without end. So whatever loops over what a user wrote, or over what came of it, calls `spend`;
+a step is about a microsecond. Outside of a budget nothing is counted.
 """
 
 from __future__ import annotations
@@ -39,15 +40,18 @@ class Budget:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """What is done inside counts. Raises GuideLimitExceeded that names `max_schema_steps` and the keyword at work.
-        """
+        """What is done inside counts. Raises GuideLimitExceeded that names `max_schema_steps` and
+        the keyword at work."""
         token = _current.set(self)
         try:
             yield
         except _OutOfSteps as end:
             raise GuideLimitExceeded(
-                f"{end.what} takes more than max_schema_steps ({self._most}) steps to rewrite; make it smaller or "
-                "simpler, or raise the limit", limit="max_schema_steps") from None
+                f"{end.what} takes more than max_schema_steps ({self._most}) steps to rewrite; "
+                "make it smaller or "
+                "simpler, or raise the limit",
+                limit="max_schema_steps",
+            ) from None
         finally:
             _current.reset(token)
 
@@ -69,7 +73,8 @@ class Budget:
 
 
 class _OutOfSteps(Exception):
-    """A budget is spent. No InvalidGuide, so that nothing takes it for a fact about a part of the guide.
+    """A budget is spent. No InvalidGuide, so that nothing takes it for a fact about a part of the
+    guide.
 
     what:       what took the steps, as the message begins
     is_certain: it took at least half of them
@@ -91,8 +96,8 @@ def spend(num_steps: int = 1) -> None:
 
 @contextmanager
 def at_work(keyword: str, path: str) -> Iterator[None]:
-    """Of the keywords at work when a budget is spent, the innermost that took half of it is named, else the outermost.
-    """
+    """Of the keywords at work when a budget is spent, the innermost that took half of it is named,
+    else the outermost."""
     budget = _current.get()
     left_before = 0 if budget is None else budget.left
     try:
@@ -105,7 +110,9 @@ def at_work(keyword: str, path: str) -> Iterator[None]:
 
 
 def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """A function that makes the same thing once for the guide at work; its arguments are hashable."""
+    """A function that makes the same thing once for the guide at work; its arguments are
+    hashable."""
+
     @wraps(function)
     def ask(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
         budget = _current.get()
@@ -117,8 +124,11 @@ def kept(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def kept_of(thing: Any, make: Callable[[], _Result]) -> _Result:
-    """As `kept`, for what is made of a thing that has no hash; it is told from others by its identity."""
+    """As `kept`, for what is made of a thing that has no hash; it is told from others by its
+    identity."""
     budget = _current.get()
     if budget is None:
         return make()
-    return budget.keep(("identity", id(thing)), lambda: (thing, make()))[1]  # alive, so that the id stays its own
+    return budget.keep(("identity", id(thing)), lambda: (thing, make()))[
+        1
+    ]  # alive, so that the id stays its own

@@ -1,7 +1,8 @@
-"""Owns the way from a guide to a compiled grammar: size, cache, one compile for equal guides, and how it ends.
+"""Owns the way from a guide to a compiled grammar: size, cache, one compile for equal guides, and
+how it ends.
 
-Where a compile runs is its runner's affair: on a thread, or first in a process that can be killed, as
-GuideConfig.isolate_compiles says.
+Where a compile runs is its runner's affair: on a thread, or first in a process that can be killed,
+as GuideConfig.isolate_compiles says.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 
 
 def backend_report() -> list[BackendStatus]:
-    """Per grammar backend what was found: its version, whether it is native, and why not where it is not."""
+    """Per grammar backend what was found: its version, whether it is native, and why not where it
+    is not."""
     return [backend_status(name) for name in BACKEND_NAMES]
 
 
 class GrammarCompiler:
-    """Compiles guides against one vocabulary, beside the caller. Its methods may be called from any thread."""
+    """Compiles guides against one vocabulary, beside the caller. Its methods may be called from any
+    thread."""
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
         self.config = config
@@ -44,16 +47,21 @@ class GrammarCompiler:
         self._jobs: dict[Hashable, Job] = {}
         self._is_closed = False
         libraries = Libraries(vocabulary, config)
-        self._runner: Runner = (IsolatedRunner(libraries, config, self._done, self._is_wanted)
-                                if config.isolate_compiles else ThreadRunner(libraries, config, self._done))
+        self._runner: Runner = (
+            IsolatedRunner(libraries, config, self._done, self._is_wanted)
+            if config.isolate_compiles
+            else ThreadRunner(libraries, config, self._done)
+        )
         _compilers.add(self)
 
     def submit(self, guide: Guide) -> Future[CompiledGrammar]:
-        """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to is kept.
+        """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
+        is kept.
 
-        The future's error is InvalidGuide when the guide is malformed, UnsupportedGuide when no backend enforces it,
-        GuideLimitExceeded naming the field of GuideConfig when it runs into a limit, CompilerBusy when too many others
-        wait or take long, EngineError when the compiler is closed.
+        The future's error is InvalidGuide when the guide is malformed, UnsupportedGuide when no
+        backend enforces it, GuideLimitExceeded naming the field of GuideConfig when it runs into a
+        limit, CompilerBusy when too many others wait or take long, EngineError when the compiler is
+        closed.
         """
         future: Future[CompiledGrammar] = Future()
         if guide.matcher is not None:
@@ -90,7 +98,8 @@ class GrammarCompiler:
             self.submit(Guide(json_object=True))
 
     def close(self) -> None:
-        """Take no more guides and let the threads and processes go; what is not compiled ends with an EngineError."""
+        """Take no more guides and let the threads and processes go; what is not compiled ends with
+        an EngineError."""
         with self._lock:
             self._is_closed = True
             jobs = list(self._jobs.values())
@@ -107,7 +116,8 @@ class GrammarCompiler:
             return job.is_wanted
 
     def _done(self, job: Job, outcome: Outcome) -> None:
-        """Tell the callers; what is a fact about the guide is kept, also where it comes too late for them."""
+        """Tell the callers; what is a fact about the guide is kept, also where it comes too late
+        for them."""
         if not isinstance(outcome, (EngineError, GuideLimitExceeded, CompilerBusy)):
             self.cache.put(job.key, outcome)
         with self._lock:

@@ -21,8 +21,8 @@ from specguide.kernels import copy_guided_rows
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the last product of a
-# draft step hides it, and the copy of the rows, at the shapes of an 8B model.
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
+# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
 _GPU_DRAFT_WAIT_US = 20
 _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
@@ -33,25 +33,38 @@ class GuidedDecoder:
     window:         the drafts that there may be
     buffers:        what the step reads and writes, on its device
     recorder:       what marks the two streams for a timeline
-    forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is the stream
-    exposed_s:      seconds that the forward stream has waited for rows; None on a GPU, where only a timeline tells
+    forward_stream: torch's stream of the step on a GPU; None on a CPU, where the calling thread is
+                    the stream
+    exposed_s:      seconds that the forward stream has waited for rows; None on a GPU, where only a
+                    timeline tells
 
-    On a GPU the callbacks fill pinned rows, and `launch` copies them on the grammar stream. All that `launch` and
-    `wait_rows` do can be captured in a CUDA graph.
+    On a GPU the callbacks fill pinned rows, and `launch` copies them on the grammar stream. All
+    that `launch` and `wait_rows` do can be captured in a CUDA graph.
     """
 
-    def __init__(self, max_batch_size: int, window: DraftWindow, vocab_size: int, config: GuideConfig,
-                 device: torch.device, recorder: Recorder | None = None, lookup: native.LookupSource | None = None
-                 ) -> None:
+    def __init__(
+        self,
+        max_batch_size: int,
+        window: DraftWindow,
+        vocab_size: int,
+        config: GuideConfig,
+        device: torch.device,
+        recorder: Recorder | None = None,
+        lookup: native.LookupSource | None = None,
+    ) -> None:
         """lookup: finds the drafts that are looked up; None where there are none"""
         self.window, self.recorder = window, recorder or Recorder()
         shape = (max_batch_size, window.num_places, (vocab_size + 31) // 32)
         pinned = device.type == "cuda"
         self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=pinned)
         if window.has_proposals:
-            self._host = replace(self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned))
+            self._host = replace(
+                self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned)
+            )
         if window.tree is not None:
-            trees = TreeBuffers.allocate(max_batch_size, window.num_places, window.num_drafts, pinned=pinned)
+            trees = TreeBuffers.allocate(
+                max_batch_size, window.num_places, window.num_drafts, pinned=pinned
+            )
             self._host = replace(self._host, trees=trees)
         self.buffers = self._host
         self.forward_stream: torch.cuda.Stream | None = None
@@ -60,18 +73,31 @@ class GuidedDecoder:
         self._grammar: native.Stream
         self._herald: native.Stream  # so that the forward stream's kernels go on one after another
         if device.type == "cuda":
-            self.buffers, self._rows_on_bus = self._host.on_device(device), self._host.rows_on(device)
-            self.forward_stream, self._grammar_torch_stream = torch.cuda.Stream(device), torch.cuda.Stream(device)
+            self.buffers, self._rows_on_bus = (
+                self._host.on_device(device),
+                self._host.rows_on(device),
+            )
+            self.forward_stream, self._grammar_torch_stream = (
+                torch.cuda.Stream(device),
+                torch.cuda.Stream(device),
+            )
             self._herald_torch_stream = torch.cuda.Stream(device)
             self._forward = native.CudaStream(self.forward_stream.cuda_stream, "forward")
             self._grammar = native.CudaStream(self._grammar_torch_stream.cuda_stream, "grammar")
             self._herald = native.CudaStream(self._herald_torch_stream.cuda_stream, "herald")
         else:
-            self._forward, self._grammar = native.CallerStream("forward"), native.HostStream("grammar")
+            self._forward, self._grammar = (
+                native.CallerStream("forward"),
+                native.HostStream("grammar"),
+            )
             self._herald = self._forward
         if config.callbacks == "polling" or (config.callbacks is None and device.type == "cuda"):
-            words = torch.zeros(2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda")
-            self._grammar = native.PollingStream(self._grammar, words.data_ptr(), _MOST_POLLED, words)
+            words = torch.zeros(
+                2 * _MOST_POLLED, dtype=torch.int32, pin_memory=device.type == "cuda"
+            )
+            self._grammar = native.PollingStream(
+                self._grammar, words.data_ptr(), _MOST_POLLED, words
+            )
         self._tokens_ready = self._forward.make_event("tokens ready")
         self._rows_ready = self._grammar.make_event("rows ready")
         self._needed_reset = self._grammar.make_event("needed reset")
@@ -85,28 +111,43 @@ class GuidedDecoder:
             self._executor.log_callbacks(self.recorder.max_spans)
 
     def on_forward_stream(self) -> AbstractContextManager[object]:
-        """Makes it torch's current stream, and its device the current one, on whatever thread. Everything that is
-        launched is launched inside."""
-        return nullcontext() if self.forward_stream is None else torch.cuda.stream(self.forward_stream)
+        """Makes it torch's current stream, and its device the current one, on whatever thread.
+        Everything that is launched is launched inside."""
+        return (
+            nullcontext() if self.forward_stream is None else torch.cuda.stream(self.forward_stream)
+        )
 
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
         started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
         if isinstance(self._executor, PythonGrammarExecutor):
             return self._executor.submit(started, snapshot.continued)
-        texts = {start.slot: start.token_ids for start in snapshot.started} if self.window.num_lookup else {}
-        limits = {start.slot: start.window.limits for start in snapshot.started
-                  if start.window is not None and self.window.tree is None}  # of a tree the step leaves nodes out
-        self._executor.submit(started, snapshot.continued, texts, limits,
-                              None if snapshot.window is None else snapshot.window.limits)
+        texts = (
+            {start.slot: start.token_ids for start in snapshot.started}
+            if self.window.num_lookup
+            else {}
+        )
+        limits = {
+            start.slot: start.window.limits
+            for start in snapshot.started
+            if start.window is not None and self.window.tree is None
+        }  # of a tree the step leaves nodes out
+        self._executor.submit(
+            started,
+            snapshot.continued,
+            texts,
+            limits,
+            None if snapshot.window is None else snapshot.window.limits,
+        )
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
-        """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come this far.
+        """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come
+        this far.
 
-        Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft j - 1 of the draft
-        head, or the nodes expanded at that depth, and fills what may follow. Where there are proposals, each is behind
-        the token that it follows before the forward stream goes on from `wait_rows`, and callback K + 1 takes the last
-        draft for their sake.
+        Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft
+        j - 1 of the draft head, or the nodes expanded at that depth, and fills what may follow.
+        Where there are proposals, each is behind the token that it follows before the forward
+        stream goes on from `wait_rows`, and callback K + 1 takes the last draft for their sake.
         num_slots: bound of the slots in this iteration; on a GPU only their rows are copied
         num_nodes: nodes that this iteration verifies, for callback 0; None: all
         """
@@ -126,8 +167,8 @@ class GuidedDecoder:
         self._grammar.record(self._rows_ready)
 
     def announce_wait(self) -> None:
-        """The forward stream will soon wait for the callback launched last: from here on that waits for rows no longer
-        than target_wait_us or draft_wait_us. A `wait_rows` must follow."""
+        """The forward stream will soon wait for the callback launched last: from here on that waits
+        for rows no longer than target_wait_us or draft_wait_us. A `wait_rows` must follow."""
         self._forward.record(self._wait_announced)
         self._herald.wait(self._wait_announced)
         self._herald.wait(self._needed_reset)
@@ -154,7 +195,8 @@ class GuidedDecoder:
         return {slot: MatcherError(message) for slot, message in found if message is not None}
 
     def abandon(self) -> None:
-        """An iteration failed: wait for the callbacks under way, and forget those that will not come.
+        """An iteration failed: wait for the callbacks under way, and forget those that will not
+        come.
 
         Raises EngineError where the grammar stream does not come to its end.
         """
@@ -175,25 +217,38 @@ class GuidedDecoder:
         return {name: getattr(counters, name) for name in dir(counters) if not name.startswith("_")}
 
     def take_callback_times(self) -> list[tuple[int, int, int, int]]:
-        """Iteration, index, begin and end (ns) of the callbacks since the last call; none without a recorder."""
+        """Iteration, index, begin and end (ns) of the callbacks since the last call; none without a
+        recorder."""
         return self._executor.take_callback_spans()
 
     def _on_grammar_stream(self) -> AbstractContextManager[object]:
-        return nullcontext() if self._grammar_torch_stream is None else torch.cuda.stream(self._grammar_torch_stream)
+        return (
+            nullcontext()
+            if self._grammar_torch_stream is None
+            else torch.cuda.stream(self._grammar_torch_stream)
+        )
 
     def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        """To the device: all rows that are verified after callback 0, since late ones have come by then; else those
-        just filled."""
+        """To the device: all rows that are verified after callback 0, since late ones have come by
+        then; else those just filled."""
         if callback > 0 and self.window.has_proposals:
             return self._copy_draft_rows(callback, num_slots)
         if self.window.tree is not None:
             begins = self.window.tree.stage_begins
-            places = slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
-            copy_guided_rows(self.buffers.bitmask[places, :num_slots],
-                             *(rows[places, :num_slots] for rows in self._rows_on_bus))
+            places = (
+                slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
+            )
+            copy_guided_rows(
+                self.buffers.bitmask[places, :num_slots],
+                *(rows[places, :num_slots] for rows in self._rows_on_bus),
+            )
         else:
-            for node in range(num_nodes or len(self._host.bitmask)) if callback == 0 else (callback - 1,):
-                self.buffers.bitmask[node, :num_slots].copy_(self._host.bitmask[node, :num_slots], non_blocking=True)
+            for node in (
+                range(num_nodes or len(self._host.bitmask)) if callback == 0 else (callback - 1,)
+            ):
+                self.buffers.bitmask[node, :num_slots].copy_(
+                    self._host.bitmask[node, :num_slots], non_blocking=True
+                )
         self.buffers.guided.copy_(self._host.guided, non_blocking=True)
         if callback == 0:
             self.buffers.held.copy_(self._host.held, non_blocking=True)
@@ -211,8 +266,13 @@ class GuidedDecoder:
         return native.PythonMatcher(matcher, self._vocab_size)
 
 
-def _executor(host: GuideBuffers, window: DraftWindow, vocab_size: int, config: GuideConfig,
-              lookup: native.LookupSource | None) -> native.GrammarExecutor | PythonGrammarExecutor:
+def _executor(
+    host: GuideBuffers,
+    window: DraftWindow,
+    vocab_size: int,
+    config: GuideConfig,
+    lookup: native.LookupSource | None,
+) -> native.GrammarExecutor | PythonGrammarExecutor:
     if config.callbacks == "python":
         return PythonGrammarExecutor(host, vocab_size)
     target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
@@ -221,8 +281,17 @@ def _executor(host: GuideBuffers, window: DraftWindow, vocab_size: int, config: 
     if host.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
-        max_batch_size=len(host.tokens), num_draft_tokens=window.num_model, vocab_size=vocab_size,
-        num_forced_tokens=window.num_forced, num_lookup_tokens=window.num_lookup, lookup=lookup,
+        max_batch_size=len(host.tokens),
+        num_draft_tokens=window.num_model,
+        vocab_size=vocab_size,
+        num_forced_tokens=window.num_forced,
+        num_lookup_tokens=window.num_lookup,
+        lookup=lookup,
         stage_begins=list(window.tree.stage_begins) if window.tree else [],
-        num_threads=config.num_threads or env.num_grammar_threads(), deadline_us=config.deadline_us,
-        target_wait_us=target_wait_us, draft_wait_us=draft_wait_us, owner=host, **host.addresses())
+        num_threads=config.num_threads or env.num_grammar_threads(),
+        deadline_us=config.deadline_us,
+        target_wait_us=target_wait_us,
+        draft_wait_us=draft_wait_us,
+        owner=host,
+        **host.addresses(),
+    )

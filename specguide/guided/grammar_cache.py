@@ -1,4 +1,5 @@
-"""Owns the cache of compiled grammars: the least recently used go when their bytes exceed the budget."""
+"""Owns the cache of compiled grammars: the least recently used go when their bytes exceed the
+budget."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Outcome = CompiledGrammar | InvalidGuide
 
 
 class GrammarCache:
-    """Outcomes of compiles by key. Safe to use from several threads. `max_bytes`: budget for all of them, bytes."""
+    """Outcomes of compiles by key. Safe to use from several threads. `max_bytes`: budget for all of
+    them, bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -36,7 +38,8 @@ class GrammarCache:
             return outcome
 
     def put(self, key: Hashable, outcome: Outcome) -> None:
-        """Keeps an outcome, unless it is larger than the whole budget. Of an error it keeps no stack frames."""
+        """Keeps an outcome, unless it is larger than the whole budget. Of an error it keeps no
+        stack frames."""
         if isinstance(outcome, InvalidGuide):
             outcome.__traceback__ = outcome.__cause__ = outcome.__context__ = None
         with self._lock:

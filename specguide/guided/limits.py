@@ -13,7 +13,8 @@ _NO_BRACKET = bytes(set(range(256)) - set(_BRACKETS))
 
 
 def check_size(guide: Guide, limits: GuideConfig) -> str:
-    """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or `max_depth`. Quick."""
+    """The guide's canonical text. Raises GuideLimitExceeded naming `max_source_bytes` or
+    `max_depth`. Quick."""
     try:
         source = guide.source()
         num_bytes = len(source.encode())
@@ -27,21 +28,28 @@ def check_size(guide: Guide, limits: GuideConfig) -> str:
 
 
 def check_limits(guide: Guide, limits: GuideConfig) -> None:
-    """Raises what `check_size` does, and GuideLimitExceeded naming `max_depth`, `max_values` or `max_rules`.
+    """Raises what `check_size` does, and GuideLimitExceeded naming `max_depth`, `max_values` or
+    `max_rules`.
 
-    The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that of its brackets.
-    Rules are counted since the libraries follow a chain of them on the stack, whose end would end the process.
+    The depth of a schema or a tag is that of its JSON; of a regular expression or a grammar, that
+    of its brackets. Rules are counted since the libraries follow a chain of them on the stack,
+    whose end would end the process.
     """
     source = check_size(guide, limits)
     is_json = guide.kind not in ("regex", "grammar")
     outside = _outside_strings(source) if is_json else _unescaped_brackets(source)
     brackets = outside.encode().translate(None, _NO_BRACKET)
-    if max(accumulate(1 if bracket in b"([{" else -1 for bracket in brackets), default=0) > limits.max_depth:
+    if (
+        max(accumulate(1 if bracket in b"([{" else -1 for bracket in brackets), default=0)
+        > limits.max_depth
+    ):
         raise _too_deep(guide, limits)
     num_values = outside.count(",") + 1 if is_json else 0
     if num_values > limits.max_values:
         raise _too_much(guide, f"{num_values} values", "max_values", limits.max_values)
-    num_rules = (source.count("::=") or sum(":" in line for line in source.splitlines())) * (guide.kind == "grammar")
+    num_rules = (source.count("::=") or sum(":" in line for line in source.splitlines())) * (
+        guide.kind == "grammar"
+    )
     if num_rules > limits.max_rules:
         raise _too_much(guide, f"{num_rules} rules", "max_rules", limits.max_rules)
 
@@ -61,10 +69,16 @@ def _unescaped_brackets(source: str) -> str:
 
 
 def _too_much(guide: Guide, found: str, limit: str, most: int) -> GuideLimitExceeded:
-    return GuideLimitExceeded(f"the {guide.kind} has {found}, more than {limit} ({most}); make it smaller, or raise "
-                              "the limit", limit=limit)
+    return GuideLimitExceeded(
+        f"the {guide.kind} has {found}, more than {limit} ({most}); make it smaller, or raise "
+        "the limit",
+        limit=limit,
+    )
 
 
 def _too_deep(guide: Guide, limits: GuideConfig) -> GuideLimitExceeded:
-    return GuideLimitExceeded(f"the {guide.kind} is nested deeper than max_depth ({limits.max_depth}); make it flatter "
-                              "or raise the limit", limit="max_depth")
+    return GuideLimitExceeded(
+        f"the {guide.kind} is nested deeper than max_depth ({limits.max_depth}); make it flatter "
+        "or raise the limit",
+        limit="max_depth",
+    )

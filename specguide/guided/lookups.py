@@ -15,6 +15,9 @@ def lookup_source(spec: SpecConfig) -> native.LookupSource | None:
     if spec.method == "ngram":
         return native.NgramSource(min_n=spec.prompt_lookup_min, max_n=spec.prompt_lookup_max)
     if spec.method == "suffix":
-        return native.SuffixSource(max_depth=_SUFFIX_DEPTH, max_nodes=_MOST_SUFFIX_NODES,
-                                   least_probability=_LEAST_PROBABILITY)
+        return native.SuffixSource(
+            max_depth=_SUFFIX_DEPTH,
+            max_nodes=_MOST_SUFFIX_NODES,
+            least_probability=_LEAST_PROBABILITY,
+        )
     return None

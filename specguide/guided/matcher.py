@@ -1,8 +1,8 @@
 """Owns the matcher contract: a request's grammar state, one meaning over all backends.
 
-A compiled grammar is shared; a matcher belongs to one request and one mutator, the grammar executor. The native
-adapters, the Python adapters of both grammar libraries and matchers written by users all follow this contract, and
-the same conformance tests run over each of them.
+A compiled grammar is shared; a matcher belongs to one request and one mutator, the grammar
+executor. The native adapters, the Python adapters of both grammar libraries and matchers written by
+users all follow this contract, and the same conformance tests run over each of them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 Row = npt.NDArray[np.int32]
-"""A bitmask row: ceil(vocab / 32) int32 words; bit (token % 32) of word (token // 32) is 1 when it is allowed."""
+"""A bitmask row: ceil(vocab / 32) int32 words; bit (token % 32) of word (token // 32) is 1 when it
+is allowed."""
 
 
 @runtime_checkable
 class Matcher(Protocol):
     """The grammar state of one request.
 
-    Thrown errors mean that the library underneath failed; they end this request alone. Methods of one matcher are
-    never called from two threads at a time, but any thread may call them.
+    Thrown errors mean that the library underneath failed; they end this request alone. Methods of
+    one matcher are never called from two threads at a time, but any thread may call them.
     """
 
     def accept(self, token: int) -> bool:
-        """Takes `token` if the grammar allows it here and says whether it did; a refused token changes nothing.
+        """Takes `token` if the grammar allows it here and says whether it did; a refused token
+        changes nothing.
 
         Taking an end token terminates the matcher. A terminated matcher refuses every token.
         """
@@ -36,9 +38,9 @@ class Matcher(Protocol):
     def fill(self, row: Row) -> None:
         """Writes the row of what may follow: every word of `row` (int32, [ceil(vocab / 32)]).
 
-        A bit is 1 exactly when `accept` would take that token, so padding ids, special tokens and empty tokens are
-        0, and every end token is 1 exactly where the grammar may end. The state stays as it is. Raises when the
-        matcher is terminated, and then writes nothing.
+        A bit is 1 exactly when `accept` would take that token, so padding ids, special tokens and
+        empty tokens are 0, and every end token is 1 exactly where the grammar may end. The state
+        stays as it is. Raises when the matcher is terminated, and then writes nothing.
         """
         ...
 
@@ -55,17 +57,20 @@ class Matcher(Protocol):
         ...
 
     def forced_tokens(self) -> Sequence[int]:
-        """Token ids whose text must follow whatever is chosen, possibly none; the state stays as it is.
+        """Token ids whose text must follow whatever is chosen, possibly none; the state stays as it
+        is.
 
-        The text is forced, not its spelling: another tokenization of the same text may be allowed too. They can be
-        accepted one after the other, and they are proposals: a drafter may propose them, verification still checks.
+        The text is forced, not its spelling: another tokenization of the same text may be allowed
+        too. They can be accepted one after the other, and they are proposals: a drafter may propose
+        them, verification still checks.
         """
         ...
 
 
 @dataclass
 class FailedMatcher:
-    """Stands where there could be no matcher, so that its request ends with the cause, and it alone."""
+    """Stands where there could be no matcher, so that its request ends with the cause, and it
+    alone."""
 
     cause: Exception
     is_terminated = False

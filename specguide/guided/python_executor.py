@@ -1,4 +1,5 @@
-"""Owns the walks of all slots as Python callbacks: what the native grammar executor is measured against."""
+"""Owns the walks of all slots as Python callbacks: what the native grammar executor is measured
+against."""
 
 from __future__ import annotations
 
@@ -21,11 +22,12 @@ Snapshot = tuple[tuple[PythonWalk, bool], ...]
 
 
 class PythonGrammarExecutor:
-    """`native.GrammarExecutor` without its C++: each callback takes the GIL and walks the slots one after another.
+    """`native.GrammarExecutor` without its C++: each callback takes the GIL and walks the slots one
+    after another.
 
-    There are no proposals, there is no deadline, nor is `needed` looked at: a slow matcher delays the whole batch, as
-    does any Python thread that holds the GIL. That is what a comparison with the native executor measures; all else has
-    the same meaning.
+    There are no proposals, there is no deadline, nor is `needed` looked at: a slow matcher delays
+    the whole batch, as does any Python thread that holds the GIL. That is what a comparison with
+    the native executor measures; all else has the same meaning.
 
     buffers: on the host
     """
@@ -34,8 +36,15 @@ class PythonGrammarExecutor:
         self._vocab_size = vocab_size
         max_batch_size, self._num_nodes = buffers.tokens.shape
         self._bitmask, self._guided, self._held, self._tokens, self._num_accepted = (
-            tensor.numpy() for tensor in (
-                buffers.bitmask, buffers.guided, buffers.held, buffers.tokens, buffers.num_accepted))
+            tensor.numpy()
+            for tensor in (
+                buffers.bitmask,
+                buffers.guided,
+                buffers.held,
+                buffers.tokens,
+                buffers.num_accepted,
+            )
+        )
         self._walks: list[PythonWalk | None] = [None] * max_batch_size
         self._snapshots: deque[Snapshot] = deque()
         self._current: Snapshot = ()
@@ -44,8 +53,11 @@ class PythonGrammarExecutor:
         self._counters = WalkCounters()
         self._spans: deque[tuple[int, int, int, int]] = deque(maxlen=0)
 
-    def submit(self, started: Sequence[tuple[int, native.Matcher | None]], continued: Sequence[int]) -> None:
-        """Queue the snapshot of one more iteration. Raises ValueError for a slot that is busy or has no request."""
+    def submit(
+        self, started: Sequence[tuple[int, native.Matcher | None]], continued: Sequence[int]
+    ) -> None:
+        """Queue the snapshot of one more iteration. Raises ValueError for a slot that is busy or
+        has no request."""
         for slot, _ in started:
             if self._walks[slot] is not None:
                 raise ValueError(f"slot {slot} is busy: detach it first")
@@ -56,7 +68,9 @@ class PythonGrammarExecutor:
             rows = [self._row(slot, node) for node in range(self._num_nodes)]
             self._walks[slot] = PythonWalk(slot, matcher, rows, self._vocab_size, self._counters)
         named = [*((slot, True) for slot, _ in started), *((slot, False) for slot in continued)]
-        self._snapshots.append(tuple((walk, is_start) for slot, is_start in named if (walk := self._walks[slot])))
+        self._snapshots.append(
+            tuple((walk, is_start) for slot, is_start in named if (walk := self._walks[slot]))
+        )
 
     def discard_snapshots(self) -> None:
         """Drop the snapshots of iterations that will not run. Only while no callback runs."""
@@ -84,8 +98,12 @@ class PythonGrammarExecutor:
 
     def callbacks(self) -> list[native.HostFunction]:
         """The K + 1 callbacks of an iteration, to be launched in order."""
-        return [native.python_host_function(self._run_callback, (index,), {}, f"Python grammar callback {index}")
-                for index in range(self._num_nodes)]
+        return [
+            native.python_host_function(
+                self._run_callback, (index,), {}, f"Python grammar callback {index}"
+            )
+            for index in range(self._num_nodes)
+        ]
 
     def counters(self) -> WalkCounters:
         """Totals since construction."""
@@ -96,7 +114,8 @@ class PythonGrammarExecutor:
         self._spans = deque(maxlen=capacity)
 
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]:
-        """(iteration, index, begin, end) of each callback since the last call; nanoseconds of perf_counter_ns."""
+        """(iteration, index, begin, end) of each callback since the last call; nanoseconds of
+        perf_counter_ns."""
         return [self._spans.popleft() for _ in range(len(self._spans))]
 
     def _row(self, slot: int, node: int) -> Row:
@@ -117,10 +136,13 @@ class PythonGrammarExecutor:
         self._spans.append((self._iteration, index, begin, end))
 
     def _begin_iteration(self) -> None:
-        """Callback 0, beside the target forward: complete the paths, then say which rows and which slots count."""
+        """Callback 0, beside the target forward: complete the paths, then say which rows and which
+        slots count."""
         self._current = ()
         if not self._snapshots:
-            raise EngineError("an iteration began without a snapshot: submit one for each iteration")
+            raise EngineError(
+                "an iteration began without a snapshot: submit one for each iteration"
+            )
         self._current = self._snapshots.popleft()
         self._iteration += 1
         for walk, is_start in self._current:
@@ -132,7 +154,8 @@ class PythonGrammarExecutor:
             self._set_target_flags(walk)
 
     def _advance(self, node: int) -> None:
-        """Callback 1 … K, behind the verification or a draft step: take the token of `node` and fill its row."""
+        """Callback 1 … K, behind the verification or a draft step: take the token of `node` and
+        fill its row."""
         for walk, _ in self._current:
             if walk.next_node == node and self._take_node(walk, node):
                 self._guided[node, walk.slot] = walk.is_filled(node)

@@ -1,4 +1,5 @@
-"""Owns one request's walk in plain Python: the slow twin of csrc/walk.cc, of the same meaning and the same economy."""
+"""Owns one request's walk in plain Python: the slow twin of csrc/walk.cc, of the same meaning and
+the same economy."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class WalkCounters:
 
 
 class PythonWalk:
-    """The grammar's way along one request's path: the golden token, then the drafts, a row filled after each.
+    """The grammar's way along one request's path: the golden token, then the drafts, a row filled
+    after each.
 
     matcher:    None for a free request, whose rows are free and which has no operations
     rows:       one of ceil(vocab / 32) int32 words for each node
@@ -39,12 +41,23 @@ class PythonWalk:
     `start`, `golden` and `draft` are called on the callbacks' thread, `detach` on the host's.
     """
 
-    def __init__(self, slot: int, matcher: Matcher | None, rows: list[Row], vocab_size: int, counters: WalkCounters
-                 ) -> None:
+    def __init__(
+        self,
+        slot: int,
+        matcher: Matcher | None,
+        rows: list[Row],
+        vocab_size: int,
+        counters: WalkCounters,
+    ) -> None:
         self.slot, self.is_free, self.next_node = slot, matcher is None, len(rows)
         self.is_ended, self.is_detached = False, False
         self.error: str | None = None
-        self._matcher, self._rows, self._vocab_size, self._counters = matcher, rows, vocab_size, counters
+        self._matcher, self._rows, self._vocab_size, self._counters = (
+            matcher,
+            rows,
+            vocab_size,
+            counters,
+        )
         self._lock = threading.Lock()
         self._filled = [False] * len(rows)
         self._depth = 0  # drafts of this path that the matcher holds
@@ -67,7 +80,8 @@ class PythonWalk:
         self._guarded(iteration, self._open)
 
     def golden(self, iteration: int, num_accepted: int, token: int) -> None:
-        """Take back the drafts beyond the accepted ones, accept the golden token (-1: none), fill row 0."""
+        """Take back the drafts beyond the accepted ones, accept the golden token (-1: none), fill
+        row 0."""
         self._guarded(iteration, lambda matcher: self._golden(matcher, num_accepted, token))
 
     def draft(self, iteration: int, node: int, token: int) -> None:
@@ -84,7 +98,12 @@ class PythonWalk:
             if self.is_over or self._matcher is None:
                 return
             if iteration != self._iteration:
-                self._iteration, self._num_accepts, self._num_fills, self._num_rollbacks = iteration, 0, 0, 0
+                self._iteration, self._num_accepts, self._num_fills, self._num_rollbacks = (
+                    iteration,
+                    0,
+                    0,
+                    0,
+                )
             begin = time.perf_counter_ns()
             try:
                 operation(self._matcher)
@@ -105,8 +124,10 @@ class PythonWalk:
         if self._is_draft_ended and num_accepted >= self._depth:
             return self._end()  # what was verified beyond the end token does not count
         if num_accepted > self._depth:
-            return self._fail(f"the verification accepted {num_accepted} drafts where the grammar follows "
-                              f"{self._depth}, {self._after_tokens()}")
+            return self._fail(
+                f"the verification accepted {num_accepted} drafts where the grammar follows "
+                f"{self._depth}, {self._after_tokens()}"
+            )
         if self._depth > num_accepted:
             self._rollback(matcher, self._depth - num_accepted)
         self._num_tokens += num_accepted
@@ -153,10 +174,14 @@ class PythonWalk:
         matcher.rollback(num_tokens)
 
     def _row_allows(self, node: int, token: int) -> bool:
-        return token < self._vocab_size and bool(int(self._rows[node][token // 32]) >> token % 32 & 1)
+        return token < self._vocab_size and bool(
+            int(self._rows[node][token // 32]) >> token % 32 & 1
+        )
 
     def _fail_by_refusal(self, token: int) -> None:
-        self._fail(f"the grammar refused token {token}, which its row had allowed, {self._after_tokens()}")
+        self._fail(
+            f"the grammar refused token {token}, which its row had allowed, {self._after_tokens()}"
+        )
 
     def _fail(self, message: str) -> None:
         self._filled = [False] * len(self._rows)

@@ -40,7 +40,8 @@ class ReasonedGrammar:
 
 
 class ReasoningSections:
-    """Makes them for one vocabulary; what marks cost, some milliseconds and some rows, they cost once.
+    """Makes them for one vocabulary; what marks cost, some milliseconds and some rows, they cost
+    once.
 
     token_id: says which token a text is, for marks that are special tokens
     """
@@ -51,9 +52,13 @@ class ReasoningSections:
 
     def before(self, grammar: CompiledGrammar, reasoning: Reasoning) -> ReasonedGrammar:
         """Raises InvalidParams where the vocabulary has no such mark."""
-        return ReasonedGrammar(grammar, self._mark(reasoning.end),
-                               None if reasoning.begin is None else self._mark(reasoning.begin), reasoning.max_tokens,
-                               len(self._vocabulary))
+        return ReasonedGrammar(
+            grammar,
+            self._mark(reasoning.end),
+            None if reasoning.begin is None else self._mark(reasoning.begin),
+            reasoning.max_tokens,
+            len(self._vocabulary),
+        )
 
     def _mark(self, text: str) -> native.ReasoningMark:
         if text not in self._marks:
@@ -62,8 +67,9 @@ class ReasoningSections:
             try:
                 self._marks[text] = native.ReasoningMark(self._words, mark)
             except ValueError as error:
-                raise InvalidParams(f"reasoning cannot begin or end with {text!r}: {error}",
-                                    param="reasoning") from None
+                raise InvalidParams(
+                    f"reasoning cannot begin or end with {text!r}: {error}", param="reasoning"
+                ) from None
         return self._marks[text]
 
     @cached_property

@@ -1,7 +1,9 @@
-"""Owns the choice of a grammar backend for a guide: which ones to try, and what to tell each so that it enforces all.
+"""Owns the choice of a grammar backend for a guide: which ones to try, and what to tell each so
+that it enforces all.
 
-JSON Schemas are rewritten into the core and checked keyword by keyword; regular expressions are written anew, so that
-no engine reads them in its own way. What a backend would take without enforcing it is refused here, with the reason.
+JSON Schemas are rewritten into the core and checked keyword by keyword; regular expressions are
+written anew, so that no engine reads them in its own way. What a backend would take without
+enforcing it is refused here, with the reason.
 """
 
 from __future__ import annotations
@@ -39,18 +41,22 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     if requested != "auto":
         return (requested,)
     if guide.kind == "grammar":
-        # llguidance splits text into terminals first, so of an EBNF grammar it takes less than the grammar says.
+        # llguidance splits text into terminals first, so of an EBNF grammar it takes less than the
+        # grammar says.
         return ("xgrammar",) if grammar_form(guide.source()) == "EBNF" else ("llguidance",)
     return BACKEND_NAMES
 
 
 def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
-    """The guide as the backend is to be given it, so that it enforces every bit of it; the best first.
+    """The guide as the backend is to be given it, so that it enforces every bit of it; the best
+    first.
 
-    A JSON Schema comes once as its core, and once with all merged that holds at once, which is slower to make and gives
-    up the schema's order of properties, but takes nothing for granted that a backend does.
+    A JSON Schema comes once as its core, and once with all merged that holds at once, which is
+    slower to make and gives up the schema's order of properties, but takes nothing for granted that
+    a backend does.
 
-    Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not enforce it.
+    Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the backend would not
+    enforce it.
     """
     value = getattr(guide, guide.kind)
     if guide.kind == "json_schema":
@@ -69,19 +75,23 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
 
 
 def _schema(schema: Any, backend: str) -> Core:
-    """The core; merged where it says of numbers that they are no integers, for which llguidance needs simple rules."""
+    """The core; merged where it says of numbers that they are no integers, for which llguidance
+    needs simple rules."""
     cores = _schemas(schema, backend)
     core = next(cores)
     return next(cores, core) if backend == "llguidance" and "not" in _keywords(core) else core
 
 
 def _schemas(schema: Any, backend: str) -> Iterator[Core]:
-    """The core, then the merged core, then the core with less of some formats, as far as the backend enforces them."""
+    """The core, then the merged core, then the core with less of some formats, as far as the
+    backend enforces them."""
     try:
         core = normalise(schema, backend)
     except RecursionError:
-        raise GuideLimitExceeded("the schema's subschemas and references lead too deep into each other; make it "
-                                 "flatter", limit="max_depth") from None
+        raise GuideLimitExceeded(
+            "the schema's subschemas and references lead too deep into each other; make it flatter",
+            limit="max_depth",
+        ) from None
     yield from _enforced(core, backend)
     shorter = normalise(schema, backend, short_formats=True)
     if shorter != core:
@@ -89,7 +99,8 @@ def _schemas(schema: Any, backend: str) -> Iterator[Core]:
 
 
 def _enforced(core: Core, backend: str) -> Iterator[Core]:
-    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide for none of them."""
+    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
+    for none of them."""
     spend(2 * weight(core))
     doubt = next(unenforced(core, backend), None)
     if doubt is None:
@@ -124,7 +135,10 @@ def _tag(node: Any, backend: str) -> Any:
         return [_tag(item, backend) for item in node]
     if not isinstance(node, Mapping):
         return node
-    tag = {name: value if name == "json_schema" else _tag(value, backend) for name, value in node.items()}
+    tag = {
+        name: value if name == "json_schema" else _tag(value, backend)
+        for name, value in node.items()
+    }
     if isinstance(node.get("json_schema"), (Mapping, bool)):
         tag["json_schema"] = _schema(node["json_schema"], backend)
     if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
@@ -144,12 +158,15 @@ def _grammar(source: str, backend: str) -> str:
         if ignored is not None:
             raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
     if form == "Lark" and "temperature" in lark_attributes(source):
-        raise UnsupportedGuide("temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter")
+        raise UnsupportedGuide(
+            "temperature= of a rule in a Lark grammar would be ignored; it is a sampling parameter"
+        )
     return "".join(_json_rewritten(source, backend)) if form == "Lark" else source
 
 
 def _json_rewritten(source: str, backend: str) -> Iterator[str]:
-    """A Lark grammar in pieces, with the JSON Schemas in it rewritten; they keep their whitespace options.
+    """A Lark grammar in pieces, with the JSON Schemas in it rewritten; they keep their whitespace
+    options.
 
     Raises InvalidGuide, which says which of them it is.
     """
@@ -178,7 +195,8 @@ def _term_of_lark(schema: Mapping[str, Any] | bool, backend: str, part: int) -> 
 
 
 def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
-    """The first core schema that can be said, as a term of a Lark rule. options: the user's, of llguidance"""
+    """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
+    llguidance"""
     is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
     is_flexible = options.get("whitespace_flexible", True)
     whitespace = options.get("whitespace_pattern") or (r"[ \n\r\t]+" if is_flexible else "")
@@ -189,20 +207,26 @@ def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
         except NoRules:
             pass
         if "not" not in _keywords(core):  # the library has its own way
-            return "%json " + json.dumps({**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}})
-    raise UnsupportedGuide("llguidance cannot compile numbers that are no integers here", keyword="not")
+            return "%json " + json.dumps(
+                {**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}}
+            )
+    raise UnsupportedGuide(
+        "llguidance cannot compile numbers that are no integers here", keyword="not"
+    )
 
 
 def _keywords(core: Any) -> set[str]:
     """All keywords in a core schema; the names of its properties among them."""
     if isinstance(core, list):
         return set().union(*map(_keywords, core))
-    return {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()
+    return (
+        {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()
+    )
 
 
 def _schema_at(source: str, at: int) -> tuple[Mapping[str, Any] | bool, int] | None:
     """The JSON Schema that stands there, and the place behind it; None where there is none."""
-    if source[at:at + 1] not in ("{", "t", "f"):
+    if source[at : at + 1] not in ("{", "t", "f"):
         return None
     try:
         schema, end = json.JSONDecoder().raw_decode(source, at)

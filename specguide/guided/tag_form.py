@@ -29,11 +29,15 @@ def check_tag(tag: Any) -> None:
         _StructuralTag.model_validate(tag)
     except ValidationError as error:
         # A field of several types is told of once for each. What lies deepest says most.
-        most = max(error.errors(),
-                   key=lambda one: (len(_path(tag, one)), not one["type"].endswith("_type")))
+        most = max(
+            error.errors(),
+            key=lambda one: (len(_path(tag, one)), not one["type"].endswith("_type")),
+        )
         path, words = ".".join(_path(tag, most)), most["msg"].removeprefix("Value error, ")
-        raise InvalidGuide(f"structural_tag is malformed{' at ' if path else ''}{path}: {words}",
-                           param="structural_tag") from None
+        raise InvalidGuide(
+            f"structural_tag is malformed{' at ' if path else ''}{path}: {words}",
+            param="structural_tag",
+        ) from None
 
 
 def _path(node: Any, error: ErrorDetails) -> list[str]:
@@ -163,7 +167,9 @@ class _TriggeredTags(_Tags):
     def _check_triggers(self) -> _TriggeredTags:
         for tag in self.tags:
             if isinstance(tag.begin, str) and not tag.begin.startswith(tuple(self.triggers)):
-                raise ValueError(f"no trigger is the beginning of {tag.begin!r}, with which a tag begins")
+                raise ValueError(
+                    f"no trigger is the beginning of {tag.begin!r}, with which a tag begins"
+                )
         return self
 
 
@@ -193,13 +199,28 @@ class _TokenDispatch(_Form):
 
 
 _Format = Annotated[
-    _ConstString | _JsonSchema | _QwenXmlParameter | _AnyText | _TokenFormat | _ExcludeToken
-    | _AnyTokens | _Grammar | _Regex | _Elements | _Content | _Repeat | _TagFormat | _TriggeredTags
-    | _TokenTriggeredTags | _TagsWithSeparator | _Dispatch | _TokenDispatch,
-    Field(discriminator="type")]
+    _ConstString
+    | _JsonSchema
+    | _QwenXmlParameter
+    | _AnyText
+    | _TokenFormat
+    | _ExcludeToken
+    | _AnyTokens
+    | _Grammar
+    | _Regex
+    | _Elements
+    | _Content
+    | _Repeat
+    | _TagFormat
+    | _TriggeredTags
+    | _TokenTriggeredTags
+    | _TagsWithSeparator
+    | _Dispatch
+    | _TokenDispatch,
+    Field(discriminator="type"),
+]
 
 
 class _StructuralTag(_Form):
     type: Literal["structural_tag"] = "structural_tag"
     format: _Format
-

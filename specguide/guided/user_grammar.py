@@ -14,7 +14,8 @@ _METHODS = ("accept", "fill", "rollback", "is_terminated", "forced_tokens")
 
 @dataclass(frozen=True)
 class UserGrammar:
-    """Stands where a compiled grammar does. Its matchers are called from worker threads, one at a time, with the GIL.
+    """Stands where a compiled grammar does. Its matchers are called from worker threads, one at a
+    time, with the GIL.
 
     Raises InvalidGuide where `matcher` does.
     """
@@ -27,14 +28,20 @@ class UserGrammar:
         self.matcher()
 
     def matcher(self) -> Matcher:
-        """A new one. Raises InvalidGuide when what `make` makes lacks a part of the contract, or it raises."""
+        """A new one. Raises InvalidGuide when what `make` makes lacks a part of the contract, or it
+        raises."""
         try:
             matcher: Matcher = self.make()
             missing = [name for name in _METHODS if not hasattr(matcher, name)]
         except Exception as error:
-            raise InvalidGuide(f"the guide's matcher cannot be made: {type(error).__name__}: {error}",
-                               param="matcher") from error
+            raise InvalidGuide(
+                f"the guide's matcher cannot be made: {type(error).__name__}: {error}",
+                param="matcher",
+            ) from error
         if missing:
-            raise InvalidGuide(f"the guide's matcher lacks {', '.join(missing)}; see specguide.guided.matcher.Matcher",
-                               param="matcher")
+            raise InvalidGuide(
+                f"the guide's matcher lacks {', '.join(missing)}; see "
+                "specguide.guided.matcher.Matcher",
+                param="matcher",
+            )
         return matcher

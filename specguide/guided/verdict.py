@@ -1,4 +1,5 @@
-"""Owns the verdict on a guide that backends were tried with: whether a grammar can begin, and why none enforces it."""
+"""Owns the verdict on a guide that backends were tried with: whether a grammar can begin, and why
+none enforces it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fills a first row, takes a token and takes it back: some grammars compile and then cannot do that.
+    """Fills a first row, takes a token and takes it back: some grammars compile and then cannot do
+    that.
 
     Raises UnsupportedGuide.
     """
@@ -30,7 +32,8 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
 
 
 def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
-    """One error from each backend's: the first where none of them is about support, else all of them."""
+    """One error from each backend's: the first where none of them is about support, else all of
+    them."""
     if reasons and not any(isinstance(reason, UnsupportedGuide) for reason in reasons.values()):
         return next(iter(reasons.values()))
     grouped: dict[str, list[str]] = {}
@@ -38,7 +41,10 @@ def why_none(guide: Guide, reasons: dict[str, InvalidGuide]) -> InvalidGuide:
         grouped.setdefault(str(reason), []).append(name)
     words = "; ".join(f"{' and '.join(names)}: {reason}" for reason, names in grouped.items())
     named = next((reason for reason in reasons.values() if getattr(reason, "keyword", None)), None)
-    error = UnsupportedGuide(f"no grammar backend enforces this {guide.kind} ({words})",
-                             keyword=getattr(named, "keyword", None), path=getattr(named, "path", None))
+    error = UnsupportedGuide(
+        f"no grammar backend enforces this {guide.kind} ({words})",
+        keyword=getattr(named, "keyword", None),
+        path=getattr(named, "path", None),
+    )
     error.part = next((reason.part for reason in reasons.values() if reason.part is not None), None)
     return error

@@ -1,7 +1,9 @@
-"""Owns compiling kernels before they are launched: all at once on many threads instead of one after another.
+"""Owns compiling kernels before they are launched: all at once on many threads instead of one after
+another.
 
-Each kernel is compiled anew for the constants that it is launched with, which only the code that launches it knows. So
-that code is rehearsed: it runs as it is, on real tensors, but its launches compile, and leave their outputs alone.
+Each kernel is compiled anew for the constants that it is launched with, which only the code that
+launches it knows. So that code is rehearsed: it runs as it is, on real tensors, but its launches
+compile, and leave their outputs alone.
 """
 
 # mypy: allow-untyped-defs
@@ -22,7 +24,9 @@ class _Compilers(ThreadPoolExecutor):
     def __init__(self, device: torch.device, num_threads: int) -> None:
         super().__init__(num_threads, "kernel compiler", lambda: torch.cuda.set_device(device))
 
-    def submit(self, compile_kernel: Callable[[], Any], /, *args: Any, **kwargs: Any) -> Future[Any]:  # type: ignore[override]
+    def submit(
+        self, compile_kernel: Callable[[], Any], /, *args: Any, **kwargs: Any
+    ) -> Future[Any]:  # type: ignore[override]
         def compile_and_load() -> Any:
             kernel = compile_kernel()
             kernel[(1,)]  # what would launch it; loads it
@@ -33,11 +37,12 @@ class _Compilers(ThreadPoolExecutor):
 
 @contextmanager
 def rehearsal(device: torch.device, num_threads: int) -> Iterator[bool]:
-    """Whatever is launched meanwhile is compiled instead, on threads; all of it is compiled at the end.
+    """Whatever is launched meanwhile is compiled instead, on threads; all of it is compiled at the
+    end.
 
-    Tensors that kernels would fill are zeros, so that what is read from them, indices say, is within bounds. Gives
-    False, and changes nothing, without a GPU and where Triton cannot compile on threads: then kernels are compiled as
-    they are launched.
+    Tensors that kernels would fill are zeros, so that what is read from them, indices say, is
+    within bounds. Gives False, and changes nothing, without a GPU and where Triton cannot compile
+    on threads: then kernels are compiled as they are launched.
     """
     if device.type != "cuda":
         yield False

@@ -12,7 +12,9 @@ from torch import Tensor
 def on_device(values: Any, device: torch.device | str, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor of these values; on a GPU without waiting for what its stream has still to do."""
     device = torch.device(device)
-    return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(device, non_blocking=True)
+    return torch.tensor(values, dtype=dtype, pin_memory=device.type == "cuda").to(
+        device, non_blocking=True
+    )
 
 
 @cache

@@ -1,7 +1,9 @@
-"""Owns the random numbers of sampling: counter based, so that a token's noise depends on nothing around it.
+"""Owns the random numbers of sampling: counter based, so that a token's noise depends on nothing
+around it.
 
-The noise of a token is a pure function of (seed, position, token id). So a request draws the same tokens alone or in
-a batch, with speculation or without, and there is no generator state to keep, advance or roll back.
+The noise of a token is a pure function of (seed, position, token id). So a request draws the same
+tokens alone or in a batch, with speculation or without, and there is no generator state to keep,
+advance or roll back.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from torch import Tensor
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as int64: torch multiplies and adds int64 modulo 2^64, which is what the hash needs."""
+    """A 64-bit word as int64: torch multiplies and adds int64 modulo 2^64, which is what the hash
+    needs."""
     return word - (1 << 64) if word >> 63 else word
 
 
@@ -20,7 +23,8 @@ _MIX = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
 
 
 def splitmix64(state: Tensor) -> Tensor:
-    """The output function of SplitMix64 (Steele, Lea and Flood 2014), elementwise: int64 → int64."""
+    """The output function of SplitMix64 (Steele, Lea and Flood 2014), elementwise: int64 →
+    int64."""
     state = _shift_right(state, 30).bitwise_xor_(state).mul_(_MIX[0])
     state = _shift_right(state, 27).bitwise_xor_(state).mul_(_MIX[1])
     return _shift_right(state, 31).bitwise_xor_(state)
@@ -30,7 +34,8 @@ def exponential_noise(seed: Tensor, position: Tensor, num_tokens: int) -> Tensor
     """Independent unit exponentials, one for each row and token id.
 
     seed, position: int64 [n]
-    Returns float32 [n, num_tokens], all in (0, 17]. Small values, which decide a race, have full relative precision.
+    Returns float32 [n, num_tokens], all in (0, 17]. Small values, which decide a race, have full
+    relative precision.
     """
     row = splitmix64(splitmix64(seed) + position * _STEP)
     token = torch.arange(1, num_tokens + 1, device=seed.device) * _STEP

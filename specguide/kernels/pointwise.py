@@ -1,4 +1,5 @@
-"""Owns the plain-torch kernels of a layer beside its attention: products, norms, rotation, activation."""
+"""Owns the plain-torch kernels of a layer beside its attention: products, norms, rotation,
+activation."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
 
 
-def norm_into(output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None) -> None:
+def norm_into(
+    output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None
+) -> None:
     """rms_norm(x), or rms_norm(x[row_ids]), into `output`.
 
     output:  [T, D] of x's dtype, its rows perhaps apart
@@ -32,7 +35,9 @@ def norm_into(output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Te
     output.copy_(rms_norm(x if row_ids is None else x.index_select(0, row_ids), weight, eps))
 
 
-def add_rms_norm(residual: Tensor, parts: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def add_rms_norm(
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
     """(total, rms_norm(total)) of total = residual + the sum of parts.
 
     residual: [T, D]
@@ -49,12 +54,14 @@ def add_parts(residual: Tensor, parts: Tensor) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x · weightᵀ + bias: x [T, in_features], weight [out_features, in_features] → [T, out_features]."""
+    """x · weightᵀ + bias: x [T, in_features], weight [out_features, in_features] → [T,
+    out_features]."""
     return F.linear(x, weight, bias)
 
 
 def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`linear` in parts that are yet to be summed, [P, T, out_features]; float32 where there are several."""
+    """`linear` in parts that are yet to be summed, [P, T, out_features]; float32 where there are
+    several."""
     return F.linear(x, weight, bias)[None]
 
 
@@ -64,22 +71,32 @@ def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def silu_mul(gate_up: Tensor) -> Tensor:
-    """silu(gate) · up of a product that holds both side by side, gate first: [T, 2 · D] → [T, D]."""
+    """silu(gate) · up of a product that holds both side by side, gate first: [T, 2 · D] → [T,
+    D]."""
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate).mul_(up)
 
 
-def rope_and_store(query_key: Tensor, value: Tensor, rotary: Tensor, key_cache: Tensor, value_cache: Tensor,
-                   slot_mapping: Tensor) -> Tensor:
+def rope_and_store(
+    query_key: Tensor,
+    value: Tensor,
+    rotary: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
     query_key:    [T, num_heads + num_kv_heads, head_dim], queries first
     value:        [T, num_kv_heads, head_dim]
-    rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the tokens' positions
-    Returns the rotated queries [T, num_heads, head_dim]. The rotation is that of Su et al. 2021 in the halves layout:
-    dimension i turns with dimension i + head_dim / 2.
+    rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the
+                  tokens' positions
+    Returns the rotated queries [T, num_heads, head_dim]. The rotation is that of Su et al. 2021 in
+    the halves layout: dimension i turns with dimension i + head_dim / 2.
     """
-    rotated = torch.addcmul(query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1])
+    rotated = torch.addcmul(
+        query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
+    )
     num_heads = query_key.shape[1] - value.shape[1]
     store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping)
     return rotated[:, :num_heads]

@@ -1,4 +1,5 @@
-"""Owns the plain-torch kernels over logits and rows: the readable twins of the fast ones, and what runs on a CPU."""
+"""Owns the plain-torch kernels over logits and rows: the readable twins of the fast ones, and what
+runs on a CPU."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTenso
 
 
 def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> None:
-    """Writes -inf in place where a guided row forbids a token; rows that are not guided stay as they are.
+    """Writes -inf in place where a guided row forbids a token; rows that are not guided stay as
+    they are.
 
     logits:  [n, V], floating
-    bitmask: int32 [R, ≥ ceil(V / 32)], bit i % 32 of word i // 32 is 1 where token i is allowed; bits past V are void
+    bitmask: int32 [R, ≥ ceil(V / 32)], bit i % 32 of word i // 32 is 1 where token i is allowed;
+             bits past V are void
     guided:  uint8 or bool [R]; where it is 0 the row is free and its words do not count
     row_ids: int64 [n], the bitmask row of each row of logits
     """
@@ -30,15 +33,22 @@ def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
 
 
 def masked_argmax(
-    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, target_ids: Tensor | None = None
+    logits: Tensor,
+    bitmask: Tensor,
+    guided: Tensor,
+    row_ids: Tensor,
+    target_ids: Tensor | None = None,
 ) -> Tensor:
     """The likeliest allowed token of each row, as a target id; of equals the one that comes first.
 
-    logits:                   [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never chosen
-    bitmask, guided, row_ids: as for apply_bitmask, over the target vocabulary; bits past its end are 0
-    target_ids:               int32 or int64 [Vd], target id of each draft id; None where the vocabularies are one
-    Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed target token, if it
-    has just one. Otherwise -1: nothing to choose.
+    logits:                   [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never
+                              chosen
+    bitmask, guided, row_ids: as for apply_bitmask, over the target vocabulary; bits past its end
+                              are 0
+    target_ids:               int32 or int64 [Vd], target id of each draft id; None where the
+                              vocabularies are one
+    Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed
+    target token, if it has just one. Otherwise -1: nothing to choose.
     """
     bias = _bias(bitmask, guided, row_ids, logits.dtype)
     bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
@@ -51,45 +61,70 @@ def masked_argmax(
 
 
 def masked_top_k(
-    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, target_ids: Tensor | None, k: int
+    logits: Tensor,
+    bitmask: Tensor,
+    guided: Tensor,
+    row_ids: Tensor,
+    target_ids: Tensor | None,
+    k: int,
 ) -> tuple[Tensor, Tensor]:
-    """The k likeliest allowed tokens of each row, as target ids, and how likely they are among the allowed ones.
+    """The k likeliest allowed tokens of each row, as target ids, and how likely they are among the
+    allowed ones.
 
-    logits and the others: as for masked_argmax, which gives the same token as the first here, up to equals
-    Returns int32 [n, k], likeliest first, -1 where there is no further one, and float32 [n, k] log-probabilities, -inf
-    there. A row's only allowed token, where a pruned vocabulary has none, has probability 1.
+    logits and the others: as for masked_argmax, which gives the same token as the first here, up to
+    equals Returns int32 [n, k], likeliest first, -1 where there is no further one, and float32 [n,
+    k] log-probabilities, -inf there. A row's only allowed token, where a pruned vocabulary has
+    none, has probability 1.
     """
     bias = _bias(bitmask, guided, row_ids, torch.float32)
     bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
     allowed = _choosable(logits.float() + bias)
     values, places = allowed.topk(min(k, allowed.shape[1]), dim=-1)
     missing = values == float("-inf")
-    tokens = (places if target_ids is None else target_ids[places]).masked_fill(missing, -1).to(torch.int32)
-    # Infinity less infinity: the likelihood of an infinite logit, beside which all others are nothing.
-    logprobs = (values - allowed.logsumexp(dim=-1, keepdim=True)).nan_to_num_(nan=0.0, neginf=float("-inf"))
+    tokens = (
+        (places if target_ids is None else target_ids[places])
+        .masked_fill(missing, -1)
+        .to(torch.int32)
+    )
+    # Infinity less infinity: the likelihood of an infinite logit, beside which all others are
+    # nothing.
+    logprobs = (values - allowed.logsumexp(dim=-1, keepdim=True)).nan_to_num_(
+        nan=0.0, neginf=float("-inf")
+    )
     logprobs = logprobs.masked_fill(missing, float("-inf"))
     if target_ids is not None:
-        is_only = (bias.amax(dim=-1) < 0)[:, None] & (torch.arange(tokens.shape[1], device=tokens.device) == 0)
+        is_only = (bias.amax(dim=-1) < 0)[:, None] & (
+            torch.arange(tokens.shape[1], device=tokens.device) == 0
+        )
         only = _only_token(bitmask[row_ids])[:, None].to(torch.int32)
-        tokens, logprobs = torch.where(is_only, only, tokens), torch.where(is_only & (only >= 0), 0.0, logprobs)
+        tokens, logprobs = (
+            torch.where(is_only, only, tokens),
+            torch.where(is_only & (only >= 0), 0.0, logprobs),
+        )
     padding = 0, k - tokens.shape[1]
     return pad(tokens, padding, value=-1), pad(logprobs, padding, value=float("-inf"))
 
 
 def masked_sample(
-    logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor, params: SamplingTensors, positions: Tensor
+    logits: Tensor,
+    bitmask: Tensor,
+    guided: Tensor,
+    row_ids: Tensor,
+    params: SamplingTensors,
+    positions: Tensor,
 ) -> Tensor:
     """One token of each row, drawn from its masked, filtered and renormalised distribution.
 
-    The filters come in vLLM's order: mask, temperature, min-p, top-k (with all equals of the k-th), top-p (of equals
-    the lowest ids first; the mass is that of what top-k left). The draw is a race of exponential clocks: the token
-    whose noise / probability is least. Greedy rows take their likeliest token, of equals the lowest id.
+    The filters come in vLLM's order: mask, temperature, min-p, top-k (with all equals of the k-th),
+    top-p (of equals the lowest ids first; the mass is that of what top-k left). The draw is a race
+    of exponential clocks: the token whose noise / probability is least. Greedy rows take their
+    likeliest token, of equals the lowest id.
 
     logits:                   [n, V], floating; a NaN or -inf is never chosen
     bitmask, guided, row_ids: as for apply_bitmask
     params:                   one entry per row
-    positions:                int64 [n], position in the sequence of the token to be drawn; with the seed it makes
-                              the noise, and nothing else does
+    positions:                int64 [n], position in the sequence of the token to be drawn; with the
+                              seed it makes the noise, and nothing else does
     Returns int32 [n]; -1 where there is nothing to choose.
     """
     if params.temperature is None:
@@ -100,7 +135,11 @@ def masked_sample(
     temperature = params.temperature[:, None]
     is_greedy = temperature < GREEDY_TEMPERATURE
     # Infinity less infinity: a row whose best is infinite, either way, must not make NaN of itself.
-    scaled = logits.sub(best).nan_to_num_(nan=0.0, neginf=float("-inf")).div_(temperature.masked_fill(is_greedy, 1.0))
+    scaled = (
+        logits.sub(best)
+        .nan_to_num_(nan=0.0, neginf=float("-inf"))
+        .div_(temperature.masked_fill(is_greedy, 1.0))
+    )
     noise = exponential_noise(params.seed, positions, logits.shape[1])
     drawn = _filter(scaled, params).exp().div_(noise).argmax(dim=-1, keepdim=True)
     token = torch.where(is_greedy, greedy, drawn).masked_fill(best == float("-inf"), -1)
@@ -115,7 +154,9 @@ def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
         return scaled
     values, tokens = scaled.sort(dim=-1, descending=True, stable=True)
     if params.top_k is not None:
-        num_kept = params.top_k.masked_fill(params.top_k <= 0, scaled.shape[1]).clamp(max=scaled.shape[1])
+        num_kept = params.top_k.masked_fill(params.top_k <= 0, scaled.shape[1]).clamp(
+            max=scaled.shape[1]
+        )
         values = values.masked_fill(values < values.gather(1, num_kept[:, None] - 1), float("-inf"))
     if params.top_p is not None:
         mass = values.softmax(dim=-1, dtype=torch.float64)
@@ -125,7 +166,8 @@ def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
 
 
 def _choosable(logits: Tensor) -> Tensor:
-    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which has become NaN."""
+    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which has
+    become NaN."""
     return logits.nan_to_num_(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
 
 
@@ -134,18 +176,24 @@ def _bias(bitmask: Tensor, guided: Tensor, row_ids: Tensor, dtype: torch.dtype) 
     free_words = (guided[row_ids] == 0).to(torch.int32).neg_()[:, None]
     rows = bitmask[row_ids] | free_words
     bytes_ = rows.view(torch.uint8).flatten().to(torch.int32)
-    return _byte_bias(dtype, rows.device).index_select(0, bytes_).view(rows.shape[0], 32 * rows.shape[1])
+    return (
+        _byte_bias(dtype, rows.device)
+        .index_select(0, bytes_)
+        .view(rows.shape[0], 32 * rows.shape[1])
+    )
 
 
 @lru_cache(maxsize=16)
 def _byte_bias(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """[256, 8]: the bias of the eight tokens of each byte; a lookup is far quicker than shifting bits."""
+    """[256, 8]: the bias of the eight tokens of each byte; a lookup is far quicker than shifting
+    bits."""
     bits = torch.arange(256)[:, None] >> torch.arange(8) & 1
     return torch.zeros(256, 8, dtype=dtype).masked_fill_(bits == 0, float("-inf")).to(device)
 
 
 def _only_token(rows: Tensor) -> Tensor:
-    """int64 [n]: the token that a row of int32 words allows, where it allows exactly one; -1 elsewhere."""
+    """int64 [n]: the token that a row of int32 words allows, where it allows exactly one; -1
+    elsewhere."""
     in_use = rows != 0
     index = in_use.int().argmax(dim=-1)
     word = rows.gather(1, index[:, None])[:, 0]

@@ -18,7 +18,8 @@ _MOST = torch.iinfo(torch.int64).max
 
 @dataclass(frozen=True)
 class SamplingTensors:
-    """One entry per row of logits, on the logits' device. A parameter is None where no row asks for it.
+    """One entry per row of logits, on the logits' device. A parameter is None where no row asks for
+    it.
 
     seed:        int64 [n]
     temperature: float32 [n], below 1e-5 is greedy; None: every row is greedy
@@ -39,7 +40,9 @@ class SamplingTensors:
     ) -> SamplingTensors:
         """Of a batch's requests, one row each; `seeds` in [0, 2^63)."""
 
-        def tensor(values: list[float], neutral: float, dtype: torch.dtype = torch.float32) -> Tensor | None:
+        def tensor(
+            values: list[float], neutral: float, dtype: torch.dtype = torch.float32
+        ) -> Tensor | None:
             used = any(value != neutral for value in values)
             return on_device(values, device, dtype) if used else None
 
@@ -54,21 +57,37 @@ class SamplingTensors:
     @classmethod
     def neutral(cls, num_rows: int, device: torch.device | str) -> SamplingTensors:
         """Greedy rows that leave nothing out, every tensor given: fixed addresses to `write` to."""
-        return cls(seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
-                   temperature=torch.zeros(num_rows, device=device),
-                   top_k=torch.zeros(num_rows, dtype=torch.int64, device=device),
-                   top_p=torch.ones(num_rows, device=device), min_p=torch.zeros(num_rows, device=device))
+        return cls(
+            seed=torch.zeros(num_rows, dtype=torch.int64, device=device),
+            temperature=torch.zeros(num_rows, device=device),
+            top_k=torch.zeros(num_rows, dtype=torch.int64, device=device),
+            top_p=torch.ones(num_rows, device=device),
+            min_p=torch.zeros(num_rows, device=device),
+        )
 
     def write(self, rows: Tensor, values: SamplingTensors) -> None:
-        """Put `values` into the rows `rows`, int64 [values' rows], of these tensors, all of which are given."""
-        for name, none in (("seed", 0), ("temperature", 0), ("top_k", 0), ("top_p", 1), ("min_p", 0)):
+        """Put `values` into the rows `rows`, int64 [values' rows], of these tensors, all of which
+        are given."""
+        for name, none in (
+            ("seed", 0),
+            ("temperature", 0),
+            ("top_k", 0),
+            ("top_p", 1),
+            ("min_p", 0),
+        ):
             value = getattr(values, name)
             getattr(self, name)[rows] = none if value is None else value
 
     def select(self, rows: Tensor, like: SamplingTensors) -> SamplingTensors:
         """The rows `rows`, int64 [n], of those tensors that `like` has."""
+
         def chosen(name: str) -> Tensor | None:
             return None if getattr(like, name) is None else getattr(self, name)[rows]
 
-        return SamplingTensors(seed=self.seed[rows], temperature=chosen("temperature"), top_k=chosen("top_k"),
-                               top_p=chosen("top_p"), min_p=chosen("min_p"))
+        return SamplingTensors(
+            seed=self.seed[rows],
+            temperature=chosen("temperature"),
+            top_k=chosen("top_k"),
+            top_p=chosen("top_p"),
+            min_p=chosen("min_p"),
+        )

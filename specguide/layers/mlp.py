@@ -23,11 +23,20 @@ class GatedMlp:
     down: Linear
 
     @classmethod
-    def empty(cls, hidden_size: int, intermediate_size: int, *, bias: bool, device: torch.device,
-              dtype: torch.dtype) -> GatedMlp:
+    def empty(
+        cls,
+        hidden_size: int,
+        intermediate_size: int,
+        *,
+        bias: bool,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> GatedMlp:
         """Uninitialised memory, to be filled from a checkpoint."""
-        return cls(Linear.empty(2 * intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype),
-                   Linear.empty(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype))
+        return cls(
+            Linear.empty(2 * intermediate_size, hidden_size, bias=bias, device=device, dtype=dtype),
+            Linear.empty(hidden_size, intermediate_size, bias=bias, device=device, dtype=dtype),
+        )
 
     def __call__(self, x: Tensor) -> Tensor:
         """[T, hidden] → parts [P, T, hidden], as `Linear.parts` gives them."""

@@ -16,9 +16,23 @@ from specguide.json_fields import flag, mapping, positive_int, positive_number, 
 ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn")
 
 # "finetuned" tells how a model came to be.
-_PARAMETERS = ("rope_type", "type", "rope_theta", "factor", "original_max_position_embeddings", "low_freq_factor",
-               "high_freq_factor", "beta_fast", "beta_slow", "truncate", "attention_factor", "mscale",
-               "mscale_all_dim", "partial_rotary_factor", "finetuned")
+_PARAMETERS = (
+    "rope_type",
+    "type",
+    "rope_theta",
+    "factor",
+    "original_max_position_embeddings",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "partial_rotary_factor",
+    "finetuned",
+)
 
 
 @dataclass(frozen=True)
@@ -26,12 +40,14 @@ class RopeConfig:
     """Rotary embeddings as a Hugging Face configuration states them.
 
     theta:            base of the frequencies
-    rope_type:        one of ROPE_TYPES. "dynamic" is exact up to the model's max_position_embeddings, where it equals
-                      "default"; the rotary table ends there
+    rope_type:        one of ROPE_TYPES. "dynamic" is exact up to the model's
+                      max_position_embeddings, where it equals "default"; the rotary table ends
+                      there
     factor:           context extension, for linear, llama3 and yarn
     original_len:     context of the pre-training, tokens, for llama3 and yarn
     low_freq_factor, high_freq_factor:  llama3's band
-    beta_fast, beta_slow, truncate:     yarn's band, rotations; truncate rounds it to whole dimensions
+    beta_fast, beta_slow, truncate:     yarn's band, rotations; truncate rounds it to whole
+                                        dimensions
     attention_factor: multiplies cosine and sine (yarn)
     """
 
@@ -48,9 +64,11 @@ class RopeConfig:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any], max_position_embeddings: int) -> RopeConfig:
-        """From config.json: `rope_parameters` (transformers 5), or `rope_scaling` beside `rope_theta` (before).
+        """From config.json: `rope_parameters` (transformers 5), or `rope_scaling` beside
+        `rope_theta` (before).
 
-        Raises CheckpointError for a rope type or parameter that is not known, and for one that is missing or wrong.
+        Raises CheckpointError for a rope type or parameter that is not known, and for one that is
+        missing or wrong.
         """
         rope = mapping(config, "rope_scaling") or mapping(config, "rope_parameters")
         rope_type = rope.get("rope_type") or rope.get("type") or "default"
@@ -63,30 +81,53 @@ class RopeConfig:
         if rope_type == "linear":
             return cls(theta=theta, rope_type=rope_type, factor=_number(rope, "factor"))
         original_len = positive_int(
-            config, "original_max_position_embeddings",
-            positive_int(rope, "original_max_position_embeddings", max_position_embeddings))
+            config,
+            "original_max_position_embeddings",
+            positive_int(rope, "original_max_position_embeddings", max_position_embeddings),
+        )
         if rope_type == "llama3":
             low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
             if low >= high:
-                raise CheckpointError(f"rope parameter 'high_freq_factor' {high} must be more than 'low_freq_factor' "
-                                      f"{low}")
-            return cls(theta=theta, rope_type=rope_type, factor=_number(rope, "factor"), original_len=original_len,
-                       low_freq_factor=low, high_freq_factor=high)
+                raise CheckpointError(
+                    f"rope parameter 'high_freq_factor' {high} must be more than 'low_freq_factor' "
+                    f"{low}"
+                )
+            return cls(
+                theta=theta,
+                rope_type=rope_type,
+                factor=_number(rope, "factor"),
+                original_len=original_len,
+                low_freq_factor=low,
+                high_freq_factor=high,
+            )
         factor = _number(rope, "factor", max_position_embeddings / original_len)
-        return cls(theta=theta, rope_type=rope_type, factor=factor, original_len=original_len,
-                   beta_fast=_number(rope, "beta_fast", 32.0), beta_slow=_number(rope, "beta_slow", 1.0),
-                   truncate=flag(rope, "truncate", True), attention_factor=_yarn_attention_factor(rope, factor))
+        return cls(
+            theta=theta,
+            rope_type=rope_type,
+            factor=factor,
+            original_len=original_len,
+            beta_fast=_number(rope, "beta_fast", 32.0),
+            beta_slow=_number(rope, "beta_slow", 1.0),
+            truncate=flag(rope, "truncate", True),
+            attention_factor=_yarn_attention_factor(rope, factor),
+        )
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
-    """Radians per position of each pair of dimensions, float32 [head_dim / 2] (Su et al. 2021, and its extensions)."""
-    frequencies = 1.0 / (rope.theta ** (torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim))
+    """Radians per position of each pair of dimensions, float32 [head_dim / 2] (Su et al. 2021, and
+    its extensions)."""
+    frequencies = 1.0 / (
+        rope.theta ** (torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
+    )
     if rope.rope_type == "linear":
         return frequencies / rope.factor
     if rope.rope_type == "llama3":
-        # Slow waves are stretched, fast ones kept, those between blended by how many fit in the original context.
+        # Slow waves are stretched, fast ones kept, those between blended by how many fit in the
+        # original context.
         waves = rope.original_len * frequencies / (2 * math.pi)
-        keep = ((waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)).clamp_(0.0, 1.0)
+        keep = (
+            (waves - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+        ).clamp_(0.0, 1.0)
         return frequencies * keep + frequencies / rope.factor * (1.0 - keep)
     if rope.rope_type == "yarn":
         keep = 1.0 - _yarn_ramp(rope, head_dim)
@@ -94,8 +135,9 @@ def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:
     return frequencies
 
 
-def rope_table(rope: RopeConfig, head_dim: int, num_positions: int, *, device: torch.device,
-               dtype: torch.dtype) -> Tensor:
+def rope_table(
+    rope: RopeConfig, head_dim: int, num_positions: int, *, device: torch.device, dtype: torch.dtype
+) -> Tensor:
     """Cosine and signed sine of each position, [num_positions, 2, 1, head_dim].
 
     The sine's first half is negative, so that the rotation needs no negation of its own.
@@ -108,9 +150,15 @@ def rope_table(rope: RopeConfig, head_dim: int, num_positions: int, *, device: t
 
 
 def _yarn_ramp(rope: RopeConfig, head_dim: int) -> Tensor:
-    """0 for the pairs that yarn keeps, 1 for those it stretches, linear between (Peng et al. 2023)."""
+    """0 for the pairs that yarn keeps, 1 for those it stretches, linear between (Peng et al.
+    2023)."""
+
     def dimension(rotations: float) -> float:
-        return head_dim * math.log(rope.original_len / (rotations * 2 * math.pi)) / (2 * math.log(rope.theta))
+        return (
+            head_dim
+            * math.log(rope.original_len / (rotations * 2 * math.pi))
+            / (2 * math.log(rope.theta))
+        )
 
     low, high = dimension(rope.beta_fast), dimension(rope.beta_slow)
     if rope.truncate:
@@ -121,7 +169,9 @@ def _yarn_ramp(rope: RopeConfig, head_dim: int) -> Tensor:
 
 
 def _yarn_attention_factor(rope: Mapping[str, Any], factor: float) -> float:
-    """The stated factor, or the one that yarn derives from the extension (with DeepSeek's two mscales if given)."""
+    """The stated factor, or the one that yarn derives from the extension (with DeepSeek's two
+    mscales if given)."""
+
     def mscale(weight: float) -> float:
         return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1.0
 
@@ -133,17 +183,28 @@ def _yarn_attention_factor(rope: Mapping[str, Any], factor: float) -> float:
 
 
 def _check_parameters(config: Mapping[str, Any], rope: Mapping[str, Any], rope_type: Any) -> None:
-    """Raise CheckpointError for what is not implemented; every parameter of rope changes the arithmetic."""
+    """Raise CheckpointError for what is not implemented; every parameter of rope changes the
+    arithmetic."""
     if any(isinstance(value, dict) for value in rope.values()):
         raise CheckpointError("rope parameters per layer type are not supported")
     if rope_type not in ROPE_TYPES:
-        raise CheckpointError(f"rope type {shown(rope_type)} is not supported; known: {', '.join(ROPE_TYPES)}")
+        raise CheckpointError(
+            f"rope type {shown(rope_type)} is not supported; known: {', '.join(ROPE_TYPES)}"
+        )
     partial = rope.get("partial_rotary_factor", config.get("partial_rotary_factor"))
     if partial not in (None, 1):
-        raise CheckpointError(f"partial_rotary_factor {shown(partial)} is not supported: only 1.0 is")
-    unknown = [name for name, value in rope.items() if name not in _PARAMETERS and value not in (None, False)]
+        raise CheckpointError(
+            f"partial_rotary_factor {shown(partial)} is not supported: only 1.0 is"
+        )
+    unknown = [
+        name
+        for name, value in rope.items()
+        if name not in _PARAMETERS and value not in (None, False)
+    ]
     if unknown:
-        raise CheckpointError(f"rope parameter {shown(unknown[0])} {shown(rope[unknown[0]])} is not supported")
+        raise CheckpointError(
+            f"rope parameter {shown(unknown[0])} {shown(rope[unknown[0]])} is not supported"
+        )
 
 
 def _number(rope: Mapping[str, Any], name: str, default: Any = None) -> float:

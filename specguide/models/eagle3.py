@@ -1,4 +1,5 @@
-"""Owns Eagle3Head: the EAGLE-3 draft head (Li et al. 2025) in the format in which heads are published."""
+"""Owns Eagle3Head: the EAGLE-3 draft head (Li et al. 2025) in the format in which heads are
+published."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from specguide.models.weights import (
 
 @dataclass(frozen=True)
 class OptionalParts:
-    """Which parts a head may leave out it has: its own embeddings and output matrix, the pruned vocabulary."""
+    """Which parts a head may leave out it has: its own embeddings and output matrix, the pruned
+    vocabulary."""
 
     embed_tokens: bool
     lm_head: bool
@@ -45,9 +47,9 @@ class OptionalParts:
 class Eagle3Head:
     """One transformer layer that continues the target's features.
 
-    A draft step at position p reads the embedding of token p + 1 beside the feature of position p, and gives the
-    feature of position p + 1, from which token p + 2 is proposed. The first features are fused from the target's
-    tapped hidden states, the following ones are the head's own.
+    A draft step at position p reads the embedding of token p + 1 beside the feature of position p,
+    and gives the feature of position p + 1, from which token p + 2 is proposed. The first features
+    are fused from the target's tapped hidden states, the following ones are the head's own.
 
     config:        the layer's shape; num_layers is 1
     tapped_layers: what the target's `forward` is to be asked for
@@ -64,41 +66,76 @@ class Eagle3Head:
         taps_size = len(self.tapped_layers) * target.config.hidden_size
         self.fc = Linear.empty(hidden_size, taps_size, bias=False, device=device, dtype=dtype)
         self.attention = empty_attention(
-            2 * hidden_size, hidden_size, layer.num_heads, layer.num_kv_heads, layer.head_dim, qkv_bias=layer.qkv_bias,
-            out_bias=layer.out_bias, qk_norm=False, norm_eps=layer.norm_eps,
-            sliding_window=layer.sliding_windows[0], device=device, dtype=dtype)
-        self.mlp = GatedMlp.empty(hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype)
+            2 * hidden_size,
+            hidden_size,
+            layer.num_heads,
+            layer.num_kv_heads,
+            layer.head_dim,
+            qkv_bias=layer.qkv_bias,
+            out_bias=layer.out_bias,
+            qk_norm=False,
+            norm_eps=layer.norm_eps,
+            sliding_window=layer.sliding_windows[0],
+            device=device,
+            dtype=dtype,
+        )
+        self.mlp = GatedMlp.empty(
+            hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype
+        )
         self.input_norm, self.hidden_norm, self.post_attention_norm, self.norm = (
-            RmsNorm.empty(hidden_size, eps=layer.norm_eps, device=device, dtype=dtype) for _ in range(4))
+            RmsNorm.empty(hidden_size, eps=layer.norm_eps, device=device, dtype=dtype)
+            for _ in range(4)
+        )
         self.embed_weight = target.embed_weight
         if present.embed_tokens:
-            self.embed_weight = empty_weight(layer.vocab_size, hidden_size, device=device, dtype=dtype)
+            self.embed_weight = empty_weight(
+                layer.vocab_size, hidden_size, device=device, dtype=dtype
+            )
         self.lm_head = self.embed_weight if config.tie_word_embeddings else target.lm_head
         if present.lm_head:
-            self.lm_head = empty_weight(config.draft_vocab_size, hidden_size, device=device, dtype=dtype)
+            self.lm_head = empty_weight(
+                config.draft_vocab_size, hidden_size, device=device, dtype=dtype
+            )
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32, device=device)
         self.rope_table = target.rope_table_for(layer)
 
     @classmethod
-    def load(cls, folder: str | Path, target: Decoder, device: torch.device | str | None = None,
-             dtype: torch.dtype | None = None) -> Eagle3Head:
+    def load(
+        cls,
+        folder: str | Path,
+        target: Decoder,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Eagle3Head:
         """From a folder with config.json and model.safetensors (or shards, or pytorch_model.bin).
 
-        The embeddings and, where the vocabulary is not pruned, the output matrix are the target's when the folder
-        has none; where config.json ties the two, the output matrix is the embeddings. `device` and `dtype` are the
-        target's. Raises CheckpointError that names what is wrong, or does not fit the target, and InvalidParams for
-        another device or dtype than the target's.
+        The embeddings and, where the vocabulary is not pruned, the output matrix are the target's
+        when the folder has none; where config.json ties the two, the output matrix is the
+        embeddings. `device` and `dtype` are the target's. Raises CheckpointError that names what is
+        wrong, or does not fit the target, and InvalidParams for another device or dtype than the
+        target's.
         """
-        folder, device, dtype = Path(folder), torch.device(device or target.device), dtype or target.dtype
+        folder, device, dtype = (
+            Path(folder),
+            torch.device(device or target.device),
+            dtype or target.dtype,
+        )
         if (device, dtype) != (target.device, target.dtype):
-            raise InvalidParams(f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
-                                f"asked for {device} and {dtype}", param="dtype")
+            raise InvalidParams(
+                f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
+                f"asked for {device} and {dtype}",
+                param="dtype",
+            )
         check_folder(folder)
         config = Eagle3Config.from_folder(folder)
         files = weight_files(folder, pickle=True)
         names = {_canonical(name) for name in stored_names(files)}
-        present = OptionalParts(embed_tokens="embed_tokens.weight" in names, lm_head="lm_head.weight" in names,
-                                d2t="d2t" in names, t2d="t2d" in names)
+        present = OptionalParts(
+            embed_tokens="embed_tokens.weight" in names,
+            lm_head="lm_head.weight" in names,
+            d2t="d2t" in names,
+            t2d="t2d" in names,
+        )
         with naming(folder):
             _check_fit(config, target.config, present)
             skeleton = cls(config, Decoder.skeleton(target.config), present)
@@ -106,33 +143,49 @@ class Eagle3Head:
         t2d = torch.zeros(config.layer.vocab_size, dtype=torch.bool)
         vocabulary = {"d2t": Destination.of(d2t)} if present.d2t else {}
         vocabulary |= {"t2d": Destination.of(t2d)} if present.t2d else {}
-        check_weights(files, skeleton.destinations() | vocabulary, rename=_canonical,
-                      ignored=lambda name: name.endswith("rotary_emb.inv_freq"))
+        check_weights(
+            files,
+            skeleton.destinations() | vocabulary,
+            rename=_canonical,
+            ignored=lambda name: name.endswith("rotary_emb.inv_freq"),
+        )
         with naming(folder):
             head = cls(config, target, present)
         load_weights(files, head.destinations() | vocabulary, rename=_canonical)
-        if config.tie_word_embeddings and present.embed_tokens and present.lm_head and not present.d2t:
+        if (
+            config.tie_word_embeddings
+            and present.embed_tokens
+            and present.lm_head
+            and not present.d2t
+        ):
             _check_tied(folder, head)
         if present.d2t:
-            target_ids = _target_ids(folder, d2t, t2d if present.t2d else None, config.layer.vocab_size)
+            target_ids = _target_ids(
+                folder, d2t, t2d if present.t2d else None, config.layer.vocab_size
+            )
             head.target_ids = target_ids.to(device, torch.int32)
         return head
 
     def fuse(self, taps: Tensor) -> Tensor:
-        """The target's tapped hidden states side by side [T, num_taps · target hidden] → features [T, hidden]."""
+        """The target's tapped hidden states side by side [T, num_taps · target hidden] → features
+        [T, hidden]."""
         return self.fc(taps)
 
-    def forward(self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
-                ) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+    ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
         input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns the next positions' features [T, hidden], and their norm, which `draft_logits` turns into proposals.
+        Returns the next positions' features [T, hidden], and their norm, which `draft_logits` turns
+        into proposals.
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
-        inputs = torch.empty(len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device)
+        inputs = torch.empty(
+            len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
+        )
         embeddings, normed = inputs.chunk(2, dim=-1)
         self.input_norm.into(embeddings, self.embed_weight, input_ids)
         self.hidden_norm.into(normed, features)
@@ -142,15 +195,21 @@ class Eagle3Head:
         return self.norm.add(hidden, self.mlp(normed))
 
     def draft_logits(self, normed: Tensor) -> Tensor:
-        """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's dtype."""
+        """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's
+        dtype."""
         return linear(normed, self.lm_head)
 
     def destinations(self) -> dict[str, Destination]:
-        """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables not included."""
-        destinations = {"midlayer.input_layernorm.weight": Destination.of(self.input_norm.weight),
-                        "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm.weight),
-                        "midlayer.post_attention_layernorm.weight": Destination.of(self.post_attention_norm.weight),
-                        "norm.weight": Destination.of(self.norm.weight)}
+        """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables
+        not included."""
+        destinations = {
+            "midlayer.input_layernorm.weight": Destination.of(self.input_norm.weight),
+            "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm.weight),
+            "midlayer.post_attention_layernorm.weight": Destination.of(
+                self.post_attention_norm.weight
+            ),
+            "norm.weight": Destination.of(self.norm.weight),
+        }
         if self._present.embed_tokens:
             destinations["embed_tokens.weight"] = Destination.of(self.embed_weight)
         if self._present.lm_head:
@@ -161,7 +220,8 @@ class Eagle3Head:
 
 
 def _canonical(name: str) -> str:
-    """The published name of a tensor: others write `model.` before it, or `layers.0.` for `midlayer.`."""
+    """The published name of a tensor: others write `model.` before it, or `layers.0.` for
+    `midlayer.`."""
     name = name.removeprefix("model.")
     return "midlayer." + name.removeprefix("layers.0.") if name.startswith("layers.0.") else name
 
@@ -170,42 +230,63 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts
     """Raise CheckpointError where head and target cannot work together."""
     hidden_size, vocab_size = config.layer.hidden_size, config.layer.vocab_size
     if vocab_size != target.vocab_size:
-        raise CheckpointError(f"the head is for a vocabulary of {vocab_size}, the target has {target.vocab_size}")
+        raise CheckpointError(
+            f"the head is for a vocabulary of {vocab_size}, the target has {target.vocab_size}"
+        )
     if config.target_hidden_size != target.hidden_size:
-        raise CheckpointError(f"the head is for a target of hidden size {config.target_hidden_size}, the target has "
-                              f"{target.hidden_size}")
+        raise CheckpointError(
+            f"the head is for a target of hidden size {config.target_hidden_size}, the target has "
+            f"{target.hidden_size}"
+        )
     if not present.embed_tokens and hidden_size != target.hidden_size:
-        raise CheckpointError(f"'embed_tokens.weight' is missing, and the target's embeddings are of size "
-                              f"{target.hidden_size} where the head needs {hidden_size}")
+        raise CheckpointError(
+            f"'embed_tokens.weight' is missing, and the target's embeddings are of size "
+            f"{target.hidden_size} where the head needs {hidden_size}"
+        )
     pruned = config.draft_vocab_size != vocab_size
     if not present.d2t and pruned:
-        raise CheckpointError(f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of the "
-                              f"target's {vocab_size}")
+        raise CheckpointError(
+            f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of "
+            "the "
+            f"target's {vocab_size}"
+        )
     is_tied = config.tie_word_embeddings and present.embed_tokens
-    if not present.lm_head and (pruned or present.d2t or (hidden_size != target.hidden_size and not is_tied)):
+    if not present.lm_head and (
+        pruned or present.d2t or (hidden_size != target.hidden_size and not is_tied)
+    ):
         raise CheckpointError("missing weights: lm_head.weight")
 
 
 def _check_tied(folder: Path, head: Eagle3Head) -> None:
-    """A tied head may hold the matrix twice, but not two matrices, unless its vocabulary is pruned."""
+    """A tied head may hold the matrix twice, but not two matrices, unless its vocabulary is
+    pruned."""
     if not torch.equal(head.lm_head, head.embed_weight):
-        raise CheckpointError(f"{folder}: config.json ties the embeddings, but lm_head.weight is not equal to "
-                              "embed_tokens.weight")
+        raise CheckpointError(
+            f"{folder}: config.json ties the embeddings, but lm_head.weight is not equal to "
+            "embed_tokens.weight"
+        )
 
 
 def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) -> Tensor:
-    """Target id of each draft id: target = draft + d2t[draft]. Raises CheckpointError when d2t or t2d contradict."""
+    """Target id of each draft id: target = draft + d2t[draft]. Raises CheckpointError when d2t or
+    t2d contradict."""
     target_ids = torch.arange(len(d2t)) + d2t
     outside = ((target_ids < 0) | (target_ids >= vocab_size)).nonzero().flatten().tolist()
     if outside:
-        raise CheckpointError(f"{folder}: d2t[{outside[0]}] = {int(d2t[outside[0]])} leads to target id "
-                              f"{int(target_ids[outside[0]])}, outside the vocabulary of {vocab_size}; d2t holds "
-                              f"offsets, target id - draft id ({len(outside)} such)")
+        raise CheckpointError(
+            f"{folder}: d2t[{outside[0]}] = {int(d2t[outside[0]])} leads to target id "
+            f"{int(target_ids[outside[0]])}, outside the vocabulary of {vocab_size}; d2t holds "
+            f"offsets, target id - draft id ({len(outside)} such)"
+        )
     counts = torch.bincount(target_ids, minlength=vocab_size)
     if int(counts.max()) > 1:
-        raise CheckpointError(f"{folder}: d2t gives target id {int(counts.argmax())} to {int(counts.max())} draft ids")
+        raise CheckpointError(
+            f"{folder}: d2t gives target id {int(counts.argmax())} to {int(counts.max())} draft ids"
+        )
     if t2d is not None and not torch.equal(t2d, counts > 0):
         wrong = int((t2d != (counts > 0)).nonzero()[0])
-        raise CheckpointError(f"{folder}: t2d[{wrong}] is {bool(t2d[wrong])}, but d2t says that target id {wrong} is "
-                              f"{'' if counts[wrong] else 'not '}in the draft vocabulary")
+        raise CheckpointError(
+            f"{folder}: t2d[{wrong}] is {bool(t2d[wrong])}, but d2t says that target id {wrong} is "
+            f"{'' if counts[wrong] else 'not '}in the draft vocabulary"
+        )
     return target_ids

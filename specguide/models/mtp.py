@@ -1,4 +1,5 @@
-"""Owns MtpHead: a dense multi-token-prediction head in the format in which MiMo-7B's is published."""
+"""Owns MtpHead: a dense multi-token-prediction head in the format in which MiMo-7B's is
+published."""
 
 from __future__ import annotations
 
@@ -30,17 +31,20 @@ _MODULE = f"{MTP_PREFIX}0."
 
 
 class MtpHead:
-    """One transformer layer that continues the target's hidden states, with the target's embeddings and output matrix.
+    """One transformer layer that continues the target's hidden states, with the target's embeddings
+    and output matrix.
 
-    A draft step at position p reads the hidden state of position p beside the embedding of token p + 1, and gives the
-    hidden state from which token p + 2 is proposed.
+    A draft step at position p reads the hidden state of position p beside the embedding of token p
+    + 1, and gives the hidden state from which token p + 2 is proposed.
 
-    The forward pass is that of the published model code (XiaomiMiMo/MiMo-7B, `MiMoMTPLayers`; the idea: DeepSeek-V3,
-    arXiv 2412.19437): input_proj of [hidden_layernorm(hidden), token_layernorm(embedding)] in this order, a layer of
-    the target's family, final_layernorm. What the code leaves open follows the publisher's vLLM (`mimo_mtp`): the
-    target's hidden state is the one before its final norm. The one module drafts all K tokens: from the second step
-    on it reads its own output, after final_layernorm, as vLLM does it. vLLM also zeroes the embedding that is read at
-    position 0, a leftover of another alignment of tokens and hidden states; it is kept here, as in the model code.
+    The forward pass is that of the published model code (XiaomiMiMo/MiMo-7B, `MiMoMTPLayers`; the
+    idea: DeepSeek-V3, arXiv 2412.19437): input_proj of [hidden_layernorm(hidden),
+          token_layernorm(embedding)] in this order, a layer of
+    the target's family, final_layernorm. What the code leaves open follows the publisher's vLLM
+    (`mimo_mtp`): the target's hidden state is the one before its final norm. The one module drafts
+    all K tokens: from the second step on it reads its own output, after final_layernorm, as vLLM
+    does it. vLLM also zeroes the embedding that is read at position 0, a leftover of another
+    alignment of tokens and hidden states; it is kept here, as in the model code.
 
     config:        the layer's shape; num_layers is 1
     tapped_layers: what the target's `forward` is to be asked for
@@ -50,32 +54,46 @@ class MtpHead:
     target_ids: Tensor | None = None
 
     def __init__(self, config: ModelConfig, target: Decoder) -> None:
-        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where the two do not fit."""
-        for name, size, target_size in (("hidden size", config.hidden_size, target.config.hidden_size),
-                                        ("vocabulary", config.vocab_size, target.config.vocab_size)):
+        """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where the two do
+        not fit."""
+        for name, size, target_size in (
+            ("hidden size", config.hidden_size, target.config.hidden_size),
+            ("vocabulary", config.vocab_size, target.config.vocab_size),
+        ):
             if size != target_size:
-                raise CheckpointError(f"the MTP head is for a target of {name} {size}, the target has {target_size}; "
-                                      "name the folder of the head that was trained with it")
+                raise CheckpointError(
+                    f"the MTP head is for a target of {name} {size}, the target has {target_size}; "
+                    "name the folder of the head that was trained with it"
+                )
         if len(set(config.sliding_windows)) > 1:
-            raise CheckpointError("'sliding_window' differs from layer to layer, and nothing says which window the MTP "
-                                  "head has; put its tensors into a folder of their own with 'layer_types' of one kind")
+            raise CheckpointError(
+                "'sliding_window' differs from layer to layer, and nothing says which window the "
+                "MTP "
+                "head has; put its tensors into a folder of their own with 'layer_types' of one "
+                "kind"
+            )
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device, self.dtype = target.device, target.dtype
         self.tapped_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
         self.token_norm, self.hidden_norm, self.final_norm = (
-            RmsNorm.empty(hidden_size, eps=config.norm_eps, device=self.device, dtype=self.dtype) for _ in range(3))
-        self.input_proj = Linear.empty(hidden_size, 2 * hidden_size, bias=False, device=self.device, dtype=self.dtype)
+            RmsNorm.empty(hidden_size, eps=config.norm_eps, device=self.device, dtype=self.dtype)
+            for _ in range(3)
+        )
+        self.input_proj = Linear.empty(
+            hidden_size, 2 * hidden_size, bias=False, device=self.device, dtype=self.dtype
+        )
         self.layer = DecoderLayer.empty(self.config, 0, device=self.device, dtype=self.dtype)
         self.embed_weight, self.lm_head = target.embed_weight, target.lm_head
         self.rope_table = target.rope_table_for(self.config)
 
     @classmethod
     def load(cls, folder: str | Path, target: Decoder) -> MtpHead:
-        """From the target's own folder, or from one that holds the head alone: config.json and safetensors.
+        """From the target's own folder, or from one that holds the head alone: config.json and
+        safetensors.
 
-        The tensors are those under `model.mtp_layers.0.`, others are left aside. Raises CheckpointError that names
-        what is wrong, or does not fit the target.
+        The tensors are those under `model.mtp_layers.0.`, others are left aside. Raises
+        CheckpointError that names what is wrong, or does not fit the target.
         """
         folder = Path(folder)
         check_folder(folder)
@@ -84,8 +102,13 @@ class MtpHead:
         with naming(folder):
             _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
             skeleton = cls(config, Decoder.skeleton(target.config))
-        check_weights(files, skeleton.destinations(), ignored=lambda name: not name.startswith(MTP_PREFIX)
-                      or name.endswith("rotary_emb.inv_freq"))
+        check_weights(
+            files,
+            skeleton.destinations(),
+            ignored=lambda name: (
+                not name.startswith(MTP_PREFIX) or name.endswith("rotary_emb.inv_freq")
+            ),
+        )
         with naming(folder):
             head = cls(config, target)
         load_weights(files, head.destinations())
@@ -96,18 +119,22 @@ class MtpHead:
         """True where a checkpoint's folder holds a head as `load` takes it."""
         folder = Path(folder)
         try:
-            num_modules = positive_int(read_json(folder / "config.json"), "num_nextn_predict_layers", 1)
+            num_modules = positive_int(
+                read_json(folder / "config.json"), "num_nextn_predict_layers", 1
+            )
             _check_modules(num_modules, stored_names(weight_files(folder)))
         except CheckpointError:
             return False
         return True
 
     def fuse(self, taps: Tensor) -> Tensor:
-        """The target's last hidden states, before its final norm [T, hidden] → features [T, hidden]: the same."""
+        """The target's last hidden states, before its final norm [T, hidden] → features [T,
+        hidden]: the same."""
         return taps
 
-    def forward(self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
-                ) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+    ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 
         input_ids: int32 or int64 [T], the token *after* each position
@@ -116,13 +143,22 @@ class MtpHead:
         Returns the next positions' features [T, hidden], twice: `draft_logits` takes the same.
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
-        inputs = torch.empty(len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device)
+        inputs = torch.empty(
+            len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
+        )
         normed, embeddings = inputs.chunk(2, dim=-1)
         self.hidden_norm.into(normed, features)
         self.token_norm.into(embeddings, self.embed_weight, input_ids)
         hidden = self.input_proj(inputs)
-        _, normed = self.layer(hidden, self.layer.input_norm(hidden), self.final_norm, rotary, context, cache.keys[0],
-                               cache.values[0])
+        _, normed = self.layer(
+            hidden,
+            self.layer.input_norm(hidden),
+            self.final_norm,
+            rotary,
+            context,
+            cache.keys[0],
+            cache.values[0],
+        )
         return normed, normed
 
     def draft_logits(self, normed: Tensor) -> Tensor:
@@ -131,18 +167,26 @@ class MtpHead:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name."""
-        return {f"{_MODULE}token_layernorm.weight": Destination.of(self.token_norm.weight),
-                f"{_MODULE}hidden_layernorm.weight": Destination.of(self.hidden_norm.weight),
-                f"{_MODULE}final_layernorm.weight": Destination.of(self.final_norm.weight),
-                **linear_destinations(_MODULE, self.input_proj, {"input_proj": self.config.hidden_size}),
-                **self.layer.destinations(_MODULE)}
+        return {
+            f"{_MODULE}token_layernorm.weight": Destination.of(self.token_norm.weight),
+            f"{_MODULE}hidden_layernorm.weight": Destination.of(self.hidden_norm.weight),
+            f"{_MODULE}final_layernorm.weight": Destination.of(self.final_norm.weight),
+            **linear_destinations(
+                _MODULE, self.input_proj, {"input_proj": self.config.hidden_size}
+            ),
+            **self.layer.destinations(_MODULE),
+        }
 
 
 def _check_modules(num_modules: int, names: set[str]) -> None:
     """Raise CheckpointError unless there is one module, and it is there."""
     if not any(name.startswith(_MODULE) for name in names):
-        raise CheckpointError(f"holds no tensor '{_MODULE}*'; name the folder of a checkpoint with an MTP head "
-                              "(SpecConfig.model, --head), or another method of speculation")
+        raise CheckpointError(
+            f"holds no tensor '{_MODULE}*'; name the folder of a checkpoint with an MTP head "
+            "(SpecConfig.model, --head), or another method of speculation"
+        )
     if num_modules > 1:
-        raise CheckpointError(f"'num_nextn_predict_layers' {num_modules}: one module that drafts every token is "
-                              f"supported; put the tensors '{_MODULE}*' into a folder of their own and state 1 there")
+        raise CheckpointError(
+            f"'num_nextn_predict_layers' {num_modules}: one module that drafts every token is "
+            f"supported; put the tensors '{_MODULE}*' into a folder of their own and state 1 there"
+        )

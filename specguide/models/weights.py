@@ -1,4 +1,5 @@
-"""Owns the way from checkpoint files to the memory of a model: every tensor placed, none left over."""
+"""Owns the way from checkpoint files to the memory of a model: every tensor placed, none left
+over."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ NUM_NAMED = 5
 class Destination:
     """Where a checkpoint's tensor goes.
 
-    tensor: a view of the model's memory; the checkpoint's values are converted to its dtype and broadcast to it
+    tensor: a view of the model's memory; the checkpoint's values are converted to its dtype and
+            broadcast to it
     shape:  the shape that the checkpoint's tensor must have
     """
 
@@ -53,19 +55,29 @@ class StoredTensor:
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
-    """The files that hold a folder's weights: one safetensors file, or the shards that its index names.
+    """The files that hold a folder's weights: one safetensors file, or the shards that its index
+    names.
 
-    pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index cannot be read.
+    pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index
+            cannot be read.
     """
     check_folder(folder)
     if (folder / INDEX_FILE).exists():
         shards = _shards(folder / INDEX_FILE)
         missing = [name for name in shards if not is_file(folder / name)]
         if missing:
-            raise CheckpointError(f"{folder}: {INDEX_FILE} names files that are not there: {_some(missing)}")
-        outside = [name for name in shards if not (folder / name).parent.resolve().is_relative_to(folder.resolve())]
+            raise CheckpointError(
+                f"{folder}: {INDEX_FILE} names files that are not there: {_some(missing)}"
+            )
+        outside = [
+            name
+            for name in shards
+            if not (folder / name).parent.resolve().is_relative_to(folder.resolve())
+        ]
         if outside:
-            raise CheckpointError(f"{folder}: {INDEX_FILE} leads outside the folder: {_some(outside)}")
+            raise CheckpointError(
+                f"{folder}: {INDEX_FILE} leads outside the folder: {_some(outside)}"
+            )
         return tuple(folder / name for name in shards)
     for name in (SINGLE_FILE, PICKLE_FILE) if pickle else (SINGLE_FILE,):
         if is_file(folder / name):
@@ -74,16 +86,25 @@ def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
 
 
 def _shards(path: Path) -> list[str]:
-    """The files that an index names. A file may itself be a link to elsewhere: a hub's cache is made of such links."""
+    """The files that an index names. A file may itself be a link to elsewhere: a hub's cache is
+    made of such links."""
     weight_map = read_json(path).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise CheckpointError(f"{path}: cannot be read as an index of weights: 'weight_map' must be an object of "
-                              f"files by tensor, found {shown(weight_map)}")
+        raise CheckpointError(
+            f"{path}: cannot be read as an index of weights: 'weight_map' must be an object of "
+            f"files by tensor, found {shown(weight_map)}"
+        )
     for name, shard in weight_map.items():
         if not isinstance(shard, str) or not shard.endswith(".safetensors"):
-            raise CheckpointError(f"{path}: 'weight_map' has no safetensors file for {shown(name)}, found "
-                                  f"{shown(shard)}")
-        if "\\" in shard or PurePosixPath(shard).is_absolute() or ".." in PurePosixPath(shard).parts:
+            raise CheckpointError(
+                f"{path}: 'weight_map' has no safetensors file for {shown(name)}, found "
+                f"{shown(shard)}"
+            )
+        if (
+            "\\" in shard
+            or PurePosixPath(shard).is_absolute()
+            or ".." in PurePosixPath(shard).parts
+        ):
             raise CheckpointError(f"{path}: 'weight_map' leads outside the folder: {shown(shard)}")
     return sorted(set(weight_map.values()))
 
@@ -99,7 +120,9 @@ def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
             file = safe_open(path, framework="pt", device="cpu")
             stored = {name: _stored_slice(file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         except Exception as error:  # of a damaged header it raises other kinds than its own, too
-            raise CheckpointError(f"{path}: cannot be read as safetensors (truncated or damaged?): {error}") from None
+            raise CheckpointError(
+                f"{path}: cannot be read as safetensors (truncated or damaged?): {error}"
+            ) from None
         with file:
             yield stored
     else:
@@ -115,13 +138,19 @@ def stored_names(files: tuple[Path, ...]) -> set[str]:
     return names
 
 
-def check_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
-                  ignored: Callable[[str], bool] = lambda name: False,
-                  rename: Callable[[str], str] = lambda name: name) -> None:
-    """Compare the names, shapes and types in the files with the destinations, which may be on the meta device.
+def check_weights(
+    files: tuple[Path, ...],
+    destinations: Mapping[str, Destination],
+    *,
+    ignored: Callable[[str], bool] = lambda name: False,
+    rename: Callable[[str], str] = lambda name: name,
+) -> None:
+    """Compare the names, shapes and types in the files with the destinations, which may be on the
+    meta device.
 
     ignored: names that may be left over;  rename: from the file's names to those of `destinations`
-    Raises CheckpointError that names what is missing, left over, there twice, or of the wrong shape or type.
+    Raises CheckpointError that names what is missing, left over, there twice, or of the wrong shape
+    or type.
     """
     found: dict[str, StoredTensor] = {}
     twice: list[str] = []
@@ -133,9 +162,14 @@ def check_weights(files: tuple[Path, ...], destinations: Mapping[str, Destinatio
     _check(files[0].parent, found, destinations, twice, ignored)
 
 
-def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination], *,
-                 rename: Callable[[str], str] = lambda name: name) -> None:
-    """Fill every destination from the files, tensor by tensor; `check_weights` has found them right.
+def load_weights(
+    files: tuple[Path, ...],
+    destinations: Mapping[str, Destination],
+    *,
+    rename: Callable[[str], str] = lambda name: name,
+) -> None:
+    """Fill every destination from the files, tensor by tensor; `check_weights` has found them
+    right.
 
     rename: from the file's names to those of `destinations`
     """
@@ -147,14 +181,17 @@ def load_weights(files: tuple[Path, ...], destinations: Mapping[str, Destination
                         destinations[rename(name)].tensor.copy_(tensor.read())
 
 
-def linear_destinations(prefix: str, linear: Linear, parts: Mapping[str, int]) -> dict[str, Destination]:
-    """Of a fused linear map: `parts` are the names of its row blocks in the checkpoint, with their heights."""
+def linear_destinations(
+    prefix: str, linear: Linear, parts: Mapping[str, int]
+) -> dict[str, Destination]:
+    """Of a fused linear map: `parts` are the names of its row blocks in the checkpoint, with their
+    heights."""
     destinations = {}
     row = 0
     for name, height in parts.items():
-        destinations[f"{prefix}{name}.weight"] = Destination.of(linear.weight[row:row + height])
+        destinations[f"{prefix}{name}.weight"] = Destination.of(linear.weight[row : row + height])
         if linear.bias is not None:
-            destinations[f"{prefix}{name}.bias"] = Destination.of(linear.bias[row:row + height])
+            destinations[f"{prefix}{name}.bias"] = Destination.of(linear.bias[row : row + height])
         row += height
     assert row == linear.weight.shape[0]
     return destinations
@@ -165,11 +202,17 @@ def attention_destinations(prefix: str, attention: Attention) -> dict[str, Desti
     num_heads, kv_size = attention.num_heads, attention.num_kv_heads * attention.head_dim
     fused = {"q_proj": num_heads * attention.head_dim, "k_proj": kv_size, "v_proj": kv_size}
     destinations = linear_destinations(prefix, attention.qkv, fused)
-    destinations |= linear_destinations(prefix, attention.out, {"o_proj": attention.out.weight.shape[0]})
+    destinations |= linear_destinations(
+        prefix, attention.out, {"o_proj": attention.out.weight.shape[0]}
+    )
     if attention.qk_norm is not None:
         shape = (attention.head_dim,)
-        destinations[f"{prefix}q_norm.weight"] = Destination(attention.qk_norm.weight[:num_heads], shape)
-        destinations[f"{prefix}k_norm.weight"] = Destination(attention.qk_norm.weight[num_heads:], shape)
+        destinations[f"{prefix}q_norm.weight"] = Destination(
+            attention.qk_norm.weight[:num_heads], shape
+        )
+        destinations[f"{prefix}k_norm.weight"] = Destination(
+            attention.qk_norm.weight[num_heads:], shape
+        )
     return destinations
 
 
@@ -177,13 +220,16 @@ def mlp_destinations(prefix: str, mlp: GatedMlp) -> dict[str, Destination]:
     """gate_proj and up_proj are fused."""
     hidden_size, intermediate_size = mlp.down.weight.shape
     fused = {"gate_proj": intermediate_size, "up_proj": intermediate_size}
-    return (linear_destinations(prefix, mlp.gate_up, fused)
-            | linear_destinations(prefix, mlp.down, {"down_proj": hidden_size}))
+    return linear_destinations(prefix, mlp.gate_up, fused) | linear_destinations(
+        prefix, mlp.down, {"down_proj": hidden_size}
+    )
 
 
 def _stored_slice(file: Any, name: str) -> StoredTensor:
     tensor_slice = file.get_slice(name)
-    return StoredTensor(tuple(tensor_slice.get_shape()), tensor_slice.get_dtype(), lambda: file.get_tensor(name))
+    return StoredTensor(
+        tuple(tensor_slice.get_shape()), tensor_slice.get_dtype(), lambda: file.get_tensor(name)
+    )
 
 
 def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
@@ -191,30 +237,54 @@ def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         return {str(name): _stored_tensor(tensor) for name, tensor in state.items()}
     except Exception as error:  # what a damaged file makes the unpickler do has no bounds
-        raise CheckpointError(f"{path}: cannot be read as a file of plain tensors: {error}") from None
+        raise CheckpointError(
+            f"{path}: cannot be read as a file of plain tensors: {error}"
+        ) from None
 
 
 def _stored_tensor(tensor: Tensor) -> StoredTensor:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
-        raise ValueError(f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}")
+        raise ValueError(
+            f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}"
+        )
     return StoredTensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.clone)
 
 
-def _check(folder: Path, found: Mapping[str, StoredTensor], destinations: Mapping[str, Destination], twice: list[str],
-           ignored: Callable[[str], bool]) -> None:
+def _check(
+    folder: Path,
+    found: Mapping[str, StoredTensor],
+    destinations: Mapping[str, Destination],
+    twice: list[str],
+    ignored: Callable[[str], bool],
+) -> None:
     missing = [name for name in destinations if name not in found]
     left_over = [name for name in found if name not in destinations and not ignored(name)]
-    misshapen = [f"{name} (expected {list(destination.shape)}, found {list(found[name].shape)})"
-                 for name, destination in destinations.items()
-                 if name in found and found[name].shape != destination.shape]
-    mistyped = [f"{name} ({found[name].dtype})" for name, destination in destinations.items()
-                if name in found
-                and found[name].dtype not in STORED_TYPES.get(destination.tensor.dtype, FLOAT_TYPES)]
-    problems = [f"{problem}: {_some(names)}" for problem, names in (
-        ("missing weights", missing), ("weights left over", left_over), ("weights of the wrong shape", misshapen),
-        ("weights of a type that does not convert", mistyped), ("weights there twice", twice)) if names]
+    misshapen = [
+        f"{name} (expected {list(destination.shape)}, found {list(found[name].shape)})"
+        for name, destination in destinations.items()
+        if name in found and found[name].shape != destination.shape
+    ]
+    mistyped = [
+        f"{name} ({found[name].dtype})"
+        for name, destination in destinations.items()
+        if name in found
+        and found[name].dtype not in STORED_TYPES.get(destination.tensor.dtype, FLOAT_TYPES)
+    ]
+    problems = [
+        f"{problem}: {_some(names)}"
+        for problem, names in (
+            ("missing weights", missing),
+            ("weights left over", left_over),
+            ("weights of the wrong shape", misshapen),
+            ("weights of a type that does not convert", mistyped),
+            ("weights there twice", twice),
+        )
+        if names
+    ]
     if problems:
-        raise CheckpointError(f"{folder}: the weights do not fit config.json; " + "; ".join(problems))
+        raise CheckpointError(
+            f"{folder}: the weights do not fit config.json; " + "; ".join(problems)
+        )
 
 
 def _some(names: list[str]) -> str:

@@ -1,7 +1,8 @@
-"""Owns the door to the native core (csrc/): streams, host functions, the grammar executor, matchers, backend adapters.
+"""Owns the door to the native core (csrc/): streams, host functions, the grammar executor,
+matchers, backend adapters.
 
-The only importer of the extension; `_native.pyi` states shapes, dtypes and errors of every name. A caller's mistake
-raises ValueError, a failure of the core itself EngineError.
+The only importer of the extension; `_native.pyi` states shapes, dtypes and errors of every name. A
+caller's mistake raises ValueError, a failure of the core itself EngineError.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ from pathlib import Path
 
 
 def _load_extension() -> None:
-    """Loads the newest build there is: the one made in place, or the one that an editable install put elsewhere."""
+    """Loads the newest build there is: the one made in place, or the one that an editable install
+    put elsewhere."""
     name = f"{__name__}._native"
-    candidates = (importlib.util.find_spec(name), PathFinder.find_spec(name, [str(Path(__file__).parent)]))
-    specs = [spec for spec in candidates if spec is not None and spec.origin and Path(spec.origin).exists()]
+    candidates = (
+        importlib.util.find_spec(name),
+        PathFinder.find_spec(name, [str(Path(__file__).parent)]),
+    )
+    specs = [
+        spec
+        for spec in candidates
+        if spec is not None and spec.origin and Path(spec.origin).exists()
+    ]
     if not specs:
         raise ImportError(
-            f"the native extension is missing for Python {sys.version_info.major}.{sys.version_info.minor}: "
+            "the native extension is missing for Python "
+            f"{sys.version_info.major}.{sys.version_info.minor}: "
             "run `make ext` in a checkout, or `pip install --force-reinstall --no-deps specguide`"
         )
 

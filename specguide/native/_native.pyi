@@ -1,4 +1,5 @@
-"""Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots count from 0."""
+"""Types of the extension built from csrc/. Times are seconds unless the name says otherwise; slots
+count from 0."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,19 +8,23 @@ class Matcher:
     """A request's grammar state (csrc/matcher.h). The GIL is not held inside native ones."""
 
     def accept(self, token: int) -> bool: ...
-    def fill(self, row: Any) -> None: ...  # writable int32 buffer [ceil(vocab / 32)], or its address as an int
+    def fill(
+        self, row: Any
+    ) -> None: ...  # writable int32 buffer [ceil(vocab / 32)], or its address as an int
     def rollback(self, n: int) -> None: ...
     @property
     def is_terminated(self) -> bool: ...
     def forced_tokens(self) -> list[int]: ...
     def forced_drafts(self, row: Any, limit: int) -> list[int]: ...
-    # as a tokenizer would spell what is forced, by the int32 buffer that `fill` was given here last; perhaps refused
+    # as a tokenizer would spell what is forced, by the int32 buffer that `fill` was given here
+    # last; perhaps refused
 
 class PythonMatcher(Matcher):
     """Any Python object with accept/fill/rollback/is_terminated/forced_tokens as a Matcher.
 
-    Each call takes the GIL. `fill` is given a writable int32 numpy view of the row, valid during the call only;
-    `is_terminated` may be a property or a method. Exceptions become errors with their type and message.
+    Each call takes the GIL. `fill` is given a writable int32 numpy view of the row, valid during
+    the call only; `is_terminated` may be a property or a method. Exceptions become errors with
+    their type and message.
     """
 
     def __init__(self, matcher: Any, vocab_size: int) -> None: ...
@@ -37,7 +42,8 @@ def python_host_function(
 ) -> HostFunction: ...
 
 class Event:
-    """Marks a point of a stream. Never recorded: counts as done. May be recorded again; the last record counts."""
+    """Marks a point of a stream. Never recorded: counts as done. May be recorded again; the last
+    record counts."""
 
     @property
     def name(self) -> str: ...
@@ -59,20 +65,26 @@ class Stream:
     def launch(self, function: HostFunction) -> None: ...
     def record(self, event: Event) -> None: ...
     def wait(self, event: Event) -> None: ...
-    def write_value(self, address: int, value: int) -> None: ...  # int32; on a CUDA stream in pinned memory
-    def synchronize(self, timeout: float | None = None) -> None: ...  # EngineError: time-out, or what a function raised
+    def write_value(
+        self, address: int, value: int
+    ) -> None: ...  # int32; on a CUDA stream in pinned memory
+    def synchronize(
+        self, timeout: float | None = None
+    ) -> None: ...  # EngineError: time-out, or what a function raised
     def check(self) -> None: ...  # EngineError if a function raised; does not wait
     @property
     def is_capturing(self) -> bool: ...
 
 class CapturableStream(Stream):
-    """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's stream capture."""
+    """What host streams have in common: capturing into a HostGraph, with the meaning of CUDA's
+    stream capture."""
 
     def begin_capture(self) -> None: ...
     def end_capture(self) -> HostGraph: ...
 
 class HostStream(CapturableStream):
-    """Runs its operations in order on a worker thread. A wait that takes longer than `timeout` fails it for good."""
+    """Runs its operations in order on a worker thread. A wait that takes longer than `timeout`
+    fails it for good."""
 
     def __init__(self, name: str = "host", timeout: float = 60.0) -> None: ...
 
@@ -92,16 +104,20 @@ class CudaStream(Stream):
     def handle(self) -> int: ...
 
 class PollingStream(Stream):
-    """A stream whose functions run on a polling thread, told by writes of words; all else is done by `stream`.
+    """A stream whose functions run on a polling thread, told by writes of words; all else is done
+    by `stream`.
 
-    words: address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream, kept by `owner`; `capacity` bounds
-    the launches that are captured or under way at once. When the thread ends another takes over; when none lasts, or a
-    function takes longer than the stream's timeout, streams go on without functions and `check` raises EngineError.
+    words: address of 2 · capacity int32 zeros, in pinned memory for a CUDA stream, kept by `owner`;
+           `capacity` bounds
+    the launches that are captured or under way at once. When the thread ends another takes over;
+    when none lasts, or a function takes longer than the stream's timeout, streams go on without
+    functions and `check` raises EngineError.
     """
 
     def __init__(self, stream: Stream, words: int, capacity: int, owner: Any) -> None: ...
     def end_thread(self, times: int = 1, after_running: bool = False) -> None: ...
-    # for tests: the thread ends the next `times` that it comes across a function, before or after running it
+    # for tests: the thread ends the next `times` that it comes across a function, before or after
+    # running it
 
 class HostGraph:
     """Captured operations of one or more host streams; keeps their payloads alive."""
@@ -110,10 +126,13 @@ class HostGraph:
     def num_nodes(self) -> int: ...
     @property
     def num_streams(self) -> int: ...
-    def replay(self, *streams: CapturableStream) -> None: ...  # one, or as many as captured (the origin first)
+    def replay(
+        self, *streams: CapturableStream
+    ) -> None: ...  # one, or as many as captured (the origin first)
 
 class ExecutorCounters:
-    """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided request."""
+    """Totals since construction; `*_ns` in nanoseconds, `max_*` per iteration and guided
+    request."""
 
     accepts: int
     fills: int
@@ -131,7 +150,8 @@ class LookupSource:
     """What finds drafts in text that was there before."""
 
 class NgramSource(LookupSource):
-    """What followed the last max_n tokens, or fewer down to min_n, when they were in the request's text most recently.
+    """What followed the last max_n tokens, or fewer down to min_n, when they were in the request's
+    text most recently.
 
     ValueError unless 1 <= min_n <= max_n <= 16.
     """
@@ -139,7 +159,8 @@ class NgramSource(LookupSource):
     def __init__(self, *, min_n: int, max_n: int) -> None: ...
 
 class SuffixSource(LookupSource):
-    """What followed most often the longest end of the text that was in the request's text or in earlier outputs.
+    """What followed most often the longest end of the text that was in the request's text or in
+    earlier outputs.
 
     max_depth:         tokens of an end and what follows it, 2 to 64
     max_nodes:         bound of what is kept of outputs, nodes of some 60 bytes
@@ -152,39 +173,48 @@ class SuffixSource(LookupSource):
     def num_nodes(self) -> int: ...
 
 class GrammarExecutor:
-    """Owns the walks of all slots. Words: ceil(vocab_size / 32). A chain has at most W drafts: K = num_draft_tokens of
-    the step's, num_forced_tokens that the grammar forces, num_lookup_tokens that `lookup` finds. N = W + 1. Addresses
-    of contiguous host buffers:
+    """Owns the walks of all slots. Words: ceil(vocab_size / 32). A chain has at most W drafts: K =
+    num_draft_tokens of the step's, num_forced_tokens that the grammar forces, num_lookup_tokens
+    that `lookup` finds. N = W + 1. Addresses of contiguous host buffers:
 
     rows          int32 [N, max_batch_size, words]       written by workers
     guided        uint8 [N, max_batch_size]              1: the row counts; 0: free
-    held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the slot
-    tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no draft); the
+    held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the
+    slot tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no
+    draft); the
                                                          callbacks write those that are theirs
-    num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last verification; -1: held
-    needed        int32 [1]                              read: callbacks of the iteration whose rows the forward stream
-                                                         stands waiting for, or soon will; to be 0 before callback 0
+    num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last
+    verification; -1: held needed        int32 [1]                              read: callbacks of
+    the iteration whose rows the forward stream
+                                                         stands waiting for, or soon will; to be 0
+                                                         before callback 0
 
     and where W > K
 
-    chain_len     int32 [max_batch_size]                 drafts that there are: the step's next one is that of the node
+    chain_len     int32 [max_batch_size]                 drafts that there are: the step's next one
+    is that of the node
                                                          behind them
-    origins       uint8 [max_batch_size, N]              of each draft: 1 the step, 2 the grammar, 3 the lookup; 0: none
-    draft_rows    int32 [max_batch_size, words]          written by workers: the row that the next draft is chosen under
-    draft_guided  uint8 [max_batch_size]                 1: it counts; 0: free
+    origins       uint8 [max_batch_size, N]              of each draft: 1 the step, 2 the grammar, 3
+    the lookup; 0: none draft_rows    int32 [max_batch_size, words]          written by workers: the
+    row that the next draft is chosen under draft_guided  uint8 [max_batch_size]                 1:
+    it counts; 0: free
 
-    With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages: stage j, 0 … K, is
-    node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token alone, and N = stage_begins[K + 1]. Stage j
-    becomes known where draft j of a chain would; a node's parent belongs to any earlier stage. W = K, and there are
+    With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages:
+    stage j, 0 … K, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token
+    alone, and N = stage_begins[K + 1]. Stage j becomes known where draft j of a chain would; a
+    node's parent belongs to any earlier stage. W = K, and there are
 
-    parents        int32 [max_batch_size, N]             read: the node that each node is behind; anything where there
+    parents        int32 [max_batch_size, N]             read: the node that each node is behind;
+    anything where there
                                                          is no token
-    accepted_path  int32 [max_batch_size, K]             read: the nodes that the last verification accepted, from the
-                                                         root on; the first num_accepted of them count
+    accepted_path  int32 [max_batch_size, K]             read: the nodes that the last verification
+    accepted, from the
+                                                         root on; the first num_accepted of them
+                                                         count
 
-    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer than target_wait_us
-    (None: an iteration's time shared among its requests), the others than draft_wait_us (None: deadline_us), but
-    callback K + 1 as callback 0.
+    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer
+    than target_wait_us (None: an iteration's time shared among its requests), the others than
+    draft_wait_us (None: deadline_us), but callback K + 1 as callback 0.
     `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
     """
 
@@ -220,25 +250,38 @@ class GrammarExecutor:
         self,
         started: Sequence[tuple[int, Matcher | None]],
         continued: Sequence[int],
-        texts: Mapping[int, Sequence[int]] = ...,  # of slots that start: their tokens so far, for `lookup`
+        texts: Mapping[
+            int, Sequence[int]
+        ] = ...,  # of slots that start: their tokens so far, for `lookup`
         limits: Mapping[int, tuple[int, int, int]] = ...,
-        # of slots that start: most drafts of the model, forced and looked up, where these are fewer than the executor's
+        # of slots that start: most drafts of the model, forced and looked up, where these are fewer
+        # than the executor's
         iteration_limits: tuple[int, int, int] | None = None,  # of all slots in this iteration
     ) -> None: ...
-    def discard_snapshots(self) -> None: ...  # of iterations that will not run; only while no callback runs
+    def discard_snapshots(
+        self,
+    ) -> None: ...  # of iterations that will not run; only while no callback runs
     def detach(self, slot: int) -> None: ...
     def is_idle(self, slot: int) -> bool: ...
     def error(self, slot: int) -> str | None: ...
-    def check(self) -> None: ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
+    def check(
+        self,
+    ) -> (
+        None
+    ): ...  # EngineError if the executor itself failed (say, a callback 0 without a snapshot)
     def callbacks(self) -> list[HostFunction]: ...
     # K + 1, K + 2 where W > K, to be launched in order, once each per iteration
     def counters(self) -> ExecutorCounters: ...
-    def log_callbacks(self, capacity: int) -> None: ...  # from now on the times of the last `capacity` callbacks
+    def log_callbacks(
+        self, capacity: int
+    ) -> None: ...  # from now on the times of the last `capacity` callbacks
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...
-    # iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns, oldest first; since the last call
+    # iteration (from 1), index, begin and end in nanoseconds of time.perf_counter_ns, oldest first;
+    # since the last call
 
 class LibraryMatcher(Matcher):
-    """A matcher of a grammar library, driven without Python. `fill` checks the width of a buffer."""
+    """A matcher of a grammar library, driven without Python. `fill` checks the width of a
+    buffer."""
 
 class NativeVocabulary:
     """The bytes of each token id, and the ids that end a text."""
@@ -271,7 +314,8 @@ class ReasoningMatcher(Matcher):
     ) -> None: ...
 
 class XGrammarLibrary:
-    """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of tvm_ffi."""
+    """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of
+    tvm_ffi."""
 
     def __init__(self, tvm_ffi_path: str) -> None: ...
     def grammar(self, vocabulary: NativeVocabulary, handle: int) -> NativeGrammar: ...
@@ -286,7 +330,8 @@ class LLGuidanceLimits:
 
     max_items_in_row:   items of its Earley parser at one place in the text
     step_max_items:     items made for one row of what may follow
-    initial_lexer_fuel: steps of its lexer to compile a grammar, and to walk a text without asking for rows
+    initial_lexer_fuel: steps of its lexer to compile a grammar, and to walk a text without asking
+                        for rows
     step_lexer_fuel:    steps of its lexer for one row
     max_lexer_states:   of the lexer of a matcher and those that were cloned from it
     """
@@ -312,7 +357,9 @@ class LLGuidanceTokenizer:
     def __init__(self, library: LLGuidanceLibrary, vocabulary: NativeVocabulary) -> None: ...
 
     # A matcher that meets one of the `usual` limits goes on from the same place with `more`.
-    def compile(self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits) -> NativeGrammar: ...
+    def compile(
+        self, lark: str, usual: LLGuidanceLimits, more: LLGuidanceLimits
+    ) -> NativeGrammar: ...
 
 def cuda_unavailable_reason() -> str | None: ...  # None: the CUDA entry points were found
 def drain_releases() -> None: ...  # waits until payloads that streams have let go of are released

@@ -1,6 +1,8 @@
-"""Owns the adjustments of logits: what each slot's request asks for and has output, and what follows for its logits.
+"""Owns the adjustments of logits: what each slot's request asks for and has output, and what
+follows for its logits.
 
-Drafts are guessed without them: the drafter's logits stay as they are, and verification alone decides what is output.
+Drafts are guessed without them: the drafter's logits stay as they are, and verification alone
+decides what is output.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ _ANY, _NONE = -2, -1
 
 @dataclass(frozen=True, eq=False)
 class SlotAdjustments:
-    """The slots' adjustments at fixed addresses. S slots, V tokens, M sequences of at most L tokens.
+    """The slots' adjustments at fixed addresses. S slots, V tokens, M sequences of at most L
+    tokens.
 
     bias:       float32 [S, V], added; -inf for what never comes
     is_end:     bool [S, V], tokens that do not come before first_end
@@ -27,7 +30,8 @@ class SlotAdjustments:
     in_prompt:  bool [S, V]
     counts:     int32 [S, V], how often each token has been output
     last_ids:   int32 [S, L - 1], the last tokens of the output, in order; -1 before its beginning
-    before_bad: int32 [S, M, L - 1], the tokens behind which one is forbidden, the last ones in order; -2 is any
+    before_bad: int32 [S, M, L - 1], the tokens behind which one is forbidden, the last ones in
+                order; -2 is any
     bad_ids:    int64 [S, M], that token; -1 where there is no sequence
     repetition, frequency, presence: float32 [S], penalties
     """
@@ -47,25 +51,48 @@ class SlotAdjustments:
     @classmethod
     def neutral(cls, num_slots: int, vocab_size: int, device: torch.device) -> SlotAdjustments:
         """Slots whose logits stay as they are: 10 bytes a slot and token."""
+
         def full(value: float, dtype: torch.dtype, *shape: int) -> Tensor:
             return torch.full((num_slots, *shape), value, dtype=dtype, device=device)
 
         return cls(
-            bias=full(0, torch.float32, vocab_size), is_end=full(0, torch.bool, vocab_size),
-            first_end=full(0, torch.int64), in_prompt=full(0, torch.bool, vocab_size),
-            counts=full(0, torch.int32, vocab_size), last_ids=full(_NONE, torch.int32, MAX_SEQUENCE_LEN - 1),
+            bias=full(0, torch.float32, vocab_size),
+            is_end=full(0, torch.bool, vocab_size),
+            first_end=full(0, torch.int64),
+            in_prompt=full(0, torch.bool, vocab_size),
+            counts=full(0, torch.int32, vocab_size),
+            last_ids=full(_NONE, torch.int32, MAX_SEQUENCE_LEN - 1),
             before_bad=full(_ANY, torch.int32, MAX_SEQUENCES, MAX_SEQUENCE_LEN - 1),
-            bad_ids=full(_NONE, torch.int64, MAX_SEQUENCES), repetition=full(1, torch.float32),
-            frequency=full(0, torch.float32), presence=full(0, torch.float32))
+            bad_ids=full(_NONE, torch.int64, MAX_SEQUENCES),
+            repetition=full(1, torch.float32),
+            frequency=full(0, torch.float32),
+            presence=full(0, torch.float32),
+        )
 
     def clear(self, slot: int | slice) -> None:
         """Leave the logits of the slot, or of several, as they are."""
-        for name, value in (("bias", 0), ("is_end", 0), ("first_end", 0), ("in_prompt", 0), ("counts", 0),
-                            ("last_ids", _NONE), ("before_bad", _ANY), ("bad_ids", _NONE), ("repetition", 1),
-                            ("frequency", 0), ("presence", 0)):
+        for name, value in (
+            ("bias", 0),
+            ("is_end", 0),
+            ("first_end", 0),
+            ("in_prompt", 0),
+            ("counts", 0),
+            ("last_ids", _NONE),
+            ("before_bad", _ANY),
+            ("bad_ids", _NONE),
+            ("repetition", 1),
+            ("frequency", 0),
+            ("presence", 0),
+        ):
             getattr(self, name)[slot] = value
 
-    def write(self, slot: int, adjustment: Adjustment, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> None:
+    def write(
+        self,
+        slot: int,
+        adjustment: Adjustment,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+    ) -> None:
         """Take in a request that has these tokens."""
         self.clear(slot)
         if adjustment.allowed_ids is not None:
@@ -73,16 +100,19 @@ class SlotAdjustments:
             self.bias[slot, self._ids(adjustment.allowed_ids)] = 0
         self.bias[slot, self._ids(adjustment.forbidden_ids)] = float("-inf")
         self.bias[slot, self._ids(adjustment.bias)] += torch.tensor(
-            list(adjustment.bias.values()), dtype=torch.float32, device=self.bias.device)
+            list(adjustment.bias.values()), dtype=torch.float32, device=self.bias.device
+        )
         self.is_end[slot, self._ids(adjustment.end_ids)] = True
-        self.first_end[slot] = min(len(prompt_ids) + adjustment.min_tokens, torch.iinfo(torch.int64).max)
+        self.first_end[slot] = min(
+            len(prompt_ids) + adjustment.min_tokens, torch.iinfo(torch.int64).max
+        )
         self.in_prompt[slot, self._ids(prompt_ids)] = True
         self.counts[slot] = torch.bincount(self._ids(output_ids), minlength=self.counts.shape[1])
-        last = output_ids[-self.last_ids.shape[1]:]
+        last = output_ids[-self.last_ids.shape[1] :]
         if last:
-            self.last_ids[slot, -len(last):] = self._ids(last).int()
+            self.last_ids[slot, -len(last) :] = self._ids(last).int()
         for row, sequence in enumerate(adjustment.forbidden_sequences):
-            self.before_bad[slot, row, 1 - len(sequence):] = self._ids(sequence[:-1]).int()
+            self.before_bad[slot, row, 1 - len(sequence) :] = self._ids(sequence[:-1]).int()
             self.bad_ids[slot, row] = sequence[-1]
         self.repetition[slot] = adjustment.repetition
         self.frequency[slot], self.presence[slot] = adjustment.frequency, adjustment.presence
@@ -99,32 +129,47 @@ class SlotAdjustments:
         self.counts.view(-1).scatter_add_(0, index.flatten(), is_new.flatten().int())
         last = self.last_ids.shape[1]
         places = torch.arange(last, device=slots.device) + num_accepted[:, None] + 1
-        self.last_ids[slots] = torch.cat([self.last_ids[slots], target_tokens], dim=1).gather(1, places.long())
+        self.last_ids[slots] = torch.cat([self.last_ids[slots], target_tokens], dim=1).gather(
+            1, places.long()
+        )
 
     def _ids(self, values: object) -> Tensor:
         return torch.tensor(list(values), dtype=torch.int64, device=self.bias.device)  # type: ignore[call-overload]
 
 
 def chain_paths(drafts: Tensor) -> Tensor:
-    """Of chains int32 [B, N - 1] the drafts on the path to each node, int32 [B, N, N - 1], -1 behind."""
+    """Of chains int32 [B, N - 1] the drafts on the path to each node, int32 [B, N, N - 1], -1
+    behind."""
     num_nodes = drafts.shape[1] + 1
-    is_on_path = torch.ones(num_nodes, num_nodes - 1, dtype=torch.bool, device=drafts.device).tril(-1)
+    is_on_path = torch.ones(num_nodes, num_nodes - 1, dtype=torch.bool, device=drafts.device).tril(
+        -1
+    )
     return drafts[:, None].expand(-1, num_nodes, -1).masked_fill(~is_on_path, _NONE)
 
 
-def adjust_logits(logits: Tensor, slots: Tensor, paths: Tensor, start: Tensor, adjustments: SlotAdjustments,
-                  bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> Tensor:
-    """Logits after each node as the slots' requests want them, as if the drafts on its path had been output.
+def adjust_logits(
+    logits: Tensor,
+    slots: Tensor,
+    paths: Tensor,
+    start: Tensor,
+    adjustments: SlotAdjustments,
+    bitmask: Tensor,
+    guided: Tensor,
+    row_ids: Tensor,
+) -> Tensor:
+    """Logits after each node as the slots' requests want them, as if the drafts on its path had
+    been output.
 
-    In vLLM's order: allowed tokens and bad words, bias, end tokens, repetition, frequency, presence. Where all that is
-    left to a grammar are end tokens before their time, they may come.
+    In vLLM's order: allowed tokens and bad words, bias, end tokens, repetition, frequency,
+    presence. Where all that is left to a grammar are end tokens before their time, they may come.
 
     logits:                   [B · N, V], floating
     slots, start:             int64 [B]; start is the position of the first node
-    paths:                    int32 [B, N, D], the drafts on the path to each node in order; -1 is none
+    paths:                    int32 [B, N, D], the drafts on the path to each node in order; -1 is
+                              none
     bitmask, guided, row_ids: as for apply_bitmask, a row for each row of logits
-    Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that asks for nothing has
-    the values of `logits` otherwise. Can be captured in a CUDA graph.
+    Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that
+    asks for nothing has the values of `logits` otherwise. Can be captured in a CUDA graph.
     """
     num_nodes = paths.shape[1]
     adjusted = logits.float().view(len(slots), num_nodes, -1) + adjustments.bias[slots][:, None]
@@ -140,9 +185,11 @@ def adjust_logits(logits: Tensor, slots: Tensor, paths: Tensor, start: Tensor, a
     return adjusted.flatten(0, 1)
 
 
-def _forbid_bad_words(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor, path_lens: Tensor
-                      ) -> None:
-    """-inf in adjusted [B, N, V] for the last token of each sequence whose others are the path's last ones."""
+def _forbid_bad_words(
+    adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, paths: Tensor, path_lens: Tensor
+) -> None:
+    """-inf in adjusted [B, N, V] for the last token of each sequence whose others are the path's
+    last ones."""
     last_ids, bad_ids = adjustments.last_ids[slots], adjustments.bad_ids[slots][:, None]
     output = torch.cat([last_ids[:, None].expand(-1, paths.shape[1], -1), paths], dim=2)
     places = path_lens[:, :, None] + torch.arange(last_ids.shape[1], device=slots.device)
@@ -158,8 +205,11 @@ def _penalise(adjusted: Tensor, adjustments: SlotAdjustments, slots: Tensor, pat
     counts = adjustments.counts[slots][:, None].repeat(1, adjusted.shape[1], 1)
     counts.scatter_add_(2, paths.clamp(min=0).long(), (paths >= 0).int())
     is_output = counts > 0
-    factor = torch.where(is_output | adjustments.in_prompt[slots][:, None],
-                         adjustments.repetition[slots][:, None, None], 1.0)
+    factor = torch.where(
+        is_output | adjustments.in_prompt[slots][:, None],
+        adjustments.repetition[slots][:, None, None],
+        1.0,
+    )
     is_positive = adjusted > 0
     adjusted.div_(factor.masked_fill(~is_positive, 1)).mul_(factor.masked_fill(is_positive, 1))
     adjusted.sub_(counts * adjustments.frequency[slots][:, None, None])

@@ -43,36 +43,54 @@ class Adjustment:
     def of(cls, params: SamplingParams, tokenizer: Tokenizer, vocab_size: int) -> Adjustment | None:
         """None where the parameters leave the logits as they are.
 
-        Raises InvalidParams for a token id outside the vocabulary, and for bad words that are too many or too long.
+        Raises InvalidParams for a token id outside the vocabulary, and for bad words that are too
+        many or too long.
         """
-        names = ("allowed_token_ids", "bad_words", "logit_bias", "min_tokens", "repetition_penalty",
-                 "frequency_penalty", "presence_penalty")
+        names = (
+            "allowed_token_ids",
+            "bad_words",
+            "logit_bias",
+            "min_tokens",
+            "repetition_penalty",
+            "frequency_penalty",
+            "presence_penalty",
+        )
         given = [name for name in names if getattr(params, name) != getattr(_NEUTRAL, name)]
         if not given:
             return None
         for name in ("allowed_token_ids", "logit_bias"):
             outside = [token for token in getattr(params, name) or () if token >= vocab_size]
             if outside:
-                raise InvalidParams(f"{name} has token {outside[0]}, which is not an id of this model's {vocab_size} "
-                                    "tokens", param=name)
+                raise InvalidParams(
+                    f"{name} has token {outside[0]}, which is not an id of this model's "
+                    f"{vocab_size} "
+                    "tokens",
+                    param=name,
+                )
         sequences = _spellings(params.bad_words, tokenizer)
         ends = {*tokenizer.eos_token_ids, *params.stop_token_ids}
         return cls(
             allowed_ids=params.allowed_token_ids,
             forbidden_ids=tuple(sequence[0] for sequence in sequences if len(sequence) == 1),
             forbidden_sequences=tuple(sequence for sequence in sequences if len(sequence) > 1),
-            bias=params.logit_bias or {}, min_tokens=params.min_tokens,
+            bias=params.logit_bias or {},
+            min_tokens=params.min_tokens,
             end_ids=tuple(sorted(token for token in ends if token < vocab_size)),
-            repetition=params.repetition_penalty, frequency=params.frequency_penalty,
+            repetition=params.repetition_penalty,
+            frequency=params.frequency_penalty,
             presence=params.presence_penalty,
-            forbidding=tuple(name for name in given if name in ("allowed_token_ids", "bad_words", "min_tokens")))
+            forbidding=tuple(
+                name for name in given if name in ("allowed_token_ids", "bad_words", "min_tokens")
+            ),
+        )
 
 
 _NEUTRAL = SamplingParams()
 
 
 def _spellings(words: Iterable[str], tokenizer: Tokenizer) -> list[tuple[int, ...]]:
-    """The tokens of each word at a text's beginning and after a space, but for those that end in another spelling.
+    """The tokens of each word at a text's beginning and after a space, but for those that end in
+    another spelling.
 
     vLLM leaves the second out where it is longer than the first, and lets the word through there.
     """
@@ -81,13 +99,22 @@ def _spellings(words: Iterable[str], tokenizer: Tokenizer) -> list[tuple[int, ..
         for text in (word.lstrip(), " " + word.lstrip()) if word.strip() else (word,):
             sequence = tuple(tokenizer.encode(text, add_special_tokens=False))
             if not 0 < len(sequence) <= MAX_SEQUENCE_LEN:
-                raise InvalidParams(f"bad_words has {word!r}, which is {len(sequence)} tokens; give words of 1 to "
-                                    f"{MAX_SEQUENCE_LEN} tokens", param="bad_words")
+                raise InvalidParams(
+                    f"bad_words has {word!r}, which is {len(sequence)} tokens; give words of 1 to "
+                    f"{MAX_SEQUENCE_LEN} tokens",
+                    param="bad_words",
+                )
             sequences[sequence] = None
-    found = [sequence for sequence in sequences
-             if not any(sequence[start:] in sequences for start in range(1, len(sequence)))]
+    found = [
+        sequence
+        for sequence in sequences
+        if not any(sequence[start:] in sequences for start in range(1, len(sequence)))
+    ]
     if sum(len(sequence) > 1 for sequence in found) > MAX_SEQUENCES:
-        raise InvalidParams(f"bad_words are {len(found)} sequences of tokens, words with and without a space before "
-                            f"them; at most {MAX_SEQUENCES} can be of several tokens: give fewer words",
-                            param="bad_words")
+        raise InvalidParams(
+            f"bad_words are {len(found)} sequences of tokens, words with and without a space "
+            "before "
+            f"them; at most {MAX_SEQUENCES} can be of several tokens: give fewer words",
+            param="bad_words",
+        )
     return found

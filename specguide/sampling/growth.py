@@ -1,4 +1,5 @@
-"""Owns the growth of draft trees: which candidates are expanded, and which are verified in the end."""
+"""Owns the growth of draft trees: which candidates are expanded, and which are verified in the
+end."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class GrowingTrees:
     """All C candidates of B trees, in the order of `TreeExpansion`.
 
     slots:        int64 [B]
-    num_accepted: int32 [B], by their last verification; of a slot that was held, -1, nothing is written by slot
+    num_accepted: int32 [B], by their last verification; of a slot that was held, -1, nothing is
+                  written by slot
     tokens:       int32 [B, C], -1 where there is none
     scores:       float32 [B, C], logarithms of the products of the probabilities on their paths
     places:       int32 [B, C], where the grammar's walk has them; 0 of those that are not expanded
@@ -31,26 +33,33 @@ class GrowingTrees:
     places: Tensor
 
     @property
-    def is_cuda(self) -> bool:
-        """As a tensor says it."""
-        return self.tokens.is_cuda
+    def device(self) -> torch.device:
+        """Of its tensors."""
+        return self.tokens.device
 
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:
         """Nothing has been drafted."""
-        def empty(dtype: torch.dtype) -> Tensor:
-            return torch.empty(len(slots), expansion.num_candidates, dtype=dtype, device=slots.device)
 
-        return cls(slots, num_accepted, empty(torch.int32), empty(torch.float32), empty(torch.int32))
+        def empty(dtype: torch.dtype) -> Tensor:
+            return torch.empty(
+                len(slots), expansion.num_candidates, dtype=dtype, device=slots.device
+            )
+
+        return cls(
+            slots, num_accepted, empty(torch.int32), empty(torch.float32), empty(torch.int32)
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class TreeLevel:
-    """The w nodes of each of B trees that are expanded at one depth, out of M that have been in all.
+    """The w nodes of each of B trees that are expanded at one depth, out of M that have been in
+    all.
 
     tokens:     int32 [B, w]
     scores:     float32 [B, w]
-    parent_ids: int64 [B · w], of each node's parent among the B · v of the level before; of the golden token [0]
+    parent_ids: int64 [B · w], of each node's parent among the B · v of the level before; of the
+                golden token [0]
     row_ids:    int64 [B · w], rows of what the grammar allows behind each
     sees:       bool [B, w, M], which of the expanded nodes are on the path to each
     """
@@ -65,55 +74,94 @@ class TreeLevel:
     def root(cls, golden: Tensor, row_ids: Tensor) -> TreeLevel:
         """The golden tokens int32 [B, 1]."""
         size = len(golden), 1
-        return cls(golden, torch.zeros(size, device=golden.device), row_ids[:0], row_ids,
-                   torch.zeros(*size, 0, dtype=torch.bool, device=golden.device))
+        return cls(
+            golden,
+            torch.zeros(size, device=golden.device),
+            row_ids[:0],
+            row_ids,
+            torch.zeros(*size, 0, dtype=torch.bool, device=golden.device),
+        )
 
 
-def grow_trees(tokens: Tensor, logprobs: Tensor, level: TreeLevel, growing: GrowingTrees, expansion: TreeExpansion,
-               depth: int, *, walk_tokens: Tensor, walk_parents: Tensor, num_model: Tensor, guides: Tensor
-               ) -> TreeLevel:
+def grow_trees(
+    tokens: Tensor,
+    logprobs: Tensor,
+    level: TreeLevel,
+    growing: GrowingTrees,
+    expansion: TreeExpansion,
+    depth: int,
+    *,
+    walk_tokens: Tensor,
+    walk_parents: Tensor,
+    num_model: Tensor,
+    guides: Tensor,
+) -> TreeLevel:
     """Take in the candidates of a depth, and choose those to expand: none at the last one.
 
-    tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `level`; -1 and -inf where there is none
+    tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `level`; -1 and -inf
+                      where there is none
     growing:          the candidates of this depth are written
-    walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes expanded are written,
+    walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes
+                               expanded are written,
                       and -1 where the stage has further places
     num_model:        int32 [S], most drafts on a path of each slot
     guides:           int64 [S], the slot whose rows say what may follow
     Of equals those that come first are taken.
     """
     is_too_deep = (num_model[growing.slots] < depth)[:, None]
-    first, end = expansion.candidate_begins[depth - 1:depth + 1]
-    scores = (level.scores[:, :, None] + logprobs).flatten(1).masked_fill(is_too_deep, float("-inf"))
+    first, end = expansion.candidate_begins[depth - 1 : depth + 1]
+    scores = (
+        (level.scores[:, :, None] + logprobs).flatten(1).masked_fill(is_too_deep, float("-inf"))
+    )
     growing.tokens[:, first:end] = tokens.flatten(1).masked_fill(is_too_deep, -1)
     growing.scores[:, first:end], growing.places[:, first:end] = scores, 0
     begin, places = expansion.places_of(depth)
     if expansion.fixed is not None and places:
-        chosen = constant(expansion.fixed.expanded[depth - 1], scores.device).expand(len(scores), -1) - first
+        chosen = (
+            constant(expansion.fixed.expanded[depth - 1], scores.device).expand(len(scores), -1)
+            - first
+        )
     else:
         chosen = _likeliest(scores, len(places))
     parents = chosen // expansion.num_children
-    growing.places[:, first:end].scatter_(1, chosen, constant(places, scores.device).int().expand(len(scores), -1))
+    growing.places[:, first:end].scatter_(
+        1, chosen, constant(places, scores.device).int().expand(len(scores), -1)
+    )
     chosen_tokens = growing.tokens[:, first:end].gather(1, chosen)
     if places:
         num_missing = expansion.stage_begins[depth + 1] - places[-1] - 1
         _store(walk_tokens, growing, pad(chosen_tokens, (0, num_missing), value=-1), places[0])
         _store(walk_parents, growing, parents + begin, places[0])
     before = level.sees.gather(1, parents[:, :, None].expand(-1, -1, level.sees.shape[2]))
-    itself = torch.eye(len(places), dtype=torch.bool, device=scores.device).expand(len(scores), -1, -1)
+    itself = torch.eye(len(places), dtype=torch.bool, device=scores.device).expand(
+        len(scores), -1, -1
+    )
     first_parent = torch.arange(len(scores), device=scores.device)[:, None] * level.tokens.shape[1]
     rows = constant(places, scores.device) * len(guides) + guides[growing.slots][:, None]
-    return TreeLevel(chosen_tokens, scores.gather(1, chosen), (parents + first_parent).flatten(), rows.flatten(),
-                     torch.cat([before, itself], dim=2))
+    return TreeLevel(
+        chosen_tokens,
+        scores.gather(1, chosen),
+        (parents + first_parent).flatten(),
+        rows.flatten(),
+        torch.cat([before, itself], dim=2),
+    )
 
 
-def finish_trees(growing: GrowingTrees, expansion: TreeExpansion, trees: SlotTrees, *, walk_tokens: Tensor,
-                 walk_parents: Tensor) -> None:
+def finish_trees(
+    growing: GrowingTrees,
+    expansion: TreeExpansion,
+    trees: SlotTrees,
+    *,
+    walk_tokens: Tensor,
+    walk_parents: Tensor,
+) -> None:
     """Choose the N - 1 candidates to verify, parents before their children.
 
     trees: of all slots, written
-    walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded, written, as above
-    A parent is at least as likely as its children, and of equals those that come first are taken: so it is there.
+    walk_tokens, walk_parents: int32 [S, places], by slot: of the nodes that were not expanded,
+                               written, as above
+    A parent is at least as likely as its children, and of equals those that come first are taken:
+    so it is there.
     """
     num_trees, device = len(growing.tokens), growing.tokens.device
     if expansion.fixed is not None:
@@ -127,12 +175,21 @@ def finish_trees(growing: GrowingTrees, expansion: TreeExpansion, trees: SlotTre
     places = torch.where(is_leaf, nodes + (expansion.stage_begins[-2] - 1), places)
     node_at = torch.zeros(num_trees, expansion.num_places, dtype=torch.int64, device=device)
     parents = pad(node_at.scatter_(1, places, nodes).gather(1, parent_places), (1, 0))
-    depths = pad(constant(expansion.candidate_depths, device).expand(num_trees, -1).gather(1, chosen), (1, 0))
-    grown = SlotTrees(pad(tokens, (1, 0), value=-1), parents, depths, pad(places, (1, 0)),
-                      _seen(parents, expansion.depth))
+    depths = pad(
+        constant(expansion.candidate_depths, device).expand(num_trees, -1).gather(1, chosen), (1, 0)
+    )
+    grown = SlotTrees(
+        pad(tokens, (1, 0), value=-1),
+        parents,
+        depths,
+        pad(places, (1, 0)),
+        _seen(parents, expansion.depth),
+    )
     trees.store(grown, growing.slots, growing.num_accepted < 0)
     first_leaf, end = expansion.stage_begins[-2:]
-    leaves = pad(tokens.masked_fill(~is_leaf, -1), (0, end - first_leaf - tokens.shape[1]), value=-1)
+    leaves = pad(
+        tokens.masked_fill(~is_leaf, -1), (0, end - first_leaf - tokens.shape[1]), value=-1
+    )
     _store(walk_tokens, growing, leaves, first_leaf)
     _store(walk_parents, growing, parent_places, first_leaf)
 

@@ -1,4 +1,5 @@
-"""Owns logits processors: functions of a request's user that change its logits before anything else does."""
+"""Owns logits processors: functions of a request's user that change its logits before anything else
+does."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from specguide.params import SamplingParams, num_processor_arguments
 from specguide.request import Request
 
 Processor = Callable[[list[int], Tensor], Any]
-"""Of the output's token ids and the logits float32 [V] that the next token is chosen by; returns new ones."""
+"""Of the output's token ids and the logits float32 [V] that the next token is chosen by; returns
+new ones."""
 
 Failures = dict[tuple[int, int], RequestError]
 """Why there are no logits, by request of the batch and node."""
@@ -23,37 +25,51 @@ Failures = dict[tuple[int, int], RequestError]
 def bind_processors(params: SamplingParams, prompt_ids: Sequence[int]) -> tuple[Processor, ...]:
     """A request's processors, those that ask for the prompt with the prompt."""
     prompt_ids = list(prompt_ids)
-    return tuple(partial(processor, prompt_ids) if num_processor_arguments(processor) == 3 else processor
-                 for processor in params.logits_processors or ())
+    return tuple(
+        partial(processor, prompt_ids) if num_processor_arguments(processor) == 3 else processor
+        for processor in params.logits_processors or ()
+    )
 
 
-def process_logits(logits: Tensor, drafts: Tensor, requests: Mapping[int, Request]) -> tuple[Tensor, Failures]:
-    """Logits after each node as the requests' processors want them, as if the drafts on its path had been output.
+def process_logits(
+    logits: Tensor, drafts: Tensor, requests: Mapping[int, Request]
+) -> tuple[Tensor, Failures]:
+    """Logits after each node as the requests' processors want them, as if the drafts on its path
+    had been output.
 
-    Runs the processors on the calling thread, with rows on the host: waits for the device, and cannot be captured.
+    Runs the processors on the calling thread, with rows on the host: waits for the device, and
+    cannot be captured.
 
     logits:   [B · N, V], floating; stays as it is
     drafts:   int32 [B, N - 1], those behind the first node; -1 is none
-    requests: those that have processors, by their place among the B; their output ids are those before the first node
-    Returns float32 [B · N, V], rows of other requests as in `logits`, and what the processors failed with. A row that
-    has failed is -inf: only where the path to it is accepted does the failure count.
+    requests: those that have processors, by their place among the B; their output ids are those
+              before the first node
+    Returns float32 [B · N, V], rows of other requests as in `logits`, and what the processors
+    failed with. A row that has failed is -inf: only where the path to it is accepted does the
+    failure count.
     """
     rows = list(requests)
     paths = drafts[rows].tolist()
     processed = logits.to(torch.float32, copy=True)
     by_request = processed.view(len(drafts), -1, logits.shape[1])
     chosen = by_request[rows]
-    on_host = torch.empty(chosen.shape, dtype=torch.float32, device="cpu", pin_memory=logits.is_cuda).copy_(chosen)
+    on_host = torch.empty(
+        chosen.shape, dtype=torch.float32, device="cpu", pin_memory=logits.is_cuda
+    ).copy_(chosen)
     failures: Failures = {}
     for (row, request), path, path_logits in zip(requests.items(), paths, on_host, strict=True):
-        failures |= {(row, node): error for node, error in _process_path(path_logits, path, request).items()}
+        failures |= {
+            (row, node): error for node, error in _process_path(path_logits, path, request).items()
+        }
     by_request[rows] = on_host.to(logits.device)
     return processed, failures
 
 
-def _process_path(logits: Tensor, drafts: Sequence[int], request: Request) -> dict[int, RequestError]:
-    """Write over float32 [N, V], one row for each node; what a node failed with ends the path, as does a missing draft.
-    """
+def _process_path(
+    logits: Tensor, drafts: Sequence[int], request: Request
+) -> dict[int, RequestError]:
+    """Write over float32 [N, V], one row for each node; what a node failed with ends the path, as
+    does a missing draft."""
     output_ids = list(request.output_ids)
     for node, draft in enumerate([*drafts, -1]):
         try:
@@ -74,17 +90,24 @@ def _process(logits: Tensor, output_ids: Sequence[int], processors: Sequence[Pro
         try:
             logits = _checked(processor(list(output_ids), logits), shape)
         except Exception as cause:  # of a user
-            raise RequestError(f"logits_processors[{index}] failed after {len(output_ids)} tokens of output: "
-                               f"{type(cause).__name__}: {cause}") from cause
+            raise RequestError(
+                f"logits_processors[{index}] failed after {len(output_ids)} tokens of output: "
+                f"{type(cause).__name__}: {cause}"
+            ) from cause
     return logits
 
 
 def _checked(result: object, shape: torch.Size) -> Tensor:
     if not isinstance(result, Tensor):
-        raise TypeError(f"it must return the logits, a torch.Tensor; it returned {type(result).__name__}")
+        raise TypeError(
+            f"it must return the logits, a torch.Tensor; it returned {type(result).__name__}"
+        )
     if result.shape != shape or result.dtype != torch.float32:
-        raise TypeError(f"it must return float32 {list(shape)}; it returned {str(result.dtype).removeprefix('torch.')} "
-                        f"{list(result.shape)}")
+        raise TypeError(
+            f"it must return float32 {list(shape)}; it returned "
+            f"{str(result.dtype).removeprefix('torch.')} "
+            f"{list(result.shape)}"
+        )
     if bool(result.isnan().all()):
         raise ValueError("it must return numbers; all that it returned is NaN")
     return result

@@ -12,10 +12,15 @@ def score_tokens(logits: Tensor, target_tokens: Tensor) -> TokenScores:
     """The log-probabilities of tokens and of the likeliest ones in their places.
 
     logits:        [B · N, V], floating, as the model gives them
-    target_tokens: int32 [B, N], the token chosen after each node; -1: none, of which what is returned is void
+    target_tokens: int32 [B, N], the token chosen after each node; -1: none, of which what is
+                   returned is void
     """
     logprobs = logits.float().log_softmax(dim=-1).view(*target_tokens.shape, -1)
     chosen = logprobs.gather(2, target_tokens.clamp(min=0).long()[:, :, None])
     top_logprobs, top_ids = logprobs.topk(min(MAX_LOGPROBS, logprobs.shape[2]), dim=2)
-    return TokenScores(logprobs=chosen[:, :, 0], ranks=(logprobs >= chosen).sum(2).int(), top_ids=top_ids.int(),
-                       top_logprobs=top_logprobs)
+    return TokenScores(
+        logprobs=chosen[:, :, 0],
+        ranks=(logprobs >= chosen).sum(2).int(),
+        top_ids=top_ids.int(),
+        top_logprobs=top_logprobs,
+    )

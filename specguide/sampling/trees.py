@@ -10,7 +10,8 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class SlotTrees:
-    """At fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any first ones are a tree too.
+    """At fixed addresses. S slots, N nodes each, of which node 0 is the golden token; any first
+    ones are a tree too.
 
     tokens:  int32 [S, N], -1 where there is no draft; node 0's is elsewhere
     parents: int64 [S, N], each before its children
@@ -28,23 +29,31 @@ class SlotTrees:
     @classmethod
     def empty(cls, num_slots: int, num_nodes: int, device: torch.device) -> SlotTrees:
         """Without drafts: every node a child of the golden token."""
+
         def full(value: int, dtype: torch.dtype) -> Tensor:
             return torch.full((num_slots, num_nodes), value, dtype=dtype, device=device)
 
         depths = full(1, torch.int64)
         depths[:, 0] = 0
-        sees = torch.eye(num_nodes, dtype=torch.bool, device=device).expand(num_slots, -1, -1).clone()
+        sees = (
+            torch.eye(num_nodes, dtype=torch.bool, device=device).expand(num_slots, -1, -1).clone()
+        )
         sees[:, :, 0] = True
         return cls(full(-1, torch.int32), full(0, torch.int64), depths, full(0, torch.int64), sees)
 
     def select(self, slots: slice | Tensor, num_nodes: int) -> SlotTrees:
         """The first nodes of those of B slots, in order; a slice's may be the same memory."""
-        return SlotTrees(self.tokens[slots, :num_nodes], self.parents[slots, :num_nodes],
-                         self.depths[slots, :num_nodes], self.places[slots, :num_nodes],
-                         self.sees[slots, :num_nodes, :num_nodes])
+        return SlotTrees(
+            self.tokens[slots, :num_nodes],
+            self.parents[slots, :num_nodes],
+            self.depths[slots, :num_nodes],
+            self.places[slots, :num_nodes],
+            self.sees[slots, :num_nodes, :num_nodes],
+        )
 
     def store(self, trees: SlotTrees, slots: slice | Tensor, held: Tensor) -> None:
-        """Write those of B slots, of fewer nodes perhaps; a slot that is held, bool [B], keeps the one that it has."""
+        """Write those of B slots, of fewer nodes perhaps; a slot that is held, bool [B], keeps the
+        one that it has."""
         self.drop(slots, held)
         for field in fields(self):
             theirs = getattr(trees, field.name)
@@ -60,7 +69,9 @@ class SlotTrees:
         on_path = self.sees[:, :, 1:]
         depths = (self.depths[:, None, 1:] - 1).expand_as(on_path)
         tokens = self.tokens[:, None, 1:].expand_as(on_path)
-        paths = torch.full((*on_path.shape[:2], depth + 1), -1, dtype=torch.int32, device=tokens.device)
+        paths = torch.full(
+            (*on_path.shape[:2], depth + 1), -1, dtype=torch.int32, device=tokens.device
+        )
         paths.scatter_(2, depths.masked_fill(~on_path, depth), tokens.masked_fill(~on_path, -1))
         return paths[:, :, :depth]
 

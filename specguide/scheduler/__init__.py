@@ -1,4 +1,5 @@
-"""Owns requests from admission to release: `schedule` plans an iteration, `commit` takes its results."""
+"""Owns requests from admission to release: `schedule` plans an iteration, `commit` takes its
+results."""
 
 from specguide.scheduler.output_text import OutputText
 from specguide.scheduler.scheduler import Scheduler

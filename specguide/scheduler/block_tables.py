@@ -1,10 +1,11 @@
 """Owns which pages belong to which running request, and what is known of their contents.
 
-Page i of a request holds the keys of its positions [i · P, (i + 1) · P). It is published once these are those of the
-request's own tokens for good: of the prompt when a prefill is planned, since all that reads the page comes after it on
-the device, and of the output when it is verified. What is published stands for the tokens of these positions and all
-before, and where there is a drafter for one more: its key at a position depends on the token after it. The last
-position that has a token may be computed again, so its page is not published before there is another token.
+Page i of a request holds the keys of its positions [i · P, (i + 1) · P). It is published once these
+are those of the request's own tokens for good: of the prompt when a prefill is planned, since all
+that reads the page comes after it on the device, and of the output when it is verified. What is
+published stands for the tokens of these positions and all before, and where there is a drafter for
+one more: its key at a position depends on the token after it. The last position that has a token
+may be computed again, so its page is not published before there is another token.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class BlockTables:
     def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
         self._tables: dict[Request, list[int]] = {}
-        self._keys: dict[Request, list[bytes]] = {}  # of the first pages, as far as they are published
+        self._keys: dict[
+            Request, list[bytes]
+        ] = {}  # of the first pages, as far as they are published
 
     def __getitem__(self, request: Request) -> tuple[int, ...]:
         return tuple(self._tables[request])
@@ -42,8 +45,8 @@ class BlockTables:
         return request in self._tables
 
     def open(self, request: Request) -> int:
-        """Give the request the published pages of its first reusable tokens. Tokens whose keys are there: not all of
-        them, since the last one's pass is to say what follows."""
+        """Give the request the published pages of its first reusable tokens. Tokens whose keys are
+        there: not all of them, since the last one's pass is to say what follows."""
         table: list[int] = []
         keys: list[bytes] = []
         for key in self._keys_from(request, keys, request.num_reusable):
@@ -56,14 +59,16 @@ class BlockTables:
         return len(table) * self._page_size
 
     def grow(self, request: Request, num_positions: int, most_positions: int) -> bool:
-        """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False where too few are
-        free, and then nothing changes."""
+        """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False
+        where too few are free, and then nothing changes."""
         table = self._tables[request]
         num_needed = self.num_pages(num_positions) - len(table)
         if num_needed > self._pages.num_free:
             return False
         if num_needed > 0:
-            num_useful = min(max(num_needed, _FEWEST_MORE), self.num_pages(most_positions) - len(table))
+            num_useful = min(
+                max(num_needed, _FEWEST_MORE), self.num_pages(most_positions) - len(table)
+            )
             num_more = num_useful if 2 * num_useful <= self._pages.num_free else num_needed
             table += self._pages.allocate(max(num_needed, num_more))
         return True
@@ -80,8 +85,11 @@ class BlockTables:
         self._pages.free(self._tables.pop(request, ()))
         self._keys.pop(request, None)
 
-    def _keys_from(self, request: Request, known: Sequence[bytes], num_tokens: int) -> Iterator[bytes]:
-        """Keys of the request's pages behind those of `known`, as far as they are full of its first `num_tokens`."""
+    def _keys_from(
+        self, request: Request, known: Sequence[bytes], num_tokens: int
+    ) -> Iterator[bytes]:
+        """Keys of the request's pages behind those of `known`, as far as they are full of its first
+        `num_tokens`."""
         last, size = known[-1] if known else b"", self._page_size
         for page in range(len(known), min(num_tokens, request.num_tokens - 1) // size):
             tokens = array("q", request.tokens(page * size, (page + 1) * size + self._num_ahead))
@@ -97,7 +105,8 @@ class BlockTables:
         return -(-num_positions // self._page_size)
 
     def check_integrity(self, running: Sequence[Request]) -> None:
-        """Raise EngineError unless the open requests are among `running` and hold all pages that are held."""
+        """Raise EngineError unless the open requests are among `running` and hold all pages that
+        are held."""
         if not self._tables.keys() <= set(running):
             raise EngineError("a request that does not run holds pages")
         self._pages.check_integrity()

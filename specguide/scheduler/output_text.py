@@ -1,4 +1,5 @@
-"""Owns the text of one request's output: what of it is certain, what may still become a stop string, where it ends."""
+"""Owns the text of one request's output: what of it is certain, what may still become a stop
+string, where it ends."""
 
 from __future__ import annotations
 
@@ -10,13 +11,18 @@ from specguide.tokenizer import IncrementalDetokenizer
 class OutputText:
     """The text of a request, fed with its tokens.
 
-    stop:         strings that end it. Read character by character, the first to be complete ends the text, the longest
-                  of those complete at once; how the text is cut into tokens makes no difference
+    stop:         strings that end it. Read character by character, the first to be complete ends
+                  the text, the longest of those complete at once; how the text is cut into tokens
+                  makes no difference
     include_stop: the text ends behind the stop string, not before it
     """
 
-    def __init__(self, detokenizer: IncrementalDetokenizer, stop: Sequence[str] = (), include_stop: bool = False
-                 ) -> None:
+    def __init__(
+        self,
+        detokenizer: IncrementalDetokenizer,
+        stop: Sequence[str] = (),
+        include_stop: bool = False,
+    ) -> None:
         self._detokenizer: IncrementalDetokenizer | None = detokenizer
         self._matchers = [_StopMatcher(text) for text in stop]
         self._include_stop = include_stop
@@ -31,7 +37,7 @@ class OutputText:
 
     def take(self) -> str:
         """What has become certain since the last call."""
-        new = "".join(self._parts[self._num_taken:])
+        new = "".join(self._parts[self._num_taken :])
         self._num_taken = len(self._parts)
         return new
 
@@ -40,10 +46,15 @@ class OutputText:
 
         may_stop: False: a stop string that is completed now is text like any other
         """
-        return None if self._detokenizer is None else self._feed(self._detokenizer.add(token), may_stop)
+        return (
+            None
+            if self._detokenizer is None
+            else self._feed(self._detokenizer.add(token), may_stop)
+        )
 
     def end(self) -> str | None:
-        """No more tokens come. Returns the stop string that the last characters complete. Once is enough."""
+        """No more tokens come. Returns the stop string that the last characters complete. Once is
+        enough."""
         if self._detokenizer is None:
             return None
         stop = self._feed(self._detokenizer.flush(), may_stop=True)
@@ -59,8 +70,8 @@ class OutputText:
         for at, char in enumerate(new):
             complete = [matcher.text for matcher in self._matchers if matcher.feed(char)]
             if complete and may_stop:
-                stop, read = max(complete, key=len), self._held + new[:at + 1]
-                self._close(read if self._include_stop else read[:-len(stop)])
+                stop, read = max(complete, key=len), self._held + new[: at + 1]
+                self._close(read if self._include_stop else read[: -len(stop)])
                 return stop
         self._hold(self._held + new)
         return None
@@ -86,7 +97,9 @@ class _StopMatcher:
 
     def __init__(self, text: str) -> None:
         self.text, self.num_matched = text, 0
-        self._borders = [0] * len(text)  # of the first i + 1 characters: the longest end that is also a beginning
+        self._borders = [0] * len(
+            text
+        )  # of the first i + 1 characters: the longest end that is also a beginning
         for i in range(1, len(text)):
             self._borders[i] = self._next(self._borders[i - 1], text[i])
 
@@ -96,6 +109,6 @@ class _StopMatcher:
         return self.num_matched == len(self.text)
 
     def _next(self, num_matched: int, char: str) -> int:
-        while num_matched and self.text[num_matched:num_matched + 1] != char:
+        while num_matched and self.text[num_matched : num_matched + 1] != char:
             num_matched = self._borders[num_matched - 1]
         return num_matched + (self.text[num_matched] == char)

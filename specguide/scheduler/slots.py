@@ -8,7 +8,8 @@ from collections.abc import Callable
 class SlotPool:
     """Hands out slots, lowest first. A released slot is handed out again only once `is_idle(slot)`.
 
-    A grammar worker may still be inside a released request's matcher and will then write that slot's row.
+    A grammar worker may still be inside a released request's matcher and will then write that
+    slot's row.
     """
 
     def __init__(self, num_slots: int, is_idle: Callable[[int], bool]) -> None:

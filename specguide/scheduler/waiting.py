@@ -10,8 +10,8 @@ from specguide.request import Request
 HEAD_START_S = 10.0
 """What one step of priority is worth: a request runs as if it had come so much earlier, seconds.
 
-So of two requests that came within that time the one of higher priority runs first, and yet none waits for ever: who
-comes late enough is behind it, whatever their priority.
+So of two requests that came within that time the one of higher priority runs first, and yet none
+waits for ever: who comes late enough is behind it, whatever their priority.
 """
 
 _MOST_STEPS = 10**6

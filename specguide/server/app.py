@@ -39,15 +39,23 @@ T = TypeVar("T")
 B = TypeVar("B")
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
-_STREAMED: dict[int | str, dict[str, Any]] = {200: {
-    "description": "The answer, or with `stream` its pieces as server-sent events",
-    "content": {"application/json": {"schema": {"type": "object"}},
-                "text/event-stream": {"schema": {"type": "string"}}}}}
-_TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+_STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The answer, or with `stream` its pieces as server-sent events",
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    }
+}
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 
 
 def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     """The API over an engine, which it closes when it is stopped, once its requests have ended."""
+
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
@@ -61,15 +69,21 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     app.state.started_s = int(time.time())
     app.include_router(router)
     app.include_router(playground)
-    app.add_middleware(BodyLimit, room=app.state.bodies, max_bytes=config.max_body_bytes,
-                       timeout_s=config.body_timeout_s)
+    app.add_middleware(
+        BodyLimit,
+        room=app.state.bodies,
+        max_bytes=config.max_body_bytes,
+        timeout_s=config.body_timeout_s,
+    )
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
     app.exception_handler(ApiError)(lambda _, error: error.response())
     app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())
     app.exception_handler(RequestValidationError)(lambda _, error: _invalid(error).response())
     app.exception_handler(Refusal)(lambda _, error: error.response())
-    app.exception_handler(HTTPException)(lambda _, error: ApiError(error.status_code, str(error.detail)).response())
+    app.exception_handler(HTTPException)(
+        lambda _, error: ApiError(error.status_code, str(error.detail)).response()
+    )
     return app
 
 
@@ -91,7 +105,9 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
     backend = _backend(request)
     answer = await _understood(request, responses.understand, body)
-    stream = backend.engine.generate(answer.turn.prompt_ids, answer.turn.params, priority=body.priority)
+    stream = backend.engine.generate(
+        answer.turn.prompt_ids, answer.turn.params, priority=body.priority
+    )
     deltas = await unless_left(request, begun(stream, answer.turn.schema_params))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
@@ -126,16 +142,29 @@ async def text_completions(body: CompletionRequest, request: Request) -> Respons
 async def models(request: Request) -> dict[str, Any]:
     """The one that is served."""
     backend = _backend(request)
-    return {"object": "list", "data": [{
-        "id": backend.config.model_name, "object": "model", "created": request.app.state.started_s,
-        "owned_by": "specguide", "max_model_len": backend.engine.max_model_len}]}
+    return {
+        "object": "list",
+        "data": [
+            {
+                "id": backend.config.model_name,
+                "object": "model",
+                "created": request.app.state.started_s,
+                "owned_by": "specguide",
+                "max_model_len": backend.engine.max_model_len,
+            }
+        ],
+    }
 
 
 @router.post("/tokenize")
 async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
     """Token ids of a prompt, or of messages behind the chat template."""
     tokens = await _understood(request, _tokens, body)
-    return {"tokens": tokens, "count": len(tokens), "max_model_len": _backend(request).engine.max_model_len}
+    return {
+        "tokens": tokens,
+        "count": len(tokens),
+        "max_model_len": _backend(request).engine.max_model_len,
+    }
 
 
 @router.post("/detokenize")
@@ -149,8 +178,10 @@ async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, Any
 async def health(request: Request) -> Response:
     """200 while requests are taken, else 503 and why not."""
     cause = _backend(request).engine.health.cause
-    return JSONResponse({"status": "ok"} if cause is None else {"status": "unhealthy", "cause": str(cause)},
-                        200 if cause is None else 503)
+    return JSONResponse(
+        {"status": "ok"} if cause is None else {"status": "unhealthy", "cause": str(cause)},
+        200 if cause is None else 503,
+    )
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
@@ -167,7 +198,9 @@ def _backend(request: Request) -> Backend:
 async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
     """In a thread, since a schema or a prompt may be long."""
     backend = _backend(request)
-    return await unless_left(request, backend.understood(len(await request.body()), understand, body))
+    return await unless_left(
+        request, backend.understood(len(await request.body()), understand, body)
+    )
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
@@ -176,7 +209,9 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
         raise InvalidParams("give a prompt or messages", param="prompt")
     if body.prompt is not None:
         return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
-    return prompt_ids(backend, body, ("messages", template_messages(body.messages or ())), tools=body.tools)
+    return prompt_ids(
+        backend, body, ("messages", template_messages(body.messages or ())), tools=body.tools
+    )
 
 
 def _text(backend: Backend, body: DetokenizeRequest) -> str:
@@ -184,7 +219,9 @@ def _text(backend: Backend, body: DetokenizeRequest) -> str:
     size = backend.engine.vocab_size
     bad = next((token for token in body.tokens if not 0 <= token < size), None)
     if bad is not None:
-        raise InvalidParams(f"token {bad} is not an id of this model's {size} tokens", param="tokens")
+        raise InvalidParams(
+            f"token {bad} is not an id of this model's {size} tokens", param="tokens"
+        )
     return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)
 
 
@@ -203,17 +240,32 @@ async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
 
 
 def _events(lines: AsyncIterator[str]) -> StreamingResponse:
-    return StreamingResponse(lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+    return StreamingResponse(
+        lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+    )
 
 
 def _invalid(error: RequestValidationError) -> ApiError:
     """The first thing that is wrong with a body, named as one would in JSON."""
     first = error.errors()[0]
     if first["type"] == "json_invalid":
-        return ApiError(400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}")
-    place = [part for part in first["loc"] if part not in ("body", "str", "bool") and "[" not in str(part)]
+        return ApiError(
+            400, f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        )
+    place = [
+        part
+        for part in first["loc"]
+        if part not in ("body", "str", "bool") and "[" not in str(part)
+    ]
     if first["type"] == "unknown_field":
         place.append(first["ctx"]["name"])
-    param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".") or None
-    message = f"unknown field {param}" if first["type"] == "unknown_field" else f"{param or 'body'}: {first['msg']}"
+    param = (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        or None
+    )
+    message = (
+        f"unknown field {param}"
+        if first["type"] == "unknown_field"
+        else f"{param or 'body'}: {first['msg']}"
+    )
     return ApiError(400, message, param=param)

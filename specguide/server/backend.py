@@ -1,4 +1,5 @@
-"""Owns what the endpoints share: the engine, special tokens, and waiting for a client that may leave."""
+"""Owns what the endpoints share: the engine, special tokens, and waiting for a client that may
+leave."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ class Backend:
     def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
         self._lane = asyncio.Semaphore()  # of large bodies
-        self._template_lane = asyncio.Semaphore(_MOST_TEMPLATES)  # of clients' templates, whose threads wait for them
+        self._template_lane = asyncio.Semaphore(
+            _MOST_TEMPLATES
+        )  # of clients' templates, whose threads wait for them
 
     @property
     def limits(self) -> GuideConfig:
@@ -44,16 +47,23 @@ class Backend:
         return self.engine.max_model_len * longest
 
     def check_prompt(self, num_chars: int, param: str) -> None:
-        """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it would take long."""
+        """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it
+        would take long."""
         if num_chars > self.max_prompt_chars:
-            raise PromptTooLong(f"a prompt of {num_chars} characters cannot fit into {self.engine.max_model_len} "
-                                "tokens; make it shorter", param=param)
+            raise PromptTooLong(
+                f"a prompt of {num_chars} characters cannot fit into {self.engine.max_model_len} "
+                "tokens; make it shorter",
+                param=param,
+            )
 
     def check_prompt_ids(self, prompt_ids: Sequence[int], param: str) -> None:
         """Raises PromptTooLong where they leave no room for an answer."""
         if len(prompt_ids) >= self.engine.max_model_len:
-            raise PromptTooLong(f"the prompt has {len(prompt_ids)} tokens and the context holds "
-                                f"{self.engine.max_model_len}, output included; make it shorter", param=param)
+            raise PromptTooLong(
+                f"the prompt has {len(prompt_ids)} tokens and the context holds "
+                f"{self.engine.max_model_len}, output included; make it shorter",
+                param=param,
+            )
 
     def check_samples(self, num_prompts: int, num_samples: int) -> None:
         """Raises InvalidParams for more answers than there is ever room for.
@@ -62,10 +72,14 @@ class Backend:
         """
         most = self.engine.max_unfinished
         if num_prompts * num_samples > most:
-            raise InvalidParams(f"n = {num_samples}"
-                                + (f" for each of {num_prompts} prompts" if num_prompts > 1 else "")
-                                + f" is more than the {most} answers that this server has room for at once; ask for "
-                                "fewer", param="n" if num_samples > 1 else "prompt")
+            raise InvalidParams(
+                f"n = {num_samples}"
+                + (f" for each of {num_prompts} prompts" if num_prompts > 1 else "")
+                + f" is more than the {most} answers that this server has room for at once; ask "
+                "for "
+                "fewer",
+                param="n" if num_samples > 1 else "prompt",
+            )
 
     @cached_property
     def tool_format(self) -> ToolFormat:
@@ -73,7 +87,8 @@ class Backend:
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
-        """In a thread, large bodies one after another: they hold the interpreter, and would hold up all small ones.
+        """In a thread, large bodies one after another: they hold the interpreter, and would hold up
+        all small ones.
 
         Raises what `work` does, and ApiError where a body is nested too deeply for it.
         """
@@ -84,7 +99,8 @@ class Backend:
             raise ApiError(400, "the body is nested too deeply") from None
 
     async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
-        """What a request's body means, found out aside. Raises what `understand` does, and ApiError as `aside`."""
+        """What a request's body means, found out aside. Raises what `understand` does, and ApiError
+        as `aside`."""
         async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
             return await self.aside(num_bytes, understand, self, body)
 
@@ -102,19 +118,28 @@ class Backend:
     def check_model(self, name: str | None) -> None:
         """Raises ApiError for another model's name."""
         if name not in (None, self.config.model_name):
-            raise ApiError(404, f"the model {name!r} does not exist; this server has {self.config.model_name!r}",
-                           param="model", code="model_not_found")
+            raise ApiError(
+                404,
+                f"the model {name!r} does not exist; this server has {self.config.model_name!r}",
+                param="model",
+                code="model_not_found",
+            )
 
 
-async def begun(stream: RequestStream, schema_params: Sequence[str | None] = ()) -> AsyncIterator[RequestDelta]:
-    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it, then or later.
+async def begun(
+    stream: RequestStream, schema_params: Sequence[str | None] = ()
+) -> AsyncIterator[RequestDelta]:
+    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it,
+    then or later.
 
     schema_params: of a Turn, so that an error names the field of the schema that is wrong
     """
     first = await anext(stream)
     if first.error is not None:
         raise ApiError.of(first.error, schema_params)
-    if first.finish_reason == "abort" and not first.token_ids:  # never began, and the server is at its end
+    if (
+        first.finish_reason == "abort" and not first.token_ids
+    ):  # never began, and the server is at its end
         raise ApiError.shutting_down()
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:

@@ -1,4 +1,5 @@
-"""Owns the room for bodies: how many bytes all of them together may hold, and which one gives way when it is full."""
+"""Owns the room for bodies: how many bytes all of them together may hold, and which one gives way
+when it is full."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from specguide.server.errors import ApiError, Refusal
 
 FREE_BYTES = 1 << 16
-"""Of each body, which take no room: its connection holds as many anyway, and small requests never meet a full room."""
+"""Of each body, which take no room: its connection holds as many anyway, and small requests never
+meet a full room."""
 
 
 class Body:
@@ -26,7 +28,8 @@ class Body:
 
 
 class BodyRoom:
-    """Room for the bytes of all bodies. Where there is too little, the largest one that is still on its way gives way.
+    """Room for the bytes of all bodies. Where there is too little, the largest one that is still on
+    its way gives way.
 
     So bodies that come slowly hold up nobody but each other. Of one event loop's thread alone.
 
@@ -49,7 +52,8 @@ class BodyRoom:
             self.leave(body)
 
     def grow(self, body: Body, num_bytes: int) -> None:
-        """It has got so many bytes more; one of all bodies may be refused for it, itself included."""
+        """It has got so many bytes more; one of all bodies may be refused for it, itself
+        included."""
         if body not in self._bodies:
             return
         body.num_read += num_bytes
@@ -79,7 +83,14 @@ class BodyRoom:
         self.leave(body)
 
     def _full(self) -> Refusal:
-        return Refusal(ApiError(
-            503, f"all bodies together have more than {self._max_bytes} bytes, and this is the largest of those that "
-            "are still being sent; try again later, or send it faster", kind="server_error", code="too_many_bodies"),
-            closes=True)
+        return Refusal(
+            ApiError(
+                503,
+                f"all bodies together have more than {self._max_bytes} bytes, and this is the "
+                "largest of those that "
+                "are still being sent; try again later, or send it faster",
+                kind="server_error",
+                code="too_many_bodies",
+            ),
+            closes=True,
+        )

@@ -1,4 +1,5 @@
-"""Owns how a body becomes values: parsed aside, counted before anything looks at each, refused where it is too much."""
+"""Owns how a body becomes values: parsed aside, counted before anything looks at each, refused
+where it is too much."""
 
 from __future__ import annotations
 
@@ -38,8 +39,12 @@ class CountedRequest(Request):
 
 
 def _parsed(body: bytes, config: ServerConfig) -> Any:
-    if body.count(b",") + body.count(b'"') // 2 > config.max_body_values:  # parsing holds the interpreter
-        raise InvalidParams(f"the body has more than {config.max_body_values} values; make it smaller")
+    if (
+        body.count(b",") + body.count(b'"') // 2 > config.max_body_values
+    ):  # parsing holds the interpreter
+        raise InvalidParams(
+            f"the body has more than {config.max_body_values} values; make it smaller"
+        )
     try:
         values = json.loads(body)
     except RecursionError:
@@ -55,27 +60,52 @@ def _parsed(body: bytes, config: ServerConfig) -> Any:
 
 def check_counts(values: dict[str, Any], config: ServerConfig) -> None:
     """Raises InvalidParams for a field with more in it than the server takes."""
-    for name, most in (("tools", config.max_tools), ("messages", config.max_messages), ("input", config.max_messages),
-                       ("stop", config.max_stop_strings), ("bad_words", config.max_stop_strings),
-                       ("stop_token_ids", config.max_entries), ("logit_bias", config.max_entries),
-                       ("metadata", config.max_entries)):
+    for name, most in (
+        ("tools", config.max_tools),
+        ("messages", config.max_messages),
+        ("input", config.max_messages),
+        ("stop", config.max_stop_strings),
+        ("bad_words", config.max_stop_strings),
+        ("stop_token_ids", config.max_entries),
+        ("logit_bias", config.max_entries),
+        ("metadata", config.max_entries),
+    ):
         value = values.get(name)
         if isinstance(value, (list, dict)) and len(value) > most:
             raise InvalidParams(f"there may be {most} {name}, found {len(value)}", param=name)
     for name in ("stop", "bad_words"):
         words = values.get(name)
-        longest = max((len(word) for word in ([words] if isinstance(words, str) else words or ())
-                       if isinstance(word, str)), default=0) if isinstance(words, (str, list)) else 0
+        longest = (
+            max(
+                (
+                    len(word)
+                    for word in ([words] if isinstance(words, str) else words or ())
+                    if isinstance(word, str)
+                ),
+                default=0,
+            )
+            if isinstance(words, (str, list))
+            else 0
+        )
         if longest > config.max_stop_chars:
-            raise InvalidParams(f"{name} may have {config.max_stop_chars} characters each, found {longest}", param=name)
+            raise InvalidParams(
+                f"{name} may have {config.max_stop_chars} characters each, found {longest}",
+                param=name,
+            )
     _check_samples(values.get("prompt"), values.get("n"), config.max_samples)
 
 
 def _check_samples(prompt: Any, n: Any, most: int) -> None:
-    num_prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    num_prompts = (
+        len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
+    )
     num_samples = num_prompts * (n if isinstance(n, int) else 1)
     if num_prompts > 1 and num_samples > most:
-        raise InvalidParams(f"there may be {most} answers to a request, found {num_prompts} prompts and {num_samples} "
-                            "answers", param="prompt")
+        raise InvalidParams(
+            f"there may be {most} answers to a request, found {num_prompts} prompts and "
+            f"{num_samples} "
+            "answers",
+            param="prompt",
+        )
     if num_samples > most:
         raise InvalidParams(f"n must be an integer from 1 to {most}, found {n}", param="n")

@@ -31,18 +31,25 @@ def understand(backend: Backend, body: CompletionRequest) -> Continuation:
         if getattr(body, name):
             raise InvalidParams(f"{name} is not supported; leave it out", param=name)
     if body.best_of not in (None, body.n):
-        raise InvalidParams("best_of is not supported; leave it out, or ask for n samples", param="best_of")
+        raise InvalidParams(
+            "best_of is not supported; leave it out, or ask for n samples", param="best_of"
+        )
     one = isinstance(body.prompt, str) or (len(body.prompt) > 0 and isinstance(body.prompt[0], int))
     many: Any = [body.prompt] if one else body.prompt
     if not many:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
     for prompt in many:
         backend.check_prompt(len(prompt) if isinstance(prompt, str) else 0, "prompt")
-    prompts = [backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in many]
+    prompts = [
+        backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        for prompt in many
+    ]
     for prompt_ids in prompts:
         backend.check_prompt_ids(prompt_ids, "prompt")
     backend.check_samples(len(prompts), body.n or 1)
-    params = body.sampling(n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs)
+    params = body.sampling(
+        n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs
+    )
     return Continuation(prompts, params)
 
 
@@ -53,8 +60,14 @@ class Choice:
     text: str = ""
     finish_reason: str | None = None
     num_tokens: int = 0
-    scores: dict[str, list[Any]] = field(default_factory=lambda: {
-        "text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []})
+    scores: dict[str, list[Any]] = field(
+        default_factory=lambda: {
+            "text_offset": [],
+            "token_logprobs": [],
+            "tokens": [],
+            "top_logprobs": [],
+        }
+    )
 
 
 class Answer:
@@ -62,14 +75,25 @@ class Answer:
 
     def __init__(self, backend: Backend, asked: Continuation) -> None:
         self._backend, self._asked = backend, asked
-        self._head = {"id": f"cmpl-{secrets.token_hex(12)}", "object": "text_completion", "created": int(time.time()),
-                      "model": backend.config.model_name}
+        self._head = {
+            "id": f"cmpl-{secrets.token_hex(12)}",
+            "object": "text_completion",
+            "created": int(time.time()),
+            "model": backend.config.model_name,
+        }
         self._choices = [Choice() for _ in range(len(asked.prompts) * asked.params.n)]
 
     def usage(self) -> dict[str, int]:
         """Tokens of prompts and continuations."""
-        prompt, completion = sum(map(len, self._asked.prompts)), sum(choice.num_tokens for choice in self._choices)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+        prompt, completion = (
+            sum(map(len, self._asked.prompts)),
+            sum(choice.num_tokens for choice in self._choices),
+        )
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        }
 
     def take(self, prompt: int, delta: RequestDelta) -> dict[str, Any]:
         """What a delta of a prompt's sample adds, as a chunk's choice."""
@@ -81,14 +105,29 @@ class Answer:
         choice.finish_reason = delta.finish_reason
         for name, values in (scores or {}).items():
             choice.scores[name] += values
-        return {"index": index, "text": delta.text, "finish_reason": delta.finish_reason, "logprobs": scores}
+        return {
+            "index": index,
+            "text": delta.text,
+            "finish_reason": delta.finish_reason,
+            "logprobs": scores,
+        }
 
     def whole(self) -> dict[str, Any]:
         """The completion object, once all has been taken."""
         has_scores = self._asked.params.logprobs is not None
-        return {**self._head, "usage": self.usage(), "choices": [
-            {"index": index, "text": choice.text, "finish_reason": choice.finish_reason,
-             "logprobs": choice.scores if has_scores else None} for index, choice in enumerate(self._choices)]}
+        return {
+            **self._head,
+            "usage": self.usage(),
+            "choices": [
+                {
+                    "index": index,
+                    "text": choice.text,
+                    "finish_reason": choice.finish_reason,
+                    "logprobs": choice.scores if has_scores else None,
+                }
+                for index, choice in enumerate(self._choices)
+            ],
+        }
 
     def chunk(self, choice: dict[str, Any] | None, *, include_usage: bool) -> dict[str, Any]:
         """A chunk object; the one without a choice has the usage."""
@@ -104,14 +143,21 @@ class Answer:
             scores["text_offset"].append(offset)
             scores["tokens"].append(names[token])
             scores["token_logprobs"].append(entry[token].logprob)
-            scores["top_logprobs"].append({names[one]: score.logprob for one, score in entry.items()})
+            scores["top_logprobs"].append(
+                {names[one]: score.logprob for one, score in entry.items()}
+            )
             offset += len(names[token])
         return scores
 
 
-async def deltas(backend: Backend, asked: Continuation, priority: int) -> AsyncIterator[tuple[int, RequestDelta]]:
-    """Of all prompts, each with the prompt's index, once each has begun; they run beside each other."""
-    streams = [backend.engine.generate(prompt, asked.params, priority=priority) for prompt in asked.prompts]
+async def deltas(
+    backend: Backend, asked: Continuation, priority: int
+) -> AsyncIterator[tuple[int, RequestDelta]]:
+    """Of all prompts, each with the prompt's index, once each has begun; they run beside each
+    other."""
+    streams = [
+        backend.engine.generate(prompt, asked.params, priority=priority) for prompt in asked.prompts
+    ]
     all_begun = [await begun(stream) for stream in streams]
 
     async def all_of_them() -> AsyncIterator[tuple[int, RequestDelta]]:

@@ -10,17 +10,22 @@ class ServerConfig:
     """Limits and names of an API server.
 
     model_name:     what clients call the model
-    api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated on the command line
-    tool_format:    name of a description under specguide/grammars/tool_calls; left out: from the chat template
+    api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
+                    on the command line
+    tool_format:    name of a description under specguide/grammars/tool_calls; left out: from the
+                    chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request
-    allow_special_tokens: special tokens that users' messages spell become these tokens; else they are text. A request
+    allow_special_tokens: special tokens that users' messages spell become these tokens; else they
+                          are text. A request
                     may say otherwise; the prompt of a completion always has them
-    drain_s:        longest time that requests under way are given when the server is stopped, seconds
+    drain_s:        longest time that requests under way are given when the server is stopped,
+                    seconds
 
     Of one request, all answered with a 400 that names the field:
 
-    max_body_values:  most commas and texts in its JSON, counted before it is parsed; a value has about one of them
+    max_body_values:  most commas and texts in its JSON, counted before it is parsed; a value has
+                      about one of them
     max_samples:      most answers: prompts times n
     max_messages:     most messages
     max_entries:      most entries of each of logit_bias, metadata and stop_token_ids
@@ -29,22 +34,25 @@ class ServerConfig:
 
     Of all requests:
 
-    max_bodies_bytes: most bytes of all bodies whose answers have not begun, beyond the first 64 KiB of each; where
-                      there is no room, the largest that is still being sent is told 503
+    max_bodies_bytes: most bytes of all bodies whose answers have not begun, beyond the first 64 KiB
+                      of each; where there is no room, the largest that is still being sent is told
+                      503
 
     Of chat templates that requests bring, each of which is rendered in a process of its own:
 
     allow_client_templates: requests may bring one, as chat_template; else they are told 400
-    template_timeout_s:     longest time of a rendering, seconds, in which its process has to start, too
+    template_timeout_s:     longest time of a rendering, seconds, in which its process has to start,
+                            too
     template_max_bytes:     most memory of its process
 
     Of connections:
 
     max_connections:  most that are open at once; one more is told 503 and closed
-    header_timeout_s: longest time until a request's header is there, from the connection's or the last answer's end
+    header_timeout_s: longest time until a request's header is there, from the connection's or the
+                      last answer's end
     body_timeout_s:   longest time from a request's header to its body's end; then 408
-    write_timeout_s:  longest time that a client may leave an answer unread, once the socket's buffers are full; then
-                      the connection is cut and its request cancelled
+    write_timeout_s:  longest time that a client may leave an answer unread, once the socket's
+                      buffers are full; then the connection is cut and its request cancelled
     """
 
     model_name: str

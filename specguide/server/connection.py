@@ -1,5 +1,5 @@
-"""Owns a connection's bounds: how many there are, how long one may send no header or leave an answer unread, and what
-becomes of one whose client has sent all it will."""
+"""Owns a connection's bounds: how many there are, how long one may send no header or leave an
+answer unread, and what becomes of one whose client has sent all it will."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from specguide.server.errors import ApiError
 
 _LOOKS = 4  # in the time of the shortest bound
 _UNREAD_BYTES = 1 << 17
-"""Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices an absent reader."""
+"""Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices
+an absent reader."""
 _PROBE_S = 0.1
 """Between looks whether a client that sends nothing more is still there."""
 
@@ -44,7 +45,9 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Refuses one too many."""
         super().connection_made(transport)
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES)
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_SNDBUF, _UNREAD_BYTES
+        )
         if len(self.connections) > self._limits.max_connections:
             transport.write(_refusal(self._limits.max_connections))
             transport.close()
@@ -58,14 +61,17 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The client sends nothing more. True, and the connection stays open, where it may wait for an answer."""
+        """The client sends nothing more. True, and the connection stays open, where it may wait for
+        an answer."""
         if self._is_half_closed:
             return True
         if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:
             return False
         self._is_half_closed = True
         if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
-            self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            self.transport.write(
+                self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b""
+            )
         self._probe()
         return True
 
@@ -76,10 +82,11 @@ class BoundedConnection(H11Protocol):
             self.transport.close()
 
     def _probe(self) -> None:
-        """Whether the client has left for good, as what was written to it has found out: its request is cancelled.
+        """Whether the client has left for good, as what was written to it has found out: its
+        request is cancelled.
 
-        To have left and to send nothing more look alike until something is written, and a half-closed socket is not
-        watched by the event loop.
+        To have left and to send nothing more look alike until something is written, and a
+        half-closed socket is not watched by the event loop.
         """
         if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.transport.abort()
@@ -105,8 +112,14 @@ class BoundedConnection(H11Protocol):
 
 
 def _refusal(most: int) -> bytes:
-    error = ApiError(503, f"there are {most} connections already; try again later", kind="server_error",
-                     code="too_many_connections")
+    error = ApiError(
+        503,
+        f"there are {most} connections already; try again later",
+        kind="server_error",
+        code="too_many_connections",
+    )
     body = json.dumps(error.body()).encode()
-    return (b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-            b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    return (
+        b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    )

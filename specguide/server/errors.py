@@ -47,11 +47,17 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     408: {"model": ErrorBody, "description": "The body, or the answer, took too long"},
     413: {"model": ErrorBody, "description": "The body is too large"},
     415: {"model": ErrorBody, "description": "The body is compressed"},
-    429: {"model": ErrorBody, "description": "Too many requests are under way; come back after Retry-After",
-          "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
-    503: {"model": ErrorBody, "description": "The engine has failed or is being closed; with Retry-After: there is no "
-           "room, for bodies or to compile another grammar, now",
-          "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}},
+    429: {
+        "model": ErrorBody,
+        "description": "Too many requests are under way; come back after Retry-After",
+        "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
+    },
+    503: {
+        "model": ErrorBody,
+        "description": "The engine has failed or is being closed; with Retry-After: there is no "
+        "room, for bodies or to compile another grammar, now",
+        "headers": {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}},
+    },
     "4XX": {"model": ErrorBody, "description": "Any other refusal"},
 }
 """What OpenAPI says of the errors of an endpoint."""
@@ -60,17 +66,28 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 class ApiError(Exception):
     """An answer with an error. status: of HTTP; kind, param, code: as OpenAI has them"""
 
-    def __init__(self, status: int, message: str, *, kind: str = "invalid_request_error", param: str | None = None,
-                 code: str | None = None, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.status, self.kind, self.param, self.code = status, kind, param, code
-        self.retry_after_s = _RETRY_AFTER_S if retry_after_s is None and status in (429, 503) else retry_after_s
+        self.retry_after_s = (
+            _RETRY_AFTER_S if retry_after_s is None and status in (429, 503) else retry_after_s
+        )
 
     @classmethod
     def of(cls, error: SpecguideError, schema_params: Sequence[str | None] = ()) -> ApiError:
         """What an error of the engine is to a client.
 
-        schema_params: the fields that the JSON Schemas of a guide are from, where that is made of several
+        schema_params: the fields that the JSON Schemas of a guide are from, where that is made of
+                       several
         """
         if isinstance(error, InvalidGuide) and schema_params:
             param = "tools" if error.part is None else schema_params[error.part]
@@ -80,7 +97,13 @@ class ApiError(Exception):
         if isinstance(error, QueueFull):
             return cls(429, str(error), kind="rate_limit_error", code="queue_full")
         if isinstance(error, CompilerBusy):
-            return cls(503, str(error), kind="server_error", code="compiler_busy", retry_after_s=_RETRY_COMPILE_AFTER_S)
+            return cls(
+                503,
+                str(error),
+                kind="server_error",
+                code="compiler_busy",
+                retry_after_s=_RETRY_COMPILE_AFTER_S,
+            )
         if isinstance(error, RequestTimeout):
             return cls(408, str(error), kind="timeout_error", code="timeout")
         if isinstance(error, EngineClosed):
@@ -92,23 +115,37 @@ class ApiError(Exception):
     @classmethod
     def shutting_down(cls) -> ApiError:
         """The server has been told to stop."""
-        return cls(503, "the server is being stopped and takes no more requests; ask another one, or try again later",
-                   kind="server_error", code="shutting_down")
+        return cls(
+            503,
+            "the server is being stopped and takes no more requests; ask another one, or try again "
+            "later",
+            kind="server_error",
+            code="shutting_down",
+        )
 
     def body(self) -> dict[str, Any]:
-        """OpenAI's error object; halves of surrogate pairs, which a request may be wrong about, are told as "?"."""
-        return {"error": {"message": _told(str(self)), "type": self.kind,
-                          "param": None if self.param is None else _told(self.param), "code": self.code}}
+        """OpenAI's error object; halves of surrogate pairs, which a request may be wrong about, are
+        told as "?"."""
+        return {
+            "error": {
+                "message": _told(str(self)),
+                "type": self.kind,
+                "param": None if self.param is None else _told(self.param),
+                "code": self.code,
+            }
+        }
 
     def response(self, *, closes: bool = False) -> JSONResponse:
         """To send. closes: the connection too, as where a body is not read to its end"""
-        headers = ({} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}) | (
-            {"Connection": "close"} if closes else {})
+        headers = (
+            {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        ) | ({"Connection": "close"} if closes else {})
         return JSONResponse(self.body(), self.status, headers)
 
 
 class Refusal(HTTPException):
-    """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the connection too"""
+    """An ApiError while a body is read, of the one kind that FastAPI lets through. closes: the
+    connection too"""
 
     def __init__(self, error: ApiError, *, closes: bool = False) -> None:
         super().__init__(error.status, str(error))

@@ -1,4 +1,5 @@
-"""Owns what stands before the application: who may ask, and how much of a body is ever read, and how long."""
+"""Owns what stands before the application: who may ask, and how much of a body is ever read, and
+how long."""
 
 from __future__ import annotations
 
@@ -11,8 +12,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specguide.server.bodies import Body, BodyRoom
 from specguide.server.errors import ApiError, Refusal
 
-OPEN_PATHS = ("/health", "/ready", "/metrics", "/docs", "/openapi.json", "/", "/playground/playground.css",
-              "/playground/playground.js", "/playground/tokens.js", "/playground/timeline.js")
+OPEN_PATHS = (
+    "/health",
+    "/ready",
+    "/metrics",
+    "/docs",
+    "/openapi.json",
+    "/",
+    "/playground/playground.css",
+    "/playground/playground.js",
+    "/playground/tokens.js",
+    "/playground/timeline.js",
+)
 
 
 class ApiKeys:
@@ -25,23 +36,31 @@ class ApiKeys:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
             given = dict(scope["headers"]).get(b"authorization", b"").removeprefix(b"Bearer ")
             if not any(hmac.compare_digest(given, key) for key in self._keys):
-                error = ApiError(401, "the API key is missing or wrong: send it as Authorization: Bearer …",
-                                 kind="authentication_error", code="invalid_api_key")
+                error = ApiError(
+                    401,
+                    "the API key is missing or wrong: send it as Authorization: Bearer …",
+                    kind="authentication_error",
+                    code="invalid_api_key",
+                )
                 await error.response(closes=True)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
 
 class BodyLimit:
-    """ASGI middleware. Answers 413 as soon as a body is known to be larger, 408 when it is not there in time, 415 for
-    one that is compressed, and 503 where there is no room for it; the connection ends with the answer, since the rest
-    of the body may yet come."""
+    """ASGI middleware. Answers 413 as soon as a body is known to be larger, 408 when it is not
+    there in time, 415 for one that is compressed, and 503 where there is no room for it; the
+    connection ends with the answer, since the rest of the body may yet come."""
 
     def __init__(self, app: ASGIApp, room: BodyRoom, max_bytes: int, timeout_s: float) -> None:
         self._app, self._room, self._max_bytes, self._timeout_s = app, room, max_bytes, timeout_s
         self._too_large = ApiError(413, f"the body is larger than {max_bytes} bytes")
-        self._too_slow = ApiError(408, f"the body was not there after {timeout_s:g} s", kind="timeout_error",
-                                  code="body_timeout")
+        self._too_slow = ApiError(
+            408,
+            f"the body was not there after {timeout_s:g} s",
+            kind="timeout_error",
+            code="body_timeout",
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,7 +77,8 @@ class BodyLimit:
             await self._app(scope, *self._limited(body, receive, send))
 
     def _limited(self, body: Body, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """`receive` up to the body's end, and `send` that gives its room back once the answer begins."""
+        """`receive` up to the body's end, and `send` that gives its room back once the answer
+        begins."""
         deadline_s = asyncio.get_running_loop().time() + self._timeout_s
 
         async def limited() -> Message:
@@ -83,7 +103,9 @@ class BodyLimit:
         receiving = asyncio.ensure_future(receive())
         waiting_s = deadline_s - asyncio.get_running_loop().time()
         try:
-            await asyncio.wait((receiving, body.refused), timeout=waiting_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (receiving, body.refused), timeout=waiting_s, return_when=asyncio.FIRST_COMPLETED
+            )
             if body.refused.done():
                 raise body.refused.result()
             if not receiving.done():
@@ -95,7 +117,11 @@ class BodyLimit:
     def _refusal(self, headers: dict[bytes, bytes]) -> ApiError | None:
         coding = headers.get(b"content-encoding", b"identity").strip().lower()
         if coding != b"identity":
-            return ApiError(415, f"a body with Content-Encoding {coding.decode('latin-1')!r} is not read; send it as "
-                                 "it is")
+            return ApiError(
+                415,
+                f"a body with Content-Encoding {coding.decode('latin-1')!r} is not read; send it "
+                "as "
+                "it is",
+            )
         stated = headers.get(b"content-length", b"0")
         return self._too_large if stated.isdigit() and int(stated) > self._max_bytes else None

@@ -1,4 +1,5 @@
-"""Owns how a conversation becomes a prompt: through the model's template or the client's, and what either is told."""
+"""Owns how a conversation becomes a prompt: through the model's template or the client's, and what
+either is told."""
 
 from __future__ import annotations
 
@@ -18,8 +19,14 @@ MAX_VALUES = 256
 """Most values in chat_template_kwargs."""
 
 
-def prompt_ids(backend: Backend, asked: TemplateFields, messages: tuple[str, Sequence[dict[str, Any]]], *,
-               tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None) -> list[int]:
+def prompt_ids(
+    backend: Backend,
+    asked: TemplateFields,
+    messages: tuple[str, Sequence[dict[str, Any]]],
+    *,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    json_schema: Any = None,
+) -> list[int]:
     """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
 
     messages: the field that has them, and what chat templates read of them
@@ -30,8 +37,15 @@ def prompt_ids(backend: Backend, asked: TemplateFields, messages: tuple[str, Seq
     is_allowed = asked.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
-            conversation, tools, json_schema, variables=variables, client_template=_client_template(backend, asked),
-            allow_special_tokens=backend.config.allow_special_tokens if is_allowed is None else is_allowed)
+            conversation,
+            tools,
+            json_schema,
+            variables=variables,
+            client_template=_client_template(backend, asked),
+            allow_special_tokens=backend.config.allow_special_tokens
+            if is_allowed is None
+            else is_allowed,
+        )
     except InvalidParams as error:
         if error.param in ("messages", "prompt"):
             error.param = field
@@ -39,7 +53,8 @@ def prompt_ids(backend: Backend, asked: TemplateFields, messages: tuple[str, Seq
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:
-    """Raises InvalidParams, which names the variable, where they are too large for a template to work with."""
+    """Raises InvalidParams, which names the variable, where they are too large for a template to
+    work with."""
     num_values = num_chars = 0
     for name, value in variables.items():
         rest = [value]
@@ -47,16 +62,26 @@ def check_variables(variables: Mapping[str, Any]) -> None:
             one = rest.pop()
             num_values += 1
             num_chars += len(one) if isinstance(one, str) else 0
-            if isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER:  # not a number is not, either
+            if (
+                isinstance(one, (int, float)) and not abs(one) <= MAX_NUMBER
+            ):  # not a number is not, either
                 raise _too_much(name, f"a number of more than {MAX_NUMBER}")
             if num_values > MAX_VALUES or num_chars > MAX_CHARS:
                 raise _too_much(name, f"more than {MAX_VALUES} values or {MAX_CHARS} characters")
-            rest += [*one, *one.values()] if isinstance(one, dict) else one if isinstance(one, list) else []
+            rest += (
+                [*one, *one.values()]
+                if isinstance(one, dict)
+                else one
+                if isinstance(one, list)
+                else []
+            )
 
 
 def _too_much(name: str, what: str) -> InvalidParams:
-    return InvalidParams(f"chat_template_kwargs have {what} with {name}; make it smaller",
-                         param=f"chat_template_kwargs.{name}")
+    return InvalidParams(
+        f"chat_template_kwargs have {what} with {name}; make it smaller",
+        param=f"chat_template_kwargs.{name}",
+    )
 
 
 def _client_template(backend: Backend, asked: TemplateFields) -> ClientTemplate | None:
@@ -64,7 +89,15 @@ def _client_template(backend: Backend, asked: TemplateFields) -> ClientTemplate 
         return None
     config = backend.config
     if not config.allow_client_templates:
-        raise InvalidParams("this server takes the model's own chat template only: leave chat_template out, or start "
-                            "it with --allow-client-templates", param="chat_template")
-    return ClientTemplate(asked.chat_template, config.template_timeout_s, config.template_max_bytes,
-                          backend.max_prompt_chars)
+        raise InvalidParams(
+            "this server takes the model's own chat template only: leave chat_template out, or "
+            "start "
+            "it with --allow-client-templates",
+            param="chat_template",
+        )
+    return ClientTemplate(
+        asked.chat_template,
+        config.template_timeout_s,
+        config.template_max_bytes,
+        backend.max_prompt_chars,
+    )

@@ -1,4 +1,5 @@
-"""Owns the request bodies of the API: OpenAI's fields, and those that vLLM's users know. Unknown ones are refused."""
+"""Owns the request bodies of the API: OpenAI's fields, and those that vLLM's users know. Unknown
+ones are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
-"""A list of which only the first wrong value is told: a long one may have as many as it has values."""
+"""A list of which only the first wrong value is told: a long one may have as many as it has
+values."""
 
 
 class Body(BaseModel):
@@ -23,7 +25,11 @@ class Body(BaseModel):
     @classmethod
     def _knows_its_fields(cls, values: Any) -> Any:
         known = {field.alias or name for name, field in cls.model_fields.items()}
-        unknown = next((name for name in values if name not in known), None) if isinstance(values, dict) else None
+        unknown = (
+            next((name for name in values if name not in known), None)
+            if isinstance(values, dict)
+            else None
+        )
         if unknown is not None:
             name = unknown.encode(errors="replace").decode()  # pydantic takes Unicode text alone
             raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": name})
@@ -95,12 +101,31 @@ class SamplingFields(Body):
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""
-        given = {name: getattr(self, name) for name in (
-            "temperature", "top_p", "seed", "stop", "logit_bias", "presence_penalty", "frequency_penalty", "top_k",
-            "min_p", "repetition_penalty", "min_tokens", "ignore_eos", "stop_token_ids", "bad_words",
-            "allowed_token_ids", "include_stop_str_in_output")}
+        given = {
+            name: getattr(self, name)
+            for name in (
+                "temperature",
+                "top_p",
+                "seed",
+                "stop",
+                "logit_bias",
+                "presence_penalty",
+                "frequency_penalty",
+                "top_k",
+                "min_p",
+                "repetition_penalty",
+                "min_tokens",
+                "ignore_eos",
+                "stop_token_ids",
+                "bad_words",
+                "allowed_token_ids",
+                "include_stop_str_in_output",
+            )
+        }
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
-        return SamplingParams.from_dict({name: value for name, value in (given | values).items() if value is not None})
+        return SamplingParams.from_dict(
+            {name: value for name, value in (given | values).items() if value is not None}
+        )
 
 
 class ResponseFormat(Body):
@@ -119,7 +144,8 @@ class TemplateFields(Body):
 
     chat_template_kwargs: variables of the template; those that it does not read are left out
     chat_template:        to take instead of the model's, where the server lets clients send one
-    allow_special_tokens: special tokens that the messages spell are what they are, not text; None: as the server has it
+    allow_special_tokens: special tokens that the messages spell are what they are, not text; None:
+                          as the server has it
     """
 
     chat_template_kwargs: dict[str, Any] | None = None
@@ -167,7 +193,8 @@ class TextConfig(Body):
 
 
 class ResponsesRequest(TurnFields):
-    """/v1/responses. What only a server that stores answers can do is there to be refused in words of its own."""
+    """/v1/responses. What only a server that stores answers can do is there to be refused in words
+    of its own."""
 
     input: str | Values[dict[str, Any]]
     instructions: str | None = None

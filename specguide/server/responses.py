@@ -1,4 +1,5 @@
-"""Owns /v1/responses: from input items to a response of messages and function calls, whole or in events."""
+"""Owns /v1/responses: from input items to a response of messages and function calls, whole or in
+events."""
 
 from __future__ import annotations
 
@@ -24,29 +25,55 @@ from specguide.server.turn import Turn, turn_of
 
 _LOGPROBS = "message.output_text.logprobs"
 _STORED = "nothing is stored here: send the whole conversation as input"
-_REFUSED = {"previous_response_id": _STORED, "conversation": _STORED, "prompt": _STORED,
-            "background": "leave it out, and stream instead",
-            "truncation": "a conversation is never cut: leave it out, and send a shorter input",
-            "reasoning": "this model does not reason apart from its text: leave it out"}
-_ECHOED = ("instructions", "metadata", "tools", "tool_choice", "text", "max_output_tokens", "user",
-           "safety_identifier", "prompt_cache_key")
+_REFUSED = {
+    "previous_response_id": _STORED,
+    "conversation": _STORED,
+    "prompt": _STORED,
+    "background": "leave it out, and stream instead",
+    "truncation": "a conversation is never cut: leave it out, and send a shorter input",
+    "reasoning": "this model does not reason apart from its text: leave it out",
+}
+_ECHOED = (
+    "instructions",
+    "metadata",
+    "tools",
+    "tool_choice",
+    "text",
+    "max_output_tokens",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+)
 
 
 def understand(backend: Backend, body: ResponsesRequest) -> Answer:
-    """What will be the answer to `turn`. Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    """What will be the answer to `turn`. Raises ApiError, InvalidParams and InvalidGuide, which
+    name the field."""
     for name, advice in _REFUSED.items():
         value = getattr(body, name)
         asked = any(one is not None for one in value.values()) if isinstance(value, dict) else value
         if asked and asked != "disabled":
-            raise InvalidParams(f"{name} = {json.dumps(value)} is not supported; {advice}", param=name)
+            raise InvalidParams(
+                f"{name} = {json.dumps(value)} is not supported; {advice}", param=name
+            )
     for index, included in enumerate(body.include or ()):
         if included != _LOGPROBS:
-            raise InvalidParams(f"{included!r} cannot be included; {_LOGPROBS!r} can", param=f"include[{index}]")
+            raise InvalidParams(
+                f"{included!r} cannot be included; {_LOGPROBS!r} can", param=f"include[{index}]"
+            )
     if body.top_logprobs and not body.include:
         raise InvalidParams(f'top_logprobs needs include: ["{_LOGPROBS}"]', param="top_logprobs")
-    answer = guide_of(body, {"text.format": text_format_guide(body.text.format if body.text else None)})
-    turn = turn_of(backend, body, ("input", input_messages(body.instructions, body.input)), answer,
-                   max_tokens=body.max_output_tokens, logprobs=(body.top_logprobs or 0) if body.include else None)
+    answer = guide_of(
+        body, {"text.format": text_format_guide(body.text.format if body.text else None)}
+    )
+    turn = turn_of(
+        backend,
+        body,
+        ("input", input_messages(body.instructions, body.input)),
+        answer,
+        max_tokens=body.max_output_tokens,
+        logprobs=(body.top_logprobs or 0) if body.include else None,
+    )
     return Answer(backend, turn, body)
 
 
@@ -58,8 +85,13 @@ class Answer:
         self._items: list[Message | Call] = []
         self._scores: list[Score] = []
         self._num_cached = 0
-        self._head = {"id": f"resp_{secrets.token_hex(12)}", "object": "response", "created_at": int(time.time()),
-                      "model": backend.config.model_name, **_echo(body, turn)}
+        self._head = {
+            "id": f"resp_{secrets.token_hex(12)}",
+            "object": "response",
+            "created_at": int(time.time()),
+            "model": backend.config.model_name,
+            **_echo(body, turn),
+        }
 
     async def whole(self, deltas: AsyncIterator[RequestDelta]) -> dict[str, Any]:
         """The response object. Raises ApiError."""
@@ -68,22 +100,37 @@ class Answer:
         return self._response(self._status)
 
     async def events(self, deltas: AsyncIterator[RequestDelta]) -> AsyncIterator[dict[str, Any]]:
-        """Numbered events; an error is two, the second of them with the response as far as it came."""
+        """Numbered events; an error is two, the second of them with the response as far as it
+        came."""
         numbers = itertools.count()
         for kind in ("created", "in_progress"):
-            yield {"type": f"response.{kind}", "sequence_number": next(numbers),
-                   "response": self._response("in_progress")}
+            yield {
+                "type": f"response.{kind}",
+                "sequence_number": next(numbers),
+                "response": self._response("in_progress"),
+            }
         try:
             async for told in self._told(deltas):
                 yield {**told, "sequence_number": next(numbers)}
         except ApiError as error:
-            yield {"type": "error", "sequence_number": next(numbers), "code": error.code or error.kind,
-                   "message": str(error), "param": error.param}
-            yield {"type": "response.failed", "sequence_number": next(numbers),
-                   "response": self._response("failed", error)}
+            yield {
+                "type": "error",
+                "sequence_number": next(numbers),
+                "code": error.code or error.kind,
+                "message": str(error),
+                "param": error.param,
+            }
+            yield {
+                "type": "response.failed",
+                "sequence_number": next(numbers),
+                "response": self._response("failed", error),
+            }
             return
-        yield {"type": f"response.{self._status}", "sequence_number": next(numbers),
-               "response": self._response(self._status)}
+        yield {
+            "type": f"response.{self._status}",
+            "sequence_number": next(numbers),
+            "response": self._response(self._status),
+        }
 
     @property
     def _status(self) -> str:
@@ -130,36 +177,72 @@ class Answer:
         if error is not None and self._items:
             self._items[-1].status = "incomplete"
         prompt, output = len(self.turn.prompt_ids), self._reader.num_tokens
-        usage = {"input_tokens": prompt, "output_tokens": output, "total_tokens": prompt + output,
-                 "input_tokens_details": {"cached_tokens": self._num_cached, "cache_write_tokens": 0},
-                 "output_tokens_details": {"reasoning_tokens": 0}}
+        usage = {
+            "input_tokens": prompt,
+            "output_tokens": output,
+            "total_tokens": prompt + output,
+            "input_tokens_details": {"cached_tokens": self._num_cached, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        }
         is_cut = self._reader.finish_reason == "length"
-        return {**self._head, "status": status, "output": [item.item() for item in self._items],
-                "completed_at": int(time.time()) if status == "completed" else None,
-                "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-                "error": None if error is None else {"message": str(error), "code": (
-                    "invalid_prompt" if error.kind == "invalid_request_error" else "server_error")},
-                "usage": None if status == "in_progress" else usage}
+        return {
+            **self._head,
+            "status": status,
+            "output": [item.item() for item in self._items],
+            "completed_at": int(time.time()) if status == "completed" else None,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            "error": None
+            if error is None
+            else {
+                "message": str(error),
+                "code": (
+                    "invalid_prompt" if error.kind == "invalid_request_error" else "server_error"
+                ),
+            },
+            "usage": None if status == "in_progress" else usage,
+        }
 
 
 def _echo(body: ResponsesRequest, turn: Turn) -> dict[str, Any]:
     """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
     asked = {name: _sendable(body, name) for name in _ECHOED}
-    asked["tools"] = [{"type": "function", "description": None, "parameters": None, "strict": False,
-                       **function_of(tool)} for tool in asked["tools"] or ()]
+    asked["tools"] = [
+        {
+            "type": "function",
+            "description": None,
+            "parameters": None,
+            "strict": False,
+            **function_of(tool),
+        }
+        for tool in asked["tools"] or ()
+    ]
     asked["text"] = {"format": {"type": "text"}, **(asked["text"] or {})}
-    return {**asked, "metadata": asked["metadata"] or {}, "tool_choice": asked["tool_choice"] or "auto",
-            "parallel_tool_calls": body.parallel_tool_calls is not False, "temperature": turn.params.temperature,
-            "top_p": turn.params.top_p, "top_logprobs": body.top_logprobs or 0, "store": False, "background": False,
-            "previous_response_id": None, "truncation": "disabled", "service_tier": "default",
-            "reasoning": {"effort": None, "summary": None}}
+    return {
+        **asked,
+        "metadata": asked["metadata"] or {},
+        "tool_choice": asked["tool_choice"] or "auto",
+        "parallel_tool_calls": body.parallel_tool_calls is not False,
+        "temperature": turn.params.temperature,
+        "top_p": turn.params.top_p,
+        "top_logprobs": body.top_logprobs or 0,
+        "store": False,
+        "background": False,
+        "previous_response_id": None,
+        "truncation": "disabled",
+        "service_tier": "default",
+        "reasoning": {"effort": None, "summary": None},
+    }
 
 
 def _sendable(body: ResponsesRequest, name: str) -> Any:
     try:
-        return json.loads(body.model_dump_json(include={name}, by_alias=True, exclude_none=True)).get(name)
+        return json.loads(
+            body.model_dump_json(include={name}, by_alias=True, exclude_none=True)
+        ).get(name)
     except (ValueError, RecursionError):
-        raise InvalidParams(f"{name} has text that is not Unicode, or is nested too deeply", param=name) from None
+        raise InvalidParams(
+            f"{name} has text that is not Unicode, or is nested too deeply", param=name
+        ) from None
 
 
 async def lines(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:

@@ -11,12 +11,17 @@ from specguide.server.messages import arguments_of, text_of
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
-def input_messages(instructions: str | None, items: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """As chat templates read them: calls that follow each other, or a text, are one message of the assistant.
+def input_messages(
+    instructions: str | None, items: str | Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """As chat templates read them: calls that follow each other, or a text, are one message of the
+    assistant.
 
     Raises InvalidParams naming the item.
     """
-    messages: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    messages: list[dict[str, Any]] = (
+        [{"role": "system", "content": instructions}] if instructions else []
+    )
     if isinstance(items, str):
         return [*messages, {"role": "user", "content": items}]
     if not items:
@@ -34,20 +39,33 @@ def input_messages(instructions: str | None, items: str | Sequence[Mapping[str, 
             called.add(item["call_id"])
         elif kind == "function_call_output":
             if not isinstance(item.get("call_id"), str) or item["call_id"] not in called:
-                raise InvalidParams(f"no function_call before this output has the call_id {item.get('call_id')!r}; "
-                                    "send the call too, since nothing is stored here", param=f"{param}.call_id")
-            messages.append({"role": "tool", "tool_call_id": item["call_id"],
-                             "content": text_of(item.get("output"), f"{param}.output")})
+                raise InvalidParams(
+                    f"no function_call before this output has the call_id {item.get('call_id')!r}; "
+                    "send the call too, since nothing is stored here",
+                    param=f"{param}.call_id",
+                )
+            messages.append(
+                {
+                    "role": "tool",
+                    "tool_call_id": item["call_id"],
+                    "content": text_of(item.get("output"), f"{param}.output"),
+                }
+            )
         else:
-            raise InvalidParams("an item must be of type message, function_call or function_call_output, found "
-                                f"{kind!r}", param=f"{param}.type")
+            raise InvalidParams(
+                "an item must be of type message, function_call or function_call_output, found "
+                f"{kind!r}",
+                param=f"{param}.type",
+            )
     return messages
 
 
 def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:
     role = item.get("role")
     if not isinstance(role, str) or role not in _ROLES:
-        raise InvalidParams(f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role")
+        raise InvalidParams(
+            f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role"
+        )
     return {"role": _ROLES[role], "content": text_of(item.get("content"), f"{param}.content")}
 
 
@@ -56,4 +74,8 @@ def _call(item: Mapping[str, Any], param: str) -> dict[str, Any]:
         if not isinstance(item.get(name), str):
             raise InvalidParams(f"a function_call needs a text {name}", param=f"{param}.{name}")
     arguments = arguments_of(item["arguments"], f"{param}.arguments")
-    return {"id": item["call_id"], "type": "function", "function": {"name": item["name"], "arguments": arguments}}
+    return {
+        "id": item["call_id"],
+        "type": "function",
+        "function": {"name": item["name"], "arguments": arguments},
+    }

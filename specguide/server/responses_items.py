@@ -1,4 +1,5 @@
-"""Owns the output items of /v1/responses, messages and function calls, and the events that tell how they grow."""
+"""Owns the output items of /v1/responses, messages and function calls, and the events that tell how
+they grow."""
 
 from __future__ import annotations
 
@@ -25,8 +26,13 @@ class Message:
 
     def item(self) -> dict[str, Any]:
         """As OpenAI has it."""
-        return {"id": self.id, "type": "message", "role": "assistant", "status": self.status,
-                "content": [self._part()] if self.text or self.status != "in_progress" else []}
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "status": self.status,
+            "content": [self._part()] if self.text or self.status != "in_progress" else [],
+        }
 
     def begin(self) -> Iterator[Told]:
         """The item and its part are there."""
@@ -47,11 +53,21 @@ class Message:
         yield _of_item("done", self)
 
     def _part(self) -> dict[str, Any]:
-        return {"type": "output_text", "text": self.text, "annotations": [], "logprobs": list(self.logprobs)}
+        return {
+            "type": "output_text",
+            "text": self.text,
+            "annotations": [],
+            "logprobs": list(self.logprobs),
+        }
 
     def _of_part(self, kind: str, **fields: Any) -> Told:
-        return {"type": f"response.{kind}", "item_id": self.id, "output_index": self.output_index, "content_index": 0,
-                **fields}
+        return {
+            "type": f"response.{kind}",
+            "item_id": self.id,
+            "output_index": self.output_index,
+            "content_index": 0,
+            **fields,
+        }
 
 
 @dataclass
@@ -67,8 +83,14 @@ class Call:
 
     def item(self) -> dict[str, Any]:
         """As OpenAI has it."""
-        return {"id": self.id, "type": "function_call", "status": self.status, "call_id": self.call_id,
-                "name": self.name, "arguments": self.arguments}
+        return {
+            "id": self.id,
+            "type": "function_call",
+            "status": self.status,
+            "call_id": self.call_id,
+            "name": self.name,
+            "arguments": self.arguments,
+        }
 
     def begin(self) -> Iterator[Told]:
         """The item is there."""
@@ -86,9 +108,17 @@ class Call:
         yield _of_item("done", self)
 
     def _of_arguments(self, kind: str, **fields: Any) -> Told:
-        return {"type": f"response.function_call_arguments.{kind}", "item_id": self.id,
-                "output_index": self.output_index, **fields}
+        return {
+            "type": f"response.function_call_arguments.{kind}",
+            "item_id": self.id,
+            "output_index": self.output_index,
+            **fields,
+        }
 
 
 def _of_item(kind: str, one: Message | Call) -> Told:
-    return {"type": f"response.output_item.{kind}", "output_index": one.output_index, "item": one.item()}
+    return {
+        "type": f"response.output_item.{kind}",
+        "output_index": one.output_index,
+        "item": one.item(),
+    }

@@ -1,4 +1,5 @@
-"""Owns reading one sample of a turn while it is written: its text, its calls, and the scores of its tokens."""
+"""Owns reading one sample of a turn while it is written: its text, its calls, and the scores of its
+tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ Score = dict[str, Any]
 
 @dataclass(frozen=True)
 class Piece:
-    """What some tokens made certain, and their scores, if asked for. With scores and tools, a piece is one token."""
+    """What some tokens made certain, and their scores, if asked for. With scores and tools, a piece
+    is one token."""
 
     events: list[Event]
     scores: list[Score]
@@ -37,8 +39,12 @@ class SampleReader:
         self._parser: ToolCallParser | None = None
         if turn.tool_format is not None:
             self._parser = ToolCallParser(turn.tool_format)
-            self._visible = VisibleText(backend.tokenizer, special_ids(backend, turn.tool_format), turn.prompt_ids,
-                                        is_guided=turn.params.guide is not None)
+            self._visible = VisibleText(
+                backend.tokenizer,
+                special_ids(backend, turn.tool_format),
+                turn.prompt_ids,
+                is_guided=turn.params.guide is not None,
+            )
         self.num_tokens = 0
         self.finish_reason: str | None = None
 
@@ -51,13 +57,17 @@ class SampleReader:
         """What a delta adds."""
         self.num_tokens += len(delta.token_ids)
         self.finish_reason = delta.finish_reason
-        scores = [token_score(self._backend, token, entry, self._num_rivals)
-                  for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)]
+        scores = [
+            token_score(self._backend, token, entry, self._num_rivals)
+            for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
+        ]
         if self._parser is None:
             return [Piece([Text(delta.text)] if delta.text else [], scores)]
         steps = [[token] for token in delta.token_ids] if scores else [delta.token_ids]
-        pieces = [Piece(self._parser.feed(self._visible.add(step)), scores[number:number + 1])
-                  for number, step in enumerate(steps)]
+        pieces = [
+            Piece(self._parser.feed(self._visible.add(step)), scores[number : number + 1])
+            for number, step in enumerate(steps)
+        ]
         if delta.finish_reason is not None:
             rest = self._parser.feed(self._visible.add((), is_last=True))
             pieces.append(Piece(rest + self._parser.finish(), []))
@@ -72,9 +82,14 @@ def special_ids(backend: Backend, tool_format: ToolFormat) -> list[int]:
 
 def token_score(backend: Backend, token: int, entry: dict[int, Logprob], num_rivals: int) -> Score:
     """A token's log-probability and those of the likeliest ones, as OpenAI has them."""
+
     def named(one: int) -> dict[str, Any]:
         spelled = backend.token_bytes(one)
-        return {"token": spelled.decode(errors="replace"), "logprob": entry[one].logprob, "bytes": list(spelled)}
+        return {
+            "token": spelled.decode(errors="replace"),
+            "logprob": entry[one].logprob,
+            "bytes": list(spelled),
+        }
 
     rivals = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
     return {**named(token), "top_logprobs": [named(one) for one in rivals]}

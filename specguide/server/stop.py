@@ -1,4 +1,5 @@
-"""Owns how a server stops: what is under way is given its time, is told its end, and then the process is gone."""
+"""Owns how a server stops: what is under way is given its time, is told its end, and then the
+process is gone."""
 
 from __future__ import annotations
 
@@ -24,18 +25,21 @@ _ENGINE_S = 0.8
 _ANSWERS_S = 1.1
 _REST_S = 0.3
 _LONGEST_S = 1.9
-"""After drain_s: until the engine is closed, the last answers are read, the application is done; and until, whatever
-holds the process up, it is ended from outside Python, with what its threads were at on standard error."""
+"""After drain_s: until the engine is closed, the last answers are read, the application is done;
+and until, whatever holds the process up, it is ended from outside Python, with what its threads
+were at on standard error."""
 _LOOK_S = 0.02
 _STANDARD_ERROR = 2
 
 
 class StoppableServer(uvicorn.Server):
-    """Serves an application until SIGTERM or SIGINT, and ends the process within `drain_s` and 2 seconds of it.
+    """Serves an application until SIGTERM or SIGINT, and ends the process within `drain_s` and 2
+    seconds of it.
 
-    From the signal on new requests are told 503, as /ready is. Those under way have drain_s; the engine then aborts
-    them, and each is told its end. uvicorn by itself waits for all connections, before the application hears of it.
-    Exit codes: 0 once stopped, 128 + its number for a second signal, which ends the process at once.
+    From the signal on new requests are told 503, as /ready is. Those under way have drain_s; the
+    engine then aborts them, and each is told its end. uvicorn by itself waits for all connections,
+    before the application hears of it. Exit codes: 0 once stopped, 128 + its number for a second
+    signal, which ends the process at once.
 
     app:     made by `create_app`
     options: of uvicorn.Config
@@ -52,12 +56,16 @@ class StoppableServer(uvicorn.Server):
             os._exit(128 + sig)
         self._has_signal = self.should_exit = True
         if math.isfinite(self._drain_s):
-            faulthandler.dump_traceback_later(self._drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR)
+            faulthandler.dump_traceback_later(
+                self._drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR
+            )
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Until it is stopped; where that was a signal's doing, the process ends here."""
         await super().serve(sockets)
-        if self._has_signal:  # threads that are inside a library would hold up an orderly end, or abort it
+        if (
+            self._has_signal
+        ):  # threads that are inside a library would hold up an orderly end, or abort it
             logging.shutdown()
             sys.stdout.flush()
             os._exit(0)

@@ -1,6 +1,8 @@
-"""Owns OpenAI's strict subset of JSON Schema: which schemas `strict: true` takes, and the words for the others.
+"""Owns OpenAI's strict subset of JSON Schema: which schemas `strict: true` takes, and the words for
+the others.
 
-Source: OpenAI, "Structured Outputs", supported schemas; the messages are those that its API is known to answer.
+Source: OpenAI, "Structured Outputs", supported schemas; the messages are those that its API is
+        known to answer.
 """
 
 from __future__ import annotations
@@ -12,11 +14,41 @@ from specguide.errors import InvalidGuide
 
 _MAX_DEPTH, _MAX_PROPERTIES, _MAX_ENUM_VALUES, _MAX_CHARACTERS = 10, 5000, 1000, 120_000
 _MAX_LONG_ENUM, _MAX_ENUM_CHARACTERS = 250, 15_000
-_KEYWORDS = frozenset({
-    "$schema", "$id", "$ref", "$defs", "definitions", "title", "description", "type", "properties", "required",
-    "additionalProperties", "items", "minItems", "maxItems", "enum", "const", "anyOf", "pattern", "format", "minimum",
-    "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "default", "examples"})
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_KEYWORDS = frozenset(
+    {
+        "$schema",
+        "$id",
+        "$ref",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "minItems",
+        "maxItems",
+        "enum",
+        "const",
+        "anyOf",
+        "pattern",
+        "format",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "default",
+        "examples",
+    }
+)
+_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+)
 
 Context = tuple[str, ...]
 
@@ -83,8 +115,11 @@ def _object_fault(node: Mapping[str, Any]) -> str | None:
     required = {name for name in _list(node, "required") if isinstance(name, str)}
     missing = next((name for name in _mapping(node, "properties") if name not in required), None)
     if missing is not None:
-        return ("'required' is required to be supplied and to be an array including every key in properties. "
-                f"Missing '{missing}'.")
+        return (
+            "'required' is required to be supplied and to be an array including every key in "
+            "properties. "
+            f"Missing '{missing}'."
+        )
     return None
 
 
@@ -103,15 +138,28 @@ def _limits(schema: Mapping[str, Any], nodes: list[tuple[Context, Any]]) -> Iter
     depth = max(sum(key in ("properties", "items") for key in context[::2]) for context, _ in nodes)
     names = [name for _, node in nodes for name in _mapping(node, "properties")]
     values = [value for _, node in nodes for value in _list(node, "enum")]
-    characters = sum(map(len, names)) + sum(len(name) for name in _mapping(schema, "$defs")) + sum(
-        len(value) for value in [*values, *(node.get("const") for _, node in nodes)] if isinstance(value, str))
-    for found, most, words in ((depth, _MAX_DEPTH, "levels of nesting"), (len(names), _MAX_PROPERTIES, "properties"),
-                               (len(values), _MAX_ENUM_VALUES, "enum values"),
-                               (characters, _MAX_CHARACTERS, "characters of names and values")):
+    characters = (
+        sum(map(len, names))
+        + sum(len(name) for name in _mapping(schema, "$defs"))
+        + sum(
+            len(value)
+            for value in [*values, *(node.get("const") for _, node in nodes)]
+            if isinstance(value, str)
+        )
+    )
+    for found, most, words in (
+        (depth, _MAX_DEPTH, "levels of nesting"),
+        (len(names), _MAX_PROPERTIES, "properties"),
+        (len(values), _MAX_ENUM_VALUES, "enum values"),
+        (characters, _MAX_CHARACTERS, "characters of names and values"),
+    ):
         if found > most:
             yield f"Expected at most {most} {words} in total, found {found}."
     for context, node in nodes:
         texts = [value for value in _list(node, "enum") if isinstance(value, str)]
         if len(texts) > _MAX_LONG_ENUM and sum(map(len, texts)) > _MAX_ENUM_CHARACTERS:
-            yield (f"In context={context}, an enum of more than {_MAX_LONG_ENUM} values may have at most "
-                   f"{_MAX_ENUM_CHARACTERS} characters.")
+            yield (
+                f"In context={context}, an enum of more than {_MAX_LONG_ENUM} values may have at "
+                "most "
+                f"{_MAX_ENUM_CHARACTERS} characters."
+            )

@@ -1,4 +1,5 @@
-"""Owns what a request says about tools: which may be called, whether one must be, and the guide of it."""
+"""Owns what a request says about tools: which may be called, whether one must be, and the guide of
+it."""
 
 from __future__ import annotations
 
@@ -40,25 +41,53 @@ class ToolChoice:
         if isinstance(choice, Mapping) and choice.get("type") == "allowed_tools":
             allowed = choice.get("allowed_tools", choice)
             names = allowed.get("tools") if isinstance(allowed, Mapping) else None
-            if isinstance(names, list) and names and allowed.get("mode", "auto") in ("auto", "required"):
+            if (
+                isinstance(names, list)
+                and names
+                and allowed.get("mode", "auto") in ("auto", "required")
+            ):
                 return cls(_named(names, tools), must_call=allowed.get("mode") == "required")
-        raise InvalidParams('tool_choice must be "none", "auto", "required", a function by its name or {"type": '
-                            '"allowed_tools", …} with the mode "auto" or "required" and tools', param="tool_choice")
+        raise InvalidParams(
+            'tool_choice must be "none", "auto", "required", a function by its name or {"type": '
+            '"allowed_tools", …} with the mode "auto" or "required" and tools',
+            param="tool_choice",
+        )
 
-    def guide(self, tool_format: ToolFormat, special_token: SpecialToken, limits: GuideConfig, *, is_parallel: bool,
-              answer: Guide | None) -> Guide:
-        """Of the whole message; `answer` is what it must match where it is not calls. Raises InvalidParams."""
+    def guide(
+        self,
+        tool_format: ToolFormat,
+        special_token: SpecialToken,
+        limits: GuideConfig,
+        *,
+        is_parallel: bool,
+        answer: Guide | None,
+    ) -> Guide:
+        """Of the whole message; `answer` is what it must match where it is not calls. Raises
+        InvalidParams."""
         schema = None
         if answer is not None:
             if answer.kind not in ("json_schema", "json_object"):
-                raise InvalidParams(f"tools go together with a JSON schema for the answer, not with a {answer.kind}",
-                                    param="tools")
-            schema = {"type": "object"} if answer.kind == "json_object" else json.loads(answer.source())
-        return tool_guide(tool_format, self.tools, special_token, limits, must_call=self.must_call,
-                          is_parallel=is_parallel and not self.is_named, answer=schema)
+                raise InvalidParams(
+                    "tools go together with a JSON schema for the answer, not with a "
+                    f"{answer.kind}",
+                    param="tools",
+                )
+            schema = (
+                {"type": "object"} if answer.kind == "json_object" else json.loads(answer.source())
+            )
+        return tool_guide(
+            tool_format,
+            self.tools,
+            special_token,
+            limits,
+            must_call=self.must_call,
+            is_parallel=is_parallel and not self.is_named,
+            answer=schema,
+        )
 
     def schema_params(self, answer: Guide | None) -> tuple[str | None, ...]:
-        """The request's fields that the guide's JSON Schemas are from, in the guide's order; None: the answer's."""
+        """The request's fields that the guide's JSON Schemas are from, in the guide's order; None:
+        the answer's."""
         of_answer = () if answer is None or self.must_call else (None,)
         return (*of_answer, *(tool.param for tool in self.tools))
 
@@ -70,7 +99,9 @@ def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:
         function = function_of(choice) if isinstance(choice, Mapping) else {}
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(name, str) or name not in known:
-            raise InvalidParams(f"tool_choice names {name!r}, and the tools are {', '.join(known)}",
-                                param="tool_choice")
+            raise InvalidParams(
+                f"tool_choice names {name!r}, and the tools are {', '.join(known)}",
+                param="tool_choice",
+            )
         found.append(known[name])
     return found

@@ -1,4 +1,5 @@
-"""Owns how model families write tool calls: descriptions under specguide/grammars/tool_calls, and the choice of one."""
+"""Owns how model families write tool calls: descriptions under specguide/grammars/tool_calls, and
+the choice of one."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ class ToolFormat:
 
         begin · call · (separator · call)* · end
 
-    and a call is before_name · name · before_arguments · arguments · after_arguments, where the arguments are a JSON
-    object and all else is text.
+    and a call is before_name · name · before_arguments · arguments · after_arguments, where the
+    arguments are a JSON object and all else is text.
 
     models:         which ones write so
     template_marks: texts that are all in their chat templates
@@ -54,12 +55,15 @@ class ToolFormat:
 
     def message(self, calls: list[tuple[str, str]]) -> str:
         """The text of calls, each a name and its arguments as JSON."""
-        return self.begin + (self.separator or "").join(self.call(*call) for call in calls) + self.end
+        return (
+            self.begin + (self.separator or "").join(self.call(*call) for call in calls) + self.end
+        )
 
     def fits(self, template: str) -> bool:
         """Whether models with this chat template write so."""
         return all(mark in template for mark in self.template_marks) and not any(
-            mark in template for mark in self.foreign_marks)
+            mark in template for mark in self.foreign_marks
+        )
 
 
 @cache
@@ -68,21 +72,30 @@ def tool_formats() -> dict[str, ToolFormat]:
     formats = {}
     for path in sorted(_FOLDER.glob("*.json")):
         described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
-                                  for name, value in described.items()}
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in described.items()
+        }
         formats[path.stem] = ToolFormat(name=path.stem, **fields)
     return formats
 
 
 def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:
-    """The one named, else the one that the chat template speaks of. Raises InvalidParams where there is none."""
+    """The one named, else the one that the chat template speaks of. Raises InvalidParams where
+    there is none."""
     known = ", ".join(tool_formats())
     if name is not None:
         if name not in tool_formats():
-            raise InvalidParams(f"tool format {name!r} is unknown; known: {known}", param="tool_format")
+            raise InvalidParams(
+                f"tool format {name!r} is unknown; known: {known}", param="tool_format"
+            )
         return tool_formats()[name]
     found = next((one for one in tool_formats().values() if one.fits(template or "")), None)
     if found is None:
-        raise InvalidParams("the model's chat template does not say how tool calls are written; name one of the tool "
-                            f"formats {known}", param="tool_format")
+        raise InvalidParams(
+            "the model's chat template does not say how tool calls are written; name one of the "
+            "tool "
+            f"formats {known}",
+            param="tool_format",
+        )
     return found

@@ -1,6 +1,8 @@
-"""Owns the grammar of a message that may call tools: each call names a given tool and has arguments of its schema.
+"""Owns the grammar of a message that may call tools: each call names a given tool and has arguments
+of its schema.
 
-Free text ends at the format's trigger: from there on the message is tool calls. Written for llguidance, in Lark.
+Free text ends at the format's trigger: from there on the message is tool calls. Written for
+llguidance, in Lark.
 """
 
 from __future__ import annotations
@@ -39,18 +41,27 @@ class Tool:
 
     @classmethod
     def of(cls, function: Mapping[str, Any], param: str) -> Tool:
-        """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what is wrong."""
+        """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what
+        is wrong."""
         name, parameters = function.get("name"), function.get("parameters")
-        if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME or not _OF_NAMES.issuperset(name):
-            raise InvalidParams(f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
-                                param=f"{param}.name")
+        if (
+            not isinstance(name, str)
+            or not 1 <= len(name) <= _MAX_NAME
+            or not _OF_NAMES.issuperset(name)
+        ):
+            raise InvalidParams(
+                f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
+                param=f"{param}.name",
+            )
         if function.get("strict"):
             check_strict(parameters, f"function '{name}'", f"{param}.parameters")
         if parameters is None:
             parameters = {"type": "object", "properties": {}, "additionalProperties": False}
         if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-            raise InvalidParams("a function's parameters must be a JSON schema of type object",
-                                param=f"{param}.parameters")
+            raise InvalidParams(
+                "a function's parameters must be a JSON schema of type object",
+                param=f"{param}.parameters",
+            )
         try:
             check_finite(parameters, f"{param}.parameters")
         except InvalidGuide as error:
@@ -60,19 +71,27 @@ class Tool:
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:
-    """Of a tool or a choice of one: chat has it under "function", responses have it beside "type"."""
-    return definition.get("function", {name: value for name, value in definition.items() if name != "type"})
+    """Of a tool or a choice of one: chat has it under "function", responses have it beside
+    "type"."""
+    return definition.get(
+        "function", {name: value for name, value in definition.items() if name != "type"}
+    )
 
 
 def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are compiled."""
+    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
+    compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
         kind, function, param = definition.get("type"), function_of(definition), f"tools[{index}]"
         if kind != "function" or not isinstance(function, Mapping):
-            raise InvalidParams(f"a tool must be a function that the caller runs, found type {kind!r}: "
-                                '{"type": "function", "function": {"name": …, "parameters": …}}, or the same without '
-                                'an inner "function"', param=param)
+            raise InvalidParams(
+                f"a tool must be a function that the caller runs, found type {kind!r}: "
+                '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
+                "without "
+                'an inner "function"',
+                param=param,
+            )
         param += ".function" if "function" in definition else ""
         tool = Tool.of(function, param)
         if tool.name in tools:
@@ -81,9 +100,18 @@ def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
     return list(tools.values())
 
 
-def tool_guide(tool_format: ToolFormat, tools: Sequence[Tool], special_token: SpecialToken, limits: GuideConfig, *,
-               must_call: bool = False, is_parallel: bool = True, answer: Any = None) -> Guide:
-    """The grammar of a message. Its JSON Schemas are those of the answer, if there is one, and of the tools.
+def tool_guide(
+    tool_format: ToolFormat,
+    tools: Sequence[Tool],
+    special_token: SpecialToken,
+    limits: GuideConfig,
+    *,
+    must_call: bool = False,
+    is_parallel: bool = True,
+    answer: Any = None,
+) -> Guide:
+    """The grammar of a message. Its JSON Schemas are those of the answer, if there is one, and of
+    the tools.
 
     must_call:   it is calls, at least one
     is_parallel: it may have several, if the format has
@@ -97,11 +125,18 @@ def tool_guide(tool_format: ToolFormat, tools: Sequence[Tool], special_token: Sp
         start = [f"{calls} | answer", f"answer: {schema_term(answer, limits)}"]
     else:
         start = rules.free_text(is_parallel)
-    alternatives = " | ".join(f"{rules.terms(tool.name + tool_format.before_arguments)} "
-                              f"{schema_term(dict(tool.parameters), limits)}" for tool in tools)
+    alternatives = " | ".join(
+        f"{rules.terms(tool.name + tool_format.before_arguments)} "
+        f"{schema_term(dict(tool.parameters), limits)}"
+        for tool in tools
+    )
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
-    return Guide(grammar="\n".join(["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]),
-                 backend=_BACKEND)
+    return Guide(
+        grammar="\n".join(
+            ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
+        ),
+        backend=_BACKEND,
+    )
 
 
 class _Rules:
@@ -117,24 +152,43 @@ class _Rules:
         """A text, in which special tokens stand as such; nothing for none."""
         parts = [text]
         for mark in self._ids:
-            parts = [piece for part in parts for piece in (_split(part, mark) if part not in self._ids else [part])]
-        return " ".join(f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part) for part in parts if part)
+            parts = [
+                piece
+                for part in parts
+                for piece in (_split(part, mark) if part not in self._ids else [part])
+            ]
+        return " ".join(
+            f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part)
+            for part in parts
+            if part
+        )
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""
         one = self._format
         opening = self.terms(one.opening.removeprefix(after))
-        more = f"({self.terms(one.separator)} call)*" if is_parallel and one.separator is not None else ""
-        return " ".join(part for part in (opening, self.rest_of_call, more, self.terms(one.end)) if part)
+        more = (
+            f"({self.terms(one.separator)} call)*"
+            if is_parallel and one.separator is not None
+            else ""
+        )
+        return " ".join(
+            part for part in (opening, self.rest_of_call, more, self.terms(one.end)) if part
+        )
 
     def free_text(self, is_parallel: bool) -> list[str]:
-        """The start rule, and others, of text up to the trigger, from where on there are calls; or text alone."""
+        """The start rule, and others, of text up to the trigger, from where on there are calls; or
+        text alone."""
         trigger = self._format.trigger
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self._ids:  # which is in no text
             return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
         mark = "".join(f"\\x{{{ord(char):x}}}" for char in trigger)
-        return [f"TEXT | lead {calls}", f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/", f"lead[lazy]: /(?s:.*){mark}/"]
+        return [
+            f"TEXT | lead {calls}",
+            f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/",
+            f"lead[lazy]: /(?s:.*){mark}/",
+        ]
 
 
 def _split(text: str, mark: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Owns reading tool calls out of a message while it is written: text, which tool, its arguments piece by piece."""
+"""Owns reading tool calls out of a message while it is written: text, which tool, its arguments
+piece by piece."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ class ToolCallParser:
             rest = self._format.opening + rest
         elif self._read == self._read_end:
             last = self._last
-            rest = rest[len(last):] if rest.startswith(last) else ""
+            rest = rest[len(last) :] if rest.startswith(last) else ""
         return [Text(rest)] if rest else []
 
     @property
@@ -122,9 +123,11 @@ class ToolCallParser:
     def _read_end(self) -> list[Event]:
         """Another call, or the last one's end, or what may become either."""
         one = self._format
-        another = None if one.separator is None else one.after_arguments + one.separator + one.before_name
+        another = (
+            None if one.separator is None else one.after_arguments + one.separator + one.before_name
+        )
         if another is not None and self._unread.startswith(another):
-            self._unread, self._read = self._unread[len(another):], self._read_name
+            self._unread, self._read = self._unread[len(another) :], self._read_name
         elif another is not None and another.startswith(self._unread):
             pass
         elif not self._last.startswith(self._unread) or self._unread == self._last:

@@ -1,4 +1,5 @@
-"""Owns understanding what is asked of a conversation's next turn, alike for chat completions and responses."""
+"""Owns understanding what is asked of a conversation's next turn, alike for chat completions and
+responses."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Turn:
     """A request that has been understood.
 
     tool_format:   None where no tool may be called
-    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is made of several;
+    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
+                   made of several;
                    None: not of a tool
     """
 
@@ -31,8 +33,13 @@ class Turn:
     schema_params: tuple[str | None, ...] = ()
 
 
-def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[dict[str, Any]]],
-            answer: Guide | None, **sampling: Any) -> Turn:
+def turn_of(
+    backend: Backend,
+    body: TurnFields,
+    messages: tuple[str, Sequence[dict[str, Any]]],
+    answer: Guide | None,
+    **sampling: Any,
+) -> Turn:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
 
     messages: the field that has them, and what chat templates read of them
@@ -46,14 +53,24 @@ def turn_of(backend: Backend, body: TurnFields, messages: tuple[str, Sequence[di
     schema_params: tuple[str | None, ...] = ()
     if choice is not None:
         tool_format = backend.tool_format
-        guide = choice.guide(tool_format, backend.special_token, backend.limits, answer=answer,
-                             is_parallel=body.parallel_tool_calls is not False)
+        guide = choice.guide(
+            tool_format,
+            backend.special_token,
+            backend.limits,
+            answer=answer,
+            is_parallel=body.parallel_tool_calls is not False,
+        )
         schema_params = choice.schema_params(answer)
         tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
-    token_ids = prompt_ids(backend, body, messages, tools=tools,
-                           json_schema=answer.source() if answer and answer.kind == "json_schema" else None)
+    token_ids = prompt_ids(
+        backend,
+        body,
+        messages,
+        tools=tools,
+        json_schema=answer.source() if answer and answer.kind == "json_schema" else None,
+    )
     backend.check_prompt_ids(token_ids, field)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))

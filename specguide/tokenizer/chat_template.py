@@ -14,7 +14,8 @@ from specguide.tokenizer.client_template import ClientTemplate
 
 @dataclass(frozen=True)
 class _Source:
-    """What is known of a template's text: the variables that it reads, and the strings that it mentions."""
+    """What is known of a template's text: the variables that it reads, and the strings that it
+    mentions."""
 
     variables: frozenset[str]
     constants: tuple[str, ...]
@@ -27,7 +28,9 @@ class _Source:
         from specguide.tokenizer.template_child import environment
 
         parsed = environment().parse(text)
-        mentioned = {node.value for node in parsed.find_all(nodes.Const) if isinstance(node.value, str)}
+        mentioned = {
+            node.value for node in parsed.find_all(nodes.Const) if isinstance(node.value, str)
+        }
         return cls(frozenset(meta.find_undeclared_variables(parsed)), tuple(sorted(mentioned)))
 
 
@@ -49,20 +52,29 @@ class ChatTemplate:
             template = template.get("tool_use", template.get("default"))
         return template if isinstance(template, str) else None
 
-    def constants(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> tuple[str, ...]:
-        """Strings that the template for these values mentions, and may look for in them; of a client's none."""
+    def constants(
+        self, values: Mapping[str, Any], client: ClientTemplate | None = None
+    ) -> tuple[str, ...]:
+        """Strings that the template for these values mentions, and may look for in them; of a
+        client's none."""
         return self._source(values).constants if client is None else ()
 
-    def known(self, variables: Mapping[str, Any], values: Mapping[str, Any], client: ClientTemplate | None = None
-              ) -> dict[str, Any]:
+    def known(
+        self,
+        variables: Mapping[str, Any],
+        values: Mapping[str, Any],
+        client: ClientTemplate | None = None,
+    ) -> dict[str, Any]:
         """Those variables that the template for these values reads; a client's are all taken to be.
 
         Raises InvalidParams for a name with a meaning of its own.
         """
         taken = next((name for name in variables if name in self._reserved), None)
         if taken is not None:
-            raise InvalidParams(f"{taken} is not a variable that chat_template_kwargs may set",
-                                param=f"chat_template_kwargs.{taken}")
+            raise InvalidParams(
+                f"{taken} is not a variable that chat_template_kwargs may set",
+                param=f"chat_template_kwargs.{taken}",
+            )
         if not variables or client is not None:
             return dict(variables)
         read = self._source(values).variables
@@ -71,31 +83,49 @@ class ChatTemplate:
     def render(self, values: Mapping[str, Any], client: ClientTemplate | None = None) -> str:
         """The text of these values of its variables, `messages` among them.
 
-        client: the template to take instead. Raises InvalidParams where there is none, and for all that goes wrong.
+        client: the template to take instead. Raises InvalidParams where there is none, and for all
+                that goes wrong.
         """
         if client is not None:
-            return client.render({**_special(self._chat), "documents": None, **values, "messages": [
-                {name: value for name, value in message.items() if value is not None}
-                for message in values["messages"]]})
+            return client.render(
+                {
+                    **_special(self._chat),
+                    "documents": None,
+                    **values,
+                    "messages": [
+                        {name: value for name, value in message.items() if value is not None}
+                        for message in values["messages"]
+                    ],
+                }
+            )
         self._check()
         others = dict(values)
         try:
-            return str(self._chat.apply_chat_template(others.pop("messages"), tokenize=False, **others))
-        except Exception as error:  # whatever a template can raise: it is the messages' affair, not the server's
+            return str(
+                self._chat.apply_chat_template(others.pop("messages"), tokenize=False, **others)
+            )
+        except (
+            Exception
+        ) as error:  # whatever a template can raise: it is the messages' affair, not the server's
             raise _refused(error) from None
 
     @cached_property
     def _reserved(self) -> frozenset[str]:
-        """Names with a meaning of their own: for the method that renders, for Jinja, and for the tokenizer."""
+        """Names with a meaning of their own: for the method that renders, for Jinja, and for the
+        tokenizer."""
         from specguide.tokenizer.template_child import environment
 
         method = getattr(type(self._chat), "apply_chat_template", None)
         parameters = inspect.signature(method).parameters if method is not None else ()
-        return frozenset(["messages", "json_schema", *parameters, *environment().globals, *_special(self._chat)])
+        return frozenset(
+            ["messages", "json_schema", *parameters, *environment().globals, *_special(self._chat)]
+        )
 
     def _check(self) -> None:
         if self.text is None:
-            raise InvalidParams("this model has no chat template; give it a plain prompt", param="messages")
+            raise InvalidParams(
+                "this model has no chat template; give it a plain prompt", param="messages"
+            )
 
     def _source(self, values: Mapping[str, Any]) -> _Source:
         self._check()
@@ -115,14 +145,23 @@ def _special(chat: Any) -> dict[str, Any]:
 def _refused(error: Exception) -> UserError:
     if isinstance(error, UserError):
         return error
-    return InvalidParams(f"the chat template refuses these messages: {str(error) or type(error).__name__}",
-                         param="messages")
+    return InvalidParams(
+        f"the chat template refuses these messages: {str(error) or type(error).__name__}",
+        param="messages",
+    )
 
 
-def template_values(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None,
-                    json_schema: str | None, *, add_generation_prompt: bool) -> dict[str, Any]:
+def template_values(
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] | None,
+    json_schema: str | None,
+    *,
+    add_generation_prompt: bool,
+) -> dict[str, Any]:
     """What every template is told."""
-    values = {"messages": [dict(message) for message in messages],
-              "tools": [dict(tool) for tool in tools] if tools else None,
-              "add_generation_prompt": add_generation_prompt}
+    values = {
+        "messages": [dict(message) for message in messages],
+        "tools": [dict(tool) for tool in tools] if tools else None,
+        "add_generation_prompt": add_generation_prompt,
+    }
     return values if json_schema is None else {**values, "json_schema": json_schema}

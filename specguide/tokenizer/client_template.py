@@ -1,4 +1,5 @@
-"""Owns rendering a chat template that a client sent, in a process of its own that is killed when it takes too long."""
+"""Owns rendering a chat template that a client sent, in a process of its own that is killed when it
+takes too long."""
 
 from __future__ import annotations
 
@@ -33,13 +34,30 @@ class ClientTemplate:
     max_chars: int
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text that it makes of the values of its variables. Raises InvalidParams for all that is wrong with it."""
-        job = json.dumps({"template": self.source, "values": values, "max_chars": self.max_chars}).encode()
-        command = [sys.executable, "-s", str(_SCRIPT), str(os.getpid()), str(self.max_bytes),
-                   str(math.ceil(self.timeout_s))]
-        path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # and no secrets of this process
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              cwd="/", env=path) as process:
+        """The text that it makes of the values of its variables. Raises InvalidParams for all that
+        is wrong with it."""
+        job = json.dumps(
+            {"template": self.source, "values": values, "max_chars": self.max_chars}
+        ).encode()
+        command = [
+            sys.executable,
+            "-s",
+            str(_SCRIPT),
+            str(os.getpid()),
+            str(self.max_bytes),
+            str(math.ceil(self.timeout_s)),
+        ]
+        path = {
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path))
+        }  # and no secrets of this process
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=path,
+        ) as process:
             try:
                 written, _ = process.communicate(job, timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
@@ -49,7 +67,9 @@ class ClientTemplate:
         try:
             answer = json.loads(written)
         except ValueError:
-            raise self._refused(f"it needs more than {self.max_bytes >> 20} MiB or {self.timeout_s:g} s") from None
+            raise self._refused(
+                f"it needs more than {self.max_bytes >> 20} MiB or {self.timeout_s:g} s"
+            ) from None
         if "error" in answer:
             raise self._refused(answer["error"])
         return str(answer["text"])

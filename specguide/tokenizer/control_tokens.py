@@ -1,12 +1,13 @@
 """Owns how text that only looks like control tokens is kept from becoming them.
 
-A control token is an added token that the tokenizer marks as special, or that ends an answer: a chat template writes it
-to tell the model who speaks. Where a user's text spells one, it must stay text. Which of those in a rendered template
-are the template's own is found by rendering it again with *marks*: in the user's strings, a character that each control
-token has is replaced by one that stands nowhere else, so that the tokenizer finds the template's own tokens and no
-others; a token that begins in the template's text is its own. Then a twin of the tokenizer, whose control tokens have
-names that nobody can guess, reads the text in which just these are written by their new names. So each text between two
-control tokens is tokenized whole, as it always is.
+A control token is an added token that the tokenizer marks as special, or that ends an answer: a
+chat template writes it to tell the model who speaks. Where a user's text spells one, it must stay
+text. Which of those in a rendered template are the template's own is found by rendering it again
+with *marks*: in the user's strings, a character that each control token has is replaced by one that
+stands nowhere else, so that the tokenizer finds the template's own tokens and no others; a token
+that begins in the template's text is its own. Then a twin of the tokenizer, whose control tokens
+have names that nobody can guess, reads the text in which just these are written by their new names.
+So each text between two control tokens is tokenized whole, as it always is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _NAME_LENGTH = 12  # characters of a secret name, each one of 6,400
 
 @dataclass(frozen=True)
 class Marks:
-    """Characters that stand for others. hidden, shown: by what each is replaced, of which `shown` ends as itself
+    """Characters that stand for others. hidden, shown: by what each is replaced, of which `shown`
+    ends as itself
 
     kept: texts whose first character is not hidden, since the template looks for them
     """
@@ -59,7 +61,8 @@ class Marks:
         for kept in self.kept:
             text = text.replace(kept, self.shown[kept[0]] + kept[1:])
         return text.translate(_table(self.hidden)).translate(
-            _table({mark: char for char, mark in self.shown.items()}))
+            _table({mark: char for char, mark in self.shown.items()})
+        )
 
 
 @dataclass(frozen=True)
@@ -72,24 +75,32 @@ class Place:
 
 
 class ControlTokens:
-    """The control tokens of one tokenizer. What is slow to make is made when it is first needed. For any thread."""
+    """The control tokens of one tokenizer. What is slow to make is made when it is first needed.
+    For any thread."""
 
     def __init__(self, backend: Backend, eos_token_ids: Sequence[int]) -> None:
         self._backend = backend
         self._added = dict(sorted(backend.get_added_tokens_decoder().items()))
-        control = {token: entry for token, entry in self._added.items()
-                   if entry.content and (entry.special or token in eos_token_ids)}
+        control = {
+            token: entry
+            for token, entry in self._added.items()
+            if entry.content and (entry.special or token in eos_token_ids)
+        }
         self._names = {entry.content for entry in control.values()}
         self._tell_tales = {_tell_tale(name) for name in self._names}
-        self._is_normalized = backend.normalizer is not None and any(entry.normalized for entry in control.values())
+        self._is_normalized = backend.normalizer is not None and any(
+            entry.normalized for entry in control.values()
+        )
         self._lock = threading.Lock()
         self._finder: Backend | None = None
         self._twin: _Twin | None = None
 
     def marks(self, values: Any, rendered: str, constants: Sequence[str]) -> Marks | None:
-        """For the strings of what a template renders; None where none of them can spell a control token.
+        """For the strings of what a template renders; None where none of them can spell a control
+        token.
 
-        constants: strings that the template itself mentions, and may look for. Raises InvalidParams where the text has
+        constants: strings that the template itself mentions, and may look for. Raises InvalidParams
+                   where the text has
         all characters that a mark could be.
         """
         strings = "\0".join(_strings(values))
@@ -98,15 +109,33 @@ class ControlTokens:
             return None
         text = strings + rendered
         chars = set(text)
-        spare = (chr(code) for codes in _PRIVATE for code in codes
-                 if chr(code) not in chars and _escaped(chr(code)) not in text)
+        spare = (
+            chr(code)
+            for codes in _PRIVATE
+            for code in codes
+            if chr(code) not in chars and _escaped(chr(code)) not in text
+        )
         try:
-            hides, shows = {char: next(spare) for char in hidden}, {char: next(spare) for char in hidden}
+            hides, shows = (
+                {char: next(spare) for char in hidden},
+                {char: next(spare) for char in hidden},
+            )
         except StopIteration:
-            raise InvalidParams("the messages have every private-use character of Unicode; leave one out",
-                                param="messages") from None
-        ends = {constant[at:] for constant in constants for at, char in enumerate(constant) if char in hides}
-        kept = [end for end in ends if not any(name.startswith(end) or end.startswith(name) for name in self._names)]
+            raise InvalidParams(
+                "the messages have every private-use character of Unicode; leave one out",
+                param="messages",
+            ) from None
+        ends = {
+            constant[at:]
+            for constant in constants
+            for at, char in enumerate(constant)
+            if char in hides
+        }
+        kept = [
+            end
+            for end in ends
+            if not any(name.startswith(end) or end.startswith(name) for name in self._names)
+        ]
         return Marks(hides, shows, sorted(kept, key=len, reverse=True))
 
     def places(self, text: str) -> list[Place]:
@@ -114,9 +143,13 @@ class ControlTokens:
         with self._lock:
             if self._finder is None:
                 self._finder = self._made_finder()
-        read, = self._finder.encode_batch([text], add_special_tokens=False)  # holds no GIL
+        (read,) = self._finder.encode_batch([text], add_special_tokens=False)  # holds no GIL
         names = (self._finder.id_to_token(token) for token in read.ids)
-        return [Place(name, *span) for name, span in zip(names, read.offsets, strict=True) if name in self._names]
+        return [
+            Place(name, *span)
+            for name, span in zip(names, read.offsets, strict=True)
+            if name in self._names
+        ]
 
     def encode(self, text: str, places: Sequence[Place]) -> list[int]:
         """Token ids of a text with control tokens in these places alone."""
@@ -142,32 +175,50 @@ class ControlTokens:
 
 
 class _Twin:
-    """The same tokenizer, but its control tokens have secret names, and no text but these can become them."""
+    """The same tokenizer, but its control tokens have secret names, and no text but these can
+    become them."""
 
     def __init__(self, backend: Backend, added: Mapping[int, Any], names: set[str]) -> None:
         from tokenizers import AddedToken
         from tokenizers import Tokenizer as Backend
 
         codes = _PRIVATE[0]
-        self._secret = {name: "".join(chr(secrets.choice(codes)) for _ in range(_NAME_LENGTH)) for name in names}
+        self._secret = {
+            name: "".join(chr(secrets.choice(codes)) for _ in range(_NAME_LENGTH)) for name in names
+        }
         self._backend = Backend(_renamed(backend.model, self._secret))
         if backend.normalizer is not None:
             self._backend.normalizer = backend.normalizer
         if backend.pre_tokenizer is not None:
             self._backend.pre_tokenizer = backend.pre_tokenizer
-        tokens = {token: AddedToken(
-            self._secret.get(entry.content, entry.content), single_word=entry.single_word, lstrip=entry.lstrip,
-            rstrip=entry.rstrip, normalized=entry.normalized, special=entry.special) for token, entry in added.items()}
+        tokens = {
+            token: AddedToken(
+                self._secret.get(entry.content, entry.content),
+                single_word=entry.single_word,
+                lstrip=entry.lstrip,
+                rstrip=entry.rstrip,
+                normalized=entry.normalized,
+                special=entry.special,
+            )
+            for token, entry in added.items()
+        }
         self._backend.add_tokens(list(tokens.values()))
-        self._ids = {self._backend.token_to_id(entry.content): token for token, entry in tokens.items()}
+        self._ids = {
+            self._backend.token_to_id(entry.content): token for token, entry in tokens.items()
+        }
 
     def encode(self, text: str, places: Sequence[Place]) -> list[int]:
         parts, end = [], 0
         for place in places:
-            found = text[place.start:place.end]
-            parts += [text[end:place.start + len(found) - len(found.lstrip())], self._secret[place.name]]
+            found = text[place.start : place.end]
+            parts += [
+                text[end : place.start + len(found) - len(found.lstrip())],
+                self._secret[place.name],
+            ]
             end = place.end - len(found) + len(found.rstrip())
-        one, = self._backend.encode_batch_fast(["".join([*parts, text[end:]])], add_special_tokens=False)
+        (one,) = self._backend.encode_batch_fast(
+            ["".join([*parts, text[end:]])], add_special_tokens=False
+        )
         return [self._ids.get(token, token) for token in one.ids]
 
 
@@ -184,8 +235,13 @@ def _renamed(model: Any, names: Mapping[str, str]) -> Any:
     else:
         state["vocab"] = [[names.get(entry, entry), score] for entry, score in state["vocab"]]
     if "merges" in state:
-        pairs = [tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair) for pair in state["merges"]]
-        state["merges"] = [pair for pair in pairs if names.keys().isdisjoint([*pair, "".join(pair)])]
+        pairs = [
+            tuple(pair.split(" ")) if isinstance(pair, str) else tuple(pair)
+            for pair in state["merges"]
+        ]
+        state["merges"] = [
+            pair for pair in pairs if names.keys().isdisjoint([*pair, "".join(pair)])
+        ]
     if "unk_token" in state:
         state["unk_token"] = names.get(state["unk_token"], state["unk_token"])
     return Backend.from_str(json.dumps(described)).model

@@ -1,10 +1,11 @@
 """Owns the text of a token list that grows: each token's share of it, as soon as it is certain.
 
-What makes it more than a decode of each token: a character's bytes may be spread over tokens, SentencePiece decoders
-trim the space that a text begins with (the prompt's, not that of the output behind it), and a run of byte tokens is
-text only if the whole run is UTF-8 (otherwise each byte of it is U+FFFD), so that a run is certain only once it has
-ended. `tokenizers.decoders.DecodeStream` gets the latter wrong: it shows the beginning of a run, and raises or goes
-astray when the rest turns out not to be UTF-8.
+What makes it more than a decode of each token: a character's bytes may be spread over tokens,
+SentencePiece decoders trim the space that a text begins with (the prompt's, not that of the output
+behind it), and a run of byte tokens is text only if the whole run is UTF-8 (otherwise each byte of
+it is U+FFFD), so that a run is certain only once it has ended. `tokenizers.decoders.DecodeStream`
+gets the latter wrong: it shows the beginning of a run, and raises or goes astray when the rest
+turns out not to be UTF-8.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class IncrementalDetokenizer(Protocol):
     """The text of one growing list of tokens, behind a prompt.
 
-    All that `add` returned and then `flush` make exactly `Tokenizer.decode` of the prompt and all tokens, less that of
-    the prompt. Not for several threads.
+    All that `add` returned and then `flush` make exactly `Tokenizer.decode` of the prompt and all
+    tokens, less that of the prompt. Not for several threads.
     """
 
     def add(self, token: int) -> str:
@@ -44,12 +45,17 @@ class Detokenizers:
     def __init__(self, backend: Backend) -> None:
         steps = decoder_steps(backend)
         kinds = [step["type"] for step in steps]
-        fused = steps[kinds.index("Fuse"):] if "Fuse" in kinds else []
+        fused = steps[kinds.index("Fuse") :] if "Fuse" in kinds else []
         if any(step["type"] == "Strip" and step["stop"] for step in fused):
-            raise CheckpointError("the tokenizer's decoder trims the end of a text, which cannot be given token by "
-                                  "token")
+            raise CheckpointError(
+                "the tokenizer's decoder trims the end of a text, which cannot be given token by "
+                "token"
+            )
         self._pieces: _BytePieces | _TextPieces = (
-            _BytePieces(backend) if kinds == ["ByteLevel"] else _TextPieces(backend, "ByteFallback" in kinds))
+            _BytePieces(backend)
+            if kinds == ["ByteLevel"]
+            else _TextPieces(backend, "ByteFallback" in kinds)
+        )
 
     def make(self, prompt_ids: Sequence[int], *, is_guided: bool) -> IncrementalDetokenizer:
         """As Tokenizer.detokenizer."""
@@ -60,8 +66,10 @@ class Detokenizers:
         if is_guided:
             return _SentencePiece(self._pieces, has_begun=True)
         has_begun, held = self._pieces.state(behind)
-        return _behind(_SentencePiece(self._pieces, has_begun=has_begun, held=held),
-                       self._pieces.text(held, has_begun=has_begun))
+        return _behind(
+            _SentencePiece(self._pieces, has_begun=has_begun, held=held),
+            self._pieces.text(held, has_begun=has_begun),
+        )
 
 
 def _behind(detokenizer: IncrementalDetokenizer, told: str) -> IncrementalDetokenizer:
@@ -69,7 +77,8 @@ def _behind(detokenizer: IncrementalDetokenizer, told: str) -> IncrementalDetoke
 
 
 class _Untold:
-    """Text behind a prompt of which the end is uncertain; what `told`, its own text, ends with is not told again."""
+    """Text behind a prompt of which the end is uncertain; what `told`, its own text, ends with is
+    not told again."""
 
     def __init__(self, detokenizer: IncrementalDetokenizer, told: str) -> None:
         self._detokenizer, self._told = detokenizer, told
@@ -104,7 +113,8 @@ class _BytePieces(dict[int, bytes]):
 
 
 class _ByteLevel:
-    """The tokens' bytes, decoded as they come. incomplete: what the prompt's text has for a character not yet whole"""
+    """The tokens' bytes, decoded as they come. incomplete: what the prompt's text has for a
+    character not yet whole"""
 
     def __init__(self, pieces: _BytePieces, prompt_ids: Sequence[int]) -> None:
         self._pieces = pieces
@@ -128,15 +138,25 @@ _SKIPPED, _BYTE = object(), object()
 
 
 class _TextPieces(dict[int, object]):
-    """Text of each token inside a text; `_SKIPPED` where a decode skips it, `_BYTE` for a byte token.
+    """Text of each token inside a text; `_SKIPPED` where a decode skips it, `_BYTE` for a byte
+    token.
 
-    The tokenizer's own decoder says what they are, asked behind an anchor: a token that nothing is trimmed from.
+    The tokenizer's own decoder says what they are, asked behind an anchor: a token that nothing is
+    trimmed from.
     """
 
     def __init__(self, backend: Backend, has_byte_tokens: bool) -> None:
-        self._backend, self._special_ids, self._has_byte_tokens = backend, _special_ids(backend), has_byte_tokens
+        self._backend, self._special_ids, self._has_byte_tokens = (
+            backend,
+            _special_ids(backend),
+            has_byte_tokens,
+        )
         vocabulary = backend.get_vocab(with_added_tokens=False)
-        plain = (token for entry, token in vocabulary.items() if entry.isalnum() and token not in self._special_ids)
+        plain = (
+            token
+            for entry, token in vocabulary.items()
+            if entry.isalnum() and token not in self._special_ids
+        )
         self._anchor = min(plain, default=-1)
         if self._anchor < 0:
             raise CheckpointError("the tokenizer has no token of letters or digits")
@@ -156,27 +176,31 @@ class _TextPieces(dict[int, object]):
         return self._inside(tokens) if has_begun else self._whole(tokens)
 
     def state(self, prompt_ids: Sequence[int]) -> tuple[bool, list[int]]:
-        """Whether a prompt has any certain text, and which of its tokens are held back at its end."""
+        """Whether a prompt has any certain text, and which of its tokens are held back at its
+        end."""
         end = len(prompt_ids)
         while end and self[prompt_ids[end - 1]] in (_SKIPPED, _BYTE):
             end -= 1
         run = [token for token in prompt_ids[end:] if self[token] is _BYTE]
         num_looked_at = 8
-        while not self._whole(prompt_ids[:min(num_looked_at, end)]):
+        while not self._whole(prompt_ids[: min(num_looked_at, end)]):
             if num_looked_at >= end:
-                return False, [token for token in prompt_ids[:end] if self[token] is not _SKIPPED] + run
+                return False, [
+                    token for token in prompt_ids[:end] if self[token] is not _SKIPPED
+                ] + run
             num_looked_at *= 2
         return True, run
 
     def _inside(self, tokens: Sequence[int]) -> str:
-        return self._whole([self._anchor, *tokens])[len(self._whole([self._anchor])):]
+        return self._whole([self._anchor, *tokens])[len(self._whole([self._anchor])) :]
 
     def _whole(self, tokens: Sequence[int]) -> str:
         return self._backend.decode(list(tokens), skip_special_tokens=True)
 
 
 class _SentencePiece:
-    """The tokens' texts. Held back: a run of byte tokens, and all tokens until there is any text."""
+    """The tokens' texts. Held back: a run of byte tokens, and all tokens until there is any
+    text."""
 
     def __init__(self, pieces: _TextPieces, *, has_begun: bool, held: Sequence[int] = ()) -> None:
         self._pieces, self._has_begun = pieces, has_begun

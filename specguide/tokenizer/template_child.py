@@ -1,7 +1,9 @@
-"""Renders one chat template of a client's, under limits, and ends; run as a script by `client_template`.
+"""Renders one chat template of a client's, under limits, and ends; run as a script by
+`client_template`.
 
-It reads a job from standard input and writes its answer to standard output, both JSON; it knows nothing of the server.
-As a module it owns the environment in which chat templates are read, which is that of `transformers`.
+It reads a job from standard input and writes its answer to standard output, both JSON; it knows
+nothing of the server. As a module it owns the environment in which chat templates are read, which
+is that of `transformers`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class _Generation(Extension):
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
-        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+        return nodes.Scope(
+            parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line
+        )
 
 
 class _PlainNamespace(Namespace):
@@ -52,17 +56,29 @@ class _PlainNamespace(Namespace):
 
 def environment() -> ImmutableSandboxedEnvironment:
     """What chat templates are written for."""
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                         extensions=[_Generation, "jinja2.ext.loopcontrols"])
+    made = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
+    )
     made.filters["tojson"] = _to_json
-    made.globals |= {"raise_exception": _raise, "strftime_now": lambda form: datetime.now().strftime(form),
-                     "dict": lambda *args, **values: dict(*args, **values), "namespace": _PlainNamespace}
+    made.globals |= {
+        "raise_exception": _raise,
+        "strftime_now": lambda form: datetime.now().strftime(form),
+        "dict": lambda *args, **values: dict(*args, **values),
+        "namespace": _PlainNamespace,
+    }
     return made
 
 
-def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None,
-             separators: tuple[str, str] | None = None, sort_keys: bool = False) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
 
 
 def _raise(message: str) -> None:
@@ -75,8 +91,12 @@ def _limit(parent: int, num_bytes: int, seconds: int) -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent:  # it has ended before it could be told
         sys.exit(1)
-    for kind, most in ((resource.RLIMIT_AS, num_bytes), (resource.RLIMIT_CPU, seconds), (resource.RLIMIT_FSIZE, 0),
-                       (resource.RLIMIT_CORE, 0)):
+    for kind, most in (
+        (resource.RLIMIT_AS, num_bytes),
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
         resource.setrlimit(kind, (most, most))
 
 
@@ -89,7 +109,10 @@ def _answer(written: str) -> dict[str, str]:
     except Exception as error:
         return {"error": (str(error) or type(error).__name__)[:500]}
     if len(text) > job["max_chars"]:
-        return {"error": f"it wrote {len(text)} characters, and no prompt has more than {job['max_chars']}"}
+        return {
+            "error": f"it wrote {len(text)} characters, and no prompt has more than "
+            f"{job['max_chars']}"
+        }
     return {"text": text}
 
 

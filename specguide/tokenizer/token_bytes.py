@@ -1,4 +1,5 @@
-"""Owns the exact bytes of a vocabulary's entries, as the tokenizer's own decoder would write them."""
+"""Owns the exact bytes of a vocabulary's entries, as the tokenizer's own decoder would write
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from specguide.errors import CheckpointError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-# What a decoder of the SentencePiece kind is made of; Strip and Fuse act on whole texts, not on tokens.
+# What a decoder of the SentencePiece kind is made of; Strip and Fuse act on whole texts, not on
+# tokens.
 _SENTENCEPIECE_STEPS = {"Replace", "ByteFallback", "Metaspace", "Fuse", "Strip"}
 BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 """An entry that stands for one byte."""
@@ -22,9 +24,10 @@ BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tuple[bytes, ...]:
     """Bytes of the ids 0 … size - 1.
 
-    Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for ids without a token.
-    An added token that is not special is text, which the decoder spells like any other. Raises CheckpointError when the
-    decoder is neither byte-level nor of the SentencePiece kind, or an id lies outside.
+    Empty for `special_ids`, for tokens that the tokenizer marks as special or as unknown, and for
+    ids without a token. An added token that is not special is text, which the decoder spells like
+    any other. Raises CheckpointError when the decoder is neither byte-level nor of the
+    SentencePiece kind, or an id lies outside.
     """
     to_bytes = _entry_decoder(backend)
     added = backend.get_added_tokens_decoder()
@@ -32,7 +35,9 @@ def token_bytes(backend: Backend, size: int, special_ids: frozenset[int]) -> tup
     table = [b""] * size
     for token, token_id in backend.get_vocab(with_added_tokens=True).items():
         if token_id >= size:
-            raise CheckpointError(f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids")
+            raise CheckpointError(
+                f"the tokenizer has token id {token_id} ({token!r}), the model only {size} ids"
+            )
         is_special = token_id in special_ids or (token_id in added and added[token_id].special)
         if not is_special and token != unknown:
             table[token_id] = to_bytes(token)
@@ -46,11 +51,17 @@ def _entry_decoder(backend: Backend) -> Callable[[str], bytes]:
     if kinds == ["ByteLevel"]:
         return byte_level
     if not kinds or not set(kinds) <= _SENTENCEPIECE_STEPS:
-        raise CheckpointError(f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
-                              "the SentencePiece kind; the bytes of its tokens are not known")
-    if "Strip" in kinds and "Fuse" not in kinds[:kinds.index("Strip")]:
-        raise CheckpointError("the tokenizer's decoder strips tokens before it fuses them; their bytes are not known")
-    replacements = [_replacement(step) for step in steps if step["type"] in ("Replace", "Metaspace")]
+        raise CheckpointError(
+            f"the tokenizer's decoder ({', '.join(kinds) or 'none'}) is neither byte-level nor of "
+            "the SentencePiece kind; the bytes of its tokens are not known"
+        )
+    if "Strip" in kinds and "Fuse" not in kinds[: kinds.index("Strip")]:
+        raise CheckpointError(
+            "the tokenizer's decoder strips tokens before it fuses them; their bytes are not known"
+        )
+    replacements = [
+        _replacement(step) for step in steps if step["type"] in ("Replace", "Metaspace")
+    ]
     byte_fallback = "ByteFallback" in kinds
 
     def sentencepiece(token: str) -> bytes:
@@ -77,7 +88,9 @@ def _replacement(step: dict[str, Any]) -> tuple[str, str]:
         return step["replacement"], " "
     pattern = step["pattern"].get("String")
     if pattern is None:
-        raise CheckpointError(f"the tokenizer's decoder replaces by {step['pattern']}, which is not a plain string")
+        raise CheckpointError(
+            f"the tokenizer's decoder replaces by {step['pattern']}, which is not a plain string"
+        )
     return pattern, step["content"]
 
 
@@ -92,7 +105,12 @@ def byte_level(token: str) -> bytes:
 
 @cache
 def _byte_alphabet() -> dict[str, int]:
-    """The character for each byte: itself where Latin-1 prints it, else the next one from U+0100 on."""
-    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    """The character for each byte: itself where Latin-1 prints it, else the next one from U+0100
+    on."""
+    printable = {
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    }
     spare = iter(range(0x100, 0x200))
     return {chr(byte) if byte in printable else chr(next(spare)): byte for byte in range(256)}

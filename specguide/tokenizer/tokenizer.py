@@ -21,7 +21,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Backend
 
-# Classes that add nothing to tokenizer.json, so that the search for a model's own class can be spared.
+# Classes that add nothing to tokenizer.json, so that the search for a model's own class can be
+# spared.
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
@@ -31,8 +32,11 @@ class Tokenizer:
     eos_token_ids: the ids that end an answer; may be empty
     """
 
-    def __init__(self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None) -> None:
-        """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat template."""
+    def __init__(
+        self, backend: Backend, eos_token_ids: Sequence[int] = (), chat: Any = None
+    ) -> None:
+        """backend: a `tokenizers.Tokenizer`; chat: the `transformers` tokenizer that holds the chat
+        template."""
         self._backend, self._template = backend, ChatTemplate(chat)
         self.eos_token_ids = tuple(eos_token_ids)
         self._control_tokens = ControlTokens(backend, self.eos_token_ids)
@@ -43,17 +47,21 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> Tokenizer:
-        """From a Hugging Face folder, as `transformers` reads it: tokenizer.json, tokenizer_config.json, template.
+        """From a Hugging Face folder, as `transformers` reads it: tokenizer.json,
+        tokenizer_config.json, template.
 
-        The end tokens are those of generation_config.json, else config.json, else tokenizer_config.json. Raises
-        CheckpointError when the folder has no tokenizer, or none that works without Python code of its own.
+        The end tokens are those of generation_config.json, else config.json, else
+        tokenizer_config.json. Raises CheckpointError when the folder has no tokenizer, or none that
+        works without Python code of its own.
         """
         folder = Path(folder)
         check_folder(folder)
         chat = _transformers_tokenizer(folder)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
-            raise CheckpointError(f"{folder}: has no tokenizer.json, and none can be made from what it has")
+            raise CheckpointError(
+                f"{folder}: has no tokenizer.json, and none can be made from what it has"
+            )
         eos = _stated_eos(folder)
         if eos is None and chat.eos_token_id is not None:
             eos = (chat.eos_token_id,)
@@ -61,7 +69,8 @@ class Tokenizer:
 
     @classmethod
     def from_file(cls, path: str | Path, eos_token_ids: Sequence[int] = ()) -> Tokenizer:
-        """From a bare tokenizer.json, which may be gzipped (.gz); without a chat template. Raises CheckpointError."""
+        """From a bare tokenizer.json, which may be gzipped (.gz); without a chat template. Raises
+        CheckpointError."""
         from tokenizers import Tokenizer as Backend
 
         path = Path(path)
@@ -75,7 +84,8 @@ class Tokenizer:
 
     @property
     def chat_template(self) -> str | None:
-        """The text of the model's chat template, of several the one for tools; None where it has none."""
+        """The text of the model's chat template, of several the one for tools; None where it has
+        none."""
         return self._template.text
 
     def __len__(self) -> int:
@@ -83,28 +93,39 @@ class Tokenizer:
         return self._backend.get_vocab_size(with_added_tokens=True)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a rule).
+        """Token ids of a text; with the tokens that the model wants around one (a begin token, as a
+        rule).
 
-        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON can spell, and for
-        text that the vocabulary cannot write.
+        Raises InvalidParams for what is no Unicode text, say the half of a surrogate pair that JSON
+        can spell, and for text that the vocabulary cannot write.
         """
         try:
-            one, = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)  # holds no GIL
+            (one,) = self._backend.encode_batch_fast(
+                [text], add_special_tokens=add_special_tokens
+            )  # holds no GIL
             return list(one.ids)
         except TypeError:
-            raise InvalidParams(f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt") from None
+            raise InvalidParams(
+                f"{text[:40]!r} … is no Unicode text and has no tokens", param="prompt"
+            ) from None
         except Exception as error:  # a plain one, say for a character that the vocabulary lacks
-            raise InvalidParams(f"{text[:40]!r} … cannot be tokenized: {error}", param="prompt") from None
+            raise InvalidParams(
+                f"{text[:40]!r} … cannot be tokenized: {error}", param="prompt"
+            ) from None
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of token ids, exactly as they spell it: spaces are not tidied up."""
         return self._backend.decode(as_ints(token_ids), skip_special_tokens=skip_special_tokens)
 
-    def detokenizer(self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False) -> IncrementalDetokenizer:
-        """For tokens that come one after another: their text behind a prompt, as `decode` would have it of all.
+    def detokenizer(
+        self, prompt_ids: Sequence[int] = (), *, is_guided: bool = False
+    ) -> IncrementalDetokenizer:
+        """For tokens that come one after another: their text behind a prompt, as `decode` would
+        have it of all.
 
-        is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no space is trimmed where
-                   the prompt has no text, and no character goes on that the prompt has left incomplete
+        is_guided: a grammar reads the tokens' own bytes, so that their text is exactly these: no
+                   space is trimmed where the prompt has no text, and no character goes on that the
+                   prompt has left incomplete
 
         Raises CheckpointError for a tokenizer whose text cannot be known token by token.
         """
@@ -120,38 +141,60 @@ class Tokenizer:
         """Ids of all tokens by their entry, added ones included."""
         return self._backend.get_vocab(with_added_tokens=True)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]],
-                            tools: Sequence[Mapping[str, Any]] | None = None, json_schema: Any = None, *,
-                            variables: Mapping[str, Any] | None = None, add_generation_prompt: bool = True,
-                            allow_special_tokens: bool = False, client_template: ClientTemplate | None = None
-                            ) -> list[int]:
+    def apply_chat_template(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        json_schema: Any = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        add_generation_prompt: bool = True,
+        allow_special_tokens: bool = False,
+        client_template: ClientTemplate | None = None,
+    ) -> list[int]:
         """Token ids of a conversation, ready for the answer.
 
         messages:    with `role` and `content`, as in the OpenAI API
         tools:       tool definitions with JSON Schema parameters
-        json_schema: the schema that the answer will follow, shown to the template as text under this name
+        json_schema: the schema that the answer will follow, shown to the template as text under
+                     this name
         variables:   more variables of the template; those that it does not read are left out
         add_generation_prompt: False leaves the answer's opening out
-        allow_special_tokens:  special tokens that messages, tools and variables spell become these tokens; else they
+        allow_special_tokens:  special tokens that messages, tools and variables spell become these
+                               tokens; else they
                      are text like any other, and only the template's own are special tokens
         client_template: to take instead of the model's
 
-        Raises InvalidParams when the folder has no chat template, the template refuses the messages or fails, and for
-        variables with the name of something else.
+        Raises InvalidParams when the folder has no chat template, the template refuses the messages
+        or fails, and for variables with the name of something else.
         """
         if json_schema is not None and not isinstance(json_schema, str):
             json_schema = json.dumps(json_schema, ensure_ascii=False)
-        values = template_values(messages, tools, json_schema, add_generation_prompt=add_generation_prompt)
+        values = template_values(
+            messages, tools, json_schema, add_generation_prompt=add_generation_prompt
+        )
         values |= self._template.known(variables or {}, values, client_template)
         text = self._template.render(values, client_template)
         token_ids = self.encode(text, add_special_tokens=False)
-        return token_ids if allow_special_tokens else self._without_forged(token_ids, text, values, client_template)
+        return (
+            token_ids
+            if allow_special_tokens
+            else self._without_forged(token_ids, text, values, client_template)
+        )
 
-    def _without_forged(self, token_ids: list[int], text: str, values: Mapping[str, Any],
-                        client_template: ClientTemplate | None) -> list[int]:
-        """Token ids of a rendered text whose control tokens are the template's own; `token_ids` where all are."""
+    def _without_forged(
+        self,
+        token_ids: list[int],
+        text: str,
+        values: Mapping[str, Any],
+        client_template: ClientTemplate | None,
+    ) -> list[int]:
+        """Token ids of a rendered text whose control tokens are the template's own; `token_ids`
+        where all are."""
         control_tokens = self._control_tokens
-        marks = control_tokens.marks(values, text, self._template.constants(values, client_template))
+        marks = control_tokens.marks(
+            values, text, self._template.constants(values, client_template)
+        )
         if marks is None:
             return token_ids
         marked = marks.unescape(self._template.render(marks.of(values), client_template))
@@ -163,34 +206,52 @@ class Tokenizer:
     def vocabulary(self, size: int | None = None) -> Vocabulary:
         """The bytes of every token, for grammars.
 
-        size: width of the model's logits; ids past the tokenizer's own are padding. None: the tokenizer's. Raises
-        CheckpointError when the tokenizer has more ids than that, no end token, or bytes that cannot be known.
+        size: width of the model's logits; ids past the tokenizer's own are padding. None: the
+              tokenizer's. Raises
+        CheckpointError when the tokenizer has more ids than that, no end token, or bytes that
+        cannot be known.
         """
         if size not in self._vocabularies:
             self._vocabularies[size] = self._vocabulary(
-                size or max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1)
+                size
+                or max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+            )
         return self._vocabularies[size]
 
     def _vocabulary(self, size: int) -> Vocabulary:
         if not self.eos_token_ids:
-            raise CheckpointError("the tokenizer has no end token; state 'eos_token_id' in generation_config.json")
+            raise CheckpointError(
+                "the tokenizer has no end token; state 'eos_token_id' in generation_config.json"
+            )
         outside = [token for token in self.eos_token_ids if not 0 <= token < size]
         if outside:
             raise CheckpointError(f"end token {outside[0]} is outside the vocabulary of {size}")
-        return Vocabulary(token_bytes(self._backend, size, frozenset(self.eos_token_ids)), self.eos_token_ids)
+        return Vocabulary(
+            token_bytes(self._backend, size, frozenset(self.eos_token_ids)), self.eos_token_ids
+        )
 
 
 def _transformers_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer as `transformers` has it; imported here, because the import takes most of a second."""
+    """The folder's tokenizer as `transformers` has it; imported here, because the import takes most
+    of a second."""
     try:
-        if _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class") in _PLAIN_CLASSES:
+        if (
+            _read_if_there(folder / "tokenizer_config.json").get("tokenizer_class")
+            in _PLAIN_CLASSES
+        ):
             from transformers import PreTrainedTokenizerFast
-            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+            return PreTrainedTokenizerFast.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
         from transformers import AutoTokenizer
+
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except CheckpointError:
         raise
-    except Exception as error:  # transformers and tokenizers raise many kinds, plain Exception among them
+    except (
+        Exception
+    ) as error:  # transformers and tokenizers raise many kinds, plain Exception among them
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class Vocabulary:
     """The byte strings behind token ids.
 
-    token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which are no text
+    token_bytes:   bytes of each token id; empty for special tokens and for padding ids, which are
+                   no text
     eos_token_ids: the end tokens, at least one; accepting one terminates a matcher
 
     Its length is the model's (padded) vocabulary size, that is, the width of the logits.
@@ -19,7 +20,9 @@ class Vocabulary:
     eos_token_ids: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if not self.eos_token_ids or not all(0 <= token < len(self.token_bytes) for token in self.eos_token_ids):
+        if not self.eos_token_ids or not all(
+            0 <= token < len(self.token_bytes) for token in self.eos_token_ids
+        ):
             raise ValueError(f"a vocabulary needs end tokens among its {len(self.token_bytes)} ids")
 
     def __len__(self) -> int:

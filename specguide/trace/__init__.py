@@ -5,5 +5,13 @@ from specguide.trace.cuda_recorder import CudaRecorder
 from specguide.trace.recorder import HostRecorder, Marks, Recorder
 from specguide.trace.spans import TRACKS, Span
 
-__all__ = ["TRACKS", "CudaRecorder", "HostRecorder", "Marks", "Recorder", "Span", "read_chrome_trace",
-           "write_chrome_trace"]
+__all__ = [
+    "TRACKS",
+    "CudaRecorder",
+    "HostRecorder",
+    "Marks",
+    "Recorder",
+    "Span",
+    "read_chrome_trace",
+    "write_chrome_trace",
+]

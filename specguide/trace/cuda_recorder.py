@@ -1,4 +1,5 @@
-"""Owns the marks of an iteration on a GPU: timing events, also inside captured graphs, read on the host's clock."""
+"""Owns the marks of an iteration on a GPU: timing events, also inside captured graphs, read on the
+host's clock."""
 
 from __future__ import annotations
 
@@ -25,15 +26,16 @@ class _Iteration:
 
 
 class CudaRecorder(HostRecorder):
-    """Records an event at each mark; inside a capture it becomes a node of the graph, recorded at each replay.
+    """Records an event at each mark; inside a capture it becomes a node of the graph, recorded at
+    each replay.
 
-    An iteration's times are read when its turn comes again: it is over by then, so nothing waits that would not wait
-    untraced, and each turn has events and graphs of its own. What tracing costs is those event nodes, about a
-    microsecond each, and a capture for every turn.
+    An iteration's times are read when its turn comes again: it is over by then, so nothing waits
+    that would not wait untraced, and each turn has events and graphs of its own. What tracing costs
+    is those event nodes, about a microsecond each, and a capture for every turn.
 
-    Times count from the start of their iteration, and starts from each other, because a difference of events is a
-    32-bit float of milliseconds. The first is put on the host's clock by the shortest of a few round trips. The two
-    clocks drift apart by some microseconds a second.
+    Times count from the start of their iteration, and starts from each other, because a difference
+    of events is a 32-bit float of milliseconds. The first is put on the host's clock by the
+    shortest of a few round trips. The two clocks drift apart by some microseconds a second.
 
     num_turns: iterations that may be under way at once
     """
@@ -44,7 +46,9 @@ class CudaRecorder(HostRecorder):
         self._under_way: deque[_Iteration] = deque()
         self._marks: list[Any] = []
         with torch.cuda.device(device):
-            _, self._start_ns, self._start = min((_round_trip() for _ in range(8)), key=lambda trip: trip[0])
+            _, self._start_ns, self._start = min(
+                (_round_trip() for _ in range(8)), key=lambda trip: trip[0]
+            )
 
     def begin_iteration(self, phase: str) -> None:
         super().begin_iteration(phase)
@@ -87,7 +91,9 @@ class CudaRecorder(HostRecorder):
         event.record()
         self._marks.append((track, name, event))
 
-    def _add_grammar(self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]) -> None:
+    def _add_grammar(
+        self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]
+    ) -> None:
         """The stream's own marks say it."""
 
     def _read(self, iteration: _Iteration) -> None:
@@ -105,7 +111,8 @@ def _nanoseconds(begin: torch.cuda.Event, end: torch.cuda.Event) -> int:
 
 
 def _round_trip() -> tuple[int, int, torch.cuda.Event]:
-    """How long an event took to come back, when it happened, give or take half of that, and the event."""
+    """How long an event took to come back, when it happened, give or take half of that, and the
+    event."""
     event = torch.cuda.Event(enable_timing=True)
     begin_ns = time.perf_counter_ns()
     event.record()

@@ -1,4 +1,5 @@
-"""Owns the recording of a timeline: marks along the streams, spans of the host, times of the grammar callbacks."""
+"""Owns the recording of a timeline: marks along the streams, spans of the host, times of the
+grammar callbacks."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ _NOTHING: AbstractContextManager[Any] = nullcontext(())
 
 
 class Recorder:
-    """Records nothing: what an engine has that nobody traces, and the contract of those that record.
+    """Records nothing: what an engine has that nobody traces, and the contract of those that
+    record.
 
     A mark names what a stream has done since its mark before, or since the iteration began.
 
     max_spans: spans kept of each track, the last ones
-    turn:      which of `num_turns` sets of marks the iteration records; a captured graph belongs to one
+    turn:      which of `num_turns` sets of marks the iteration records; a captured graph belongs to
+               one
     """
 
     max_spans = 0
@@ -44,7 +47,8 @@ class Recorder:
         return _NOTHING
 
     def capture(self) -> AbstractContextManager[Marks]:
-        """Marks made inside are captured in a graph and mean nothing until it is replayed; yields them."""
+        """Marks made inside are captured in a graph and mean nothing until it is replayed; yields
+        them."""
         return _NOTHING
 
     def replayed(self, marks: Marks) -> None:
@@ -59,7 +63,8 @@ class Recorder:
 
 
 class HostRecorder(Recorder):
-    """Reads the host's clock at each mark, which is right where the calling thread is the forward stream.
+    """Reads the host's clock at each mark, which is right where the calling thread is the forward
+    stream.
 
     The grammar stream then does nothing but callbacks, so their times give its track.
     """
@@ -67,7 +72,9 @@ class HostRecorder(Recorder):
     max_spans = 1 << 16
 
     def __init__(self) -> None:
-        self._spans: dict[str, deque[Span]] = {track: deque(maxlen=self.max_spans) for track in TRACKS}
+        self._spans: dict[str, deque[Span]] = {
+            track: deque(maxlen=self.max_spans) for track in TRACKS
+        }
         self._args: dict[str, int | str] = {"iteration": 0}
         self._num_iterations = 0
         self._mark_ns = self._callback_end_ns = 0
@@ -98,7 +105,9 @@ class HostRecorder(Recorder):
     def spans(self) -> list[Span]:
         return [span for track in TRACKS for span in self._spans[track]]
 
-    def _add_grammar(self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]) -> None:
+    def _add_grammar(
+        self, name: str, index: int, begin_ns: int, end_ns: int, args: dict[str, int]
+    ) -> None:
         if index > 0 and self._callback_end_ns:
             self._add(GRAMMAR, "wait tokens", self._callback_end_ns, begin_ns, args)
         self._add(GRAMMAR, name, begin_ns, end_ns, args)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-FORWARD, GRAMMAR, CALLBACKS, HOST = TRACKS = ("forward stream", "grammar stream", "callbacks", "host")
+FORWARD, GRAMMAR, CALLBACKS, HOST = TRACKS = (
+    "forward stream",
+    "grammar stream",
+    "callbacks",
+    "host",
+)
 
 
 @dataclass(frozen=True)
@@ -14,8 +19,8 @@ class Span:
 
     track:            one of TRACKS; the spans of one track do not overlap
     begin_ns, end_ns: nanoseconds of time.perf_counter_ns
-    args:             "iteration", from 1, and on the streams its "phase", "prefill", "decode" or "warm-up"; none on
-                      the host, which may work for several iterations at once
+    args:             "iteration", from 1, and on the streams its "phase", "prefill", "decode" or
+                      "warm-up"; none on the host, which may work for several iterations at once
     """
 
     track: str

@@ -1,6 +1,7 @@
 """Owns the list of grammar backends.
 
-`create_backend(name, vocabulary)` binds a library to a vocabulary; `backend_status(name)` says what is installed.
+`create_backend(name, vocabulary)` binds a library to a vocabulary; `backend_status(name)` says what
+is installed.
 """
 
 from __future__ import annotations
@@ -19,14 +20,22 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 BACKEND_NAMES = ("llguidance", "xgrammar")
 
-__all__ = ["BACKEND_NAMES", "Backend", "BackendStatus", "CompiledGrammar", "backend_status", "create_backend"]
+__all__ = [
+    "BACKEND_NAMES",
+    "Backend",
+    "BackendStatus",
+    "CompiledGrammar",
+    "backend_status",
+    "create_backend",
+]
 
 
 def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = None) -> Backend:
     """A grammar backend for a vocabulary; its own tables are built at the first compile.
 
-    native: True: only if its native interface resolves; False: its Python adapter; None: native where it resolves and
-            `SPECGUIDE_PYTHON_MATCHERS` does not ask otherwise, with one warning per backend where it is not
+    native: True: only if its native interface resolves; False: its Python adapter; None: native
+            where it resolves and `SPECGUIDE_PYTHON_MATCHERS` does not ask otherwise, with one
+            warning per backend where it is not
 
     Raises EngineError when the library is not installed, or not native where native is asked for.
     """
@@ -47,7 +56,8 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
 
 
 def backend_status(name: str) -> BackendStatus:
-    """What was found of a backend on this machine; compiles a grammar of three tokens to find out."""
+    """What was found of a backend on this machine; compiles a grammar of three tokens to find
+    out."""
     module, problem = _module(name)
     if module is None:
         return BackendStatus(name, None, False, problem)
@@ -58,16 +68,23 @@ def backend_status(name: str) -> BackendStatus:
 
 
 def _module(name: str) -> tuple[ModuleType | None, str | None]:
-    """The module of a backend, or None and what to do about it; a library is loaded when it is first asked for."""
+    """The module of a backend, or None and what to do about it; a library is loaded when it is
+    first asked for."""
     if name not in BACKEND_NAMES:
         raise ValueError(f"grammar backend {name!r} is unknown; known: {', '.join(BACKEND_NAMES)}")
     try:
         return importlib.import_module(f"specguide.guided.backends.{name}"), None
     except ImportError as error:
-        return None, f"grammar backend {name} cannot be loaded ({error}); `pip install {name}` provides it"
+        return (
+            None,
+            f"grammar backend {name} cannot be loaded ({error}); `pip install {name}` provides it",
+        )
 
 
 @functools.cache
 def _warn_once(name: str, reason: str) -> None:
-    warnings.warn(f"{name} is driven through Python, which is slower and holds the GIL: {reason}", RuntimeWarning,
-                  stacklevel=3)
+    warnings.warn(
+        f"{name} is driven through Python, which is slower and holds the GIL: {reason}",
+        RuntimeWarning,
+        stacklevel=3,
+    )

@@ -1,4 +1,5 @@
-"""Owns the interface of a grammar backend: a Guide in, a compiled grammar out, matchers from that."""
+"""Owns the interface of a grammar backend: a Guide in, a compiled grammar out, matchers from
+that."""
 
 from __future__ import annotations
 
@@ -58,25 +59,32 @@ class Backend(Protocol):
     def compile(self, guide: Guide, limits: GuideConfig) -> CompiledGrammar:
         """Compiles a guide; may take seconds.
 
-        Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a feature that it
-        uses, and GuideLimitExceeded when it runs into a limit of the library, each with the library's words.
+        Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a
+        feature that it uses, and GuideLimitExceeded when it runs into a limit of the library, each
+        with the library's words.
         """
         ...
 
 
 def checked_source(guide: Guide) -> str:
-    """The canonical text of a guide. Raises InvalidGuide when it is no text that a library can be handed."""
+    """The canonical text of a guide. Raises InvalidGuide when it is no text that a library can be
+    handed."""
     source = guide.source()
     if "\0" in source:
-        raise InvalidGuide(f"{guide.kind} holds the character U+0000; write it as an escape", param=guide.kind)
+        raise InvalidGuide(
+            f"{guide.kind} holds the character U+0000; write it as an escape", param=guide.kind
+        )
     try:
         source.encode()
     except UnicodeEncodeError as error:
-        raise InvalidGuide(f"{guide.kind} is not valid Unicode: {error}", param=guide.kind) from error
+        raise InvalidGuide(
+            f"{guide.kind} is not valid Unicode: {error}", param=guide.kind
+        ) from error
     return source
 
 
 def schema_or_tag(guide: Guide) -> Any:
-    """The JSON Schema or structural tag of a guide; subschemas of the core stay such. Raises as `checked_source`."""
+    """The JSON Schema or structural tag of a guide; subschemas of the core stay such. Raises as
+    `checked_source`."""
     source, value = checked_source(guide), getattr(guide, guide.kind)
     return value if isinstance(value, (dict, bool)) else json.loads(source)

@@ -1,4 +1,5 @@
-"""Owns which form a context-free grammar is written in, and what of an EBNF grammar is no literal; in linear time."""
+"""Owns which form a context-free grammar is written in, and what of an EBNF grammar is no literal;
+in linear time."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ _ENDS = {'"': '"', "[": "]"}
 
 
 def grammar_form(source: str) -> Literal["EBNF", "Lark"]:
-    """The form of a grammar, told by its first rule's name. Raises InvalidGuide when it is neither."""
+    """The form of a grammar, told by its first rule's name. Raises InvalidGuide when it is
+    neither."""
     if _has_ebnf_root(source):
         return "EBNF"
     if _has_lark_start(source):
         return "Lark"
-    raise InvalidGuide("the grammar is neither EBNF (a rule `root ::= …`) nor Lark (a rule `start: …`)",
-                       param="grammar")
+    raise InvalidGuide(
+        "the grammar is neither EBNF (a rule `root ::= …`) nor Lark (a rule `start: …`)",
+        param="grammar",
+    )
 
 
 def _has_ebnf_root(source: str) -> bool:
@@ -32,18 +36,22 @@ def _has_ebnf_root(source: str) -> bool:
 
 
 def _has_lark_start(source: str) -> bool:
-    """Whether `start` begins a line, perhaps behind ? and !, and `:` follows, perhaps behind options and a priority."""
+    """Whether `start` begins a line, perhaps behind ? and !, and `:` follows, perhaps behind
+    options and a priority."""
     at = 0
     for line in source.split("\n"):
         head = line.lstrip().lstrip("?!")
-        if head.startswith("start") and _names_lark_rule(source, at + len(line) - len(head) + len("start")):
+        if head.startswith("start") and _names_lark_rule(
+            source, at + len(line) - len(head) + len("start")
+        ):
             return True
         at += len(line) + 1
     return False
 
 
 def _names_lark_rule(source: str, at: int) -> bool:
-    """Whether the rest of a rule's head follows: `[options]` and `.priority`, or none of them, then a colon."""
+    """Whether the rest of a rule's head follows: `[options]` and `.priority`, or none of them, then
+    a colon."""
     at = behind_space(source, at)
     if source.startswith("[", at):
         line_end = source.find("\n", at)
@@ -52,7 +60,7 @@ def _names_lark_rule(source: str, at: int) -> bool:
             return False
     if source.startswith(".", at):
         at += 2 if source.startswith("-", at + 1) else 1
-        while source[at:at + 1].isdecimal():
+        while source[at : at + 1].isdecimal():
             at += 1
     at = behind_space(source, at)
     return source.startswith(":", at) and not source.startswith("::", at)
@@ -60,7 +68,7 @@ def _names_lark_rule(source: str, at: int) -> bool:
 
 def behind_space(source: str, at: int) -> int:
     """The place behind the whitespace that begins there."""
-    while source[at:at + 1].isspace():
+    while source[at : at + 1].isspace():
         at += 1
     return at
 
@@ -77,7 +85,8 @@ def has_lookahead(source: str) -> bool:
 
 
 def _ebnf_parts(source: str) -> Iterator[tuple[str, str]]:
-    """A grammar in pieces: ('"', a literal), ("[", a class of characters), ("#", a comment) and ("", other text)."""
+    """A grammar in pieces: ('"', a literal), ("[", a class of characters), ("#", a comment) and
+    ("", other text)."""
     ends = dict(_ENDS)
     done = at = 0
     while at < len(source):

@@ -32,7 +32,8 @@ class _Shape:
     runs_on:      characters that a terminal at their end might take
     may_be_empty: one of them is the empty text
     is_json:      they are JSON, whose own terminals never run on into each other
-    literal:      the terminal with which all of them begin, "" where there is none, and `rest`, what is behind it
+    literal:      the terminal with which all of them begin, "" where there is none, and `rest`,
+                  what is behind it
     again:        what may stand in place of what follows: more of the same
     branches:     the shapes of which it is any one
     mixed:        of `runs_on`, what comes of one being the beginning of another
@@ -55,7 +56,8 @@ _LAZY_TEXT = _Shape(first=EVERYTHING)
 
 
 def check_greedy(format_: Node) -> None:
-    """Raises UnsupportedGuide where a greedy lexer would not take all that the format of a structural tag says."""
+    """Raises UnsupportedGuide where a greedy lexer would not take all that the format of a
+    structural tag says."""
     _shape(format_)
 
 
@@ -81,8 +83,15 @@ def _json_schema(node: Node) -> _Shape:
 
 
 _NUMBER = "+-.0123456789eE"
-_FIRST_OF = {"object": "{", "array": "[", "string": '"', "boolean": "tf", "null": "n",
-             "integer": "-0123456789", "number": "-0123456789"}
+_FIRST_OF = {
+    "object": "{",
+    "array": "[",
+    "string": '"',
+    "boolean": "tf",
+    "null": "n",
+    "integer": "-0123456789",
+    "number": "-0123456789",
+}
 _TYPES = tuple(_FIRST_OF)
 
 
@@ -94,9 +103,11 @@ def _regex(pattern: str, ends: Sequence[str] = ("",)) -> _Shape:
     except (UnsupportedRegex, RegexError):
         return _Shape(EVERYTHING, EVERYTHING, may_be_empty=True)
     edges = [tuple((low, high) for low, high, _ in state) for state in found.edges]
-    return _Shape(first=union(edges[0] if edges else ()),
-                  runs_on=union(*(edges[state] for state in found.accepting)),
-                  may_be_empty=0 in found.accepting)
+    return _Shape(
+        first=union(edges[0] if edges else ()),
+        runs_on=union(*(edges[state] for state in found.accepting)),
+        may_be_empty=0 in found.accepting,
+    )
 
 
 def _any_text(node: Node) -> _Shape:
@@ -120,8 +131,9 @@ def _triggered_tags(node: Node) -> _Shape:
     for trigger in node["triggers"]:
         tags = [tag for tag in node["tags"] if tag["begin"].startswith(trigger)]
         if tags:
-            rests = [_then(_const(tag["begin"][len(trigger):]), _content_and_end(tag))
-                     for tag in tags]
+            rests = [
+                _then(_const(tag["begin"][len(trigger) :]), _content_and_end(tag)) for tag in tags
+            ]
             _then(_either(rests), _EMPTY if node.get("stop_after_first") else _any_text(node))
     return _any_text(node)
 
@@ -141,7 +153,9 @@ def _repeated(shape: _Shape, *, may_be_empty: bool, most: int = -1) -> _Shape:
     once = shape
     if most not in (0, 1):
         shape = _then(once, replace(once, may_be_empty=True, again=_any(once, once.again)))
-    return replace(shape, may_be_empty=True, again=_any(once, shape.again)) if may_be_empty else shape
+    return (
+        replace(shape, may_be_empty=True, again=_any(once, shape.again)) if may_be_empty else shape
+    )
 
 
 def _any(*shapes: _Shape | None) -> _Shape | None:
@@ -166,7 +180,8 @@ def _then(before: _Shape, after: _Shape) -> _Shape:
         may_be_empty=empty and after.may_be_empty,
         literal="" if empty else before.literal,
         rest=None if empty or before.rest is None else _shallow(_then(before.rest, after)),
-        again=_any(after.again, before.again if after.may_be_empty else None))
+        again=_any(after.again, before.again if after.may_be_empty else None),
+    )
 
 
 def _shallow(shape: _Shape) -> _Shape:
@@ -189,11 +204,15 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
     for shape in flat:
         by_literal.setdefault(shape.literal, []).append(shape)
     others = by_literal.pop("", [])
-    rests = {literal: _behind([shape.rest or _EMPTY for shape in found])
-             for literal, found in by_literal.items()}
+    rests = {
+        literal: _behind([shape.rest or _EMPTY for shape in found])
+        for literal, found in by_literal.items()
+    }
     taken = union(*(_one(literal[0]) for literal in rests))
     for shape in (one for one in others if one is not _EMPTY):
-        if intersect(taken, shape.first) and not (shape.is_json and all(one.is_json for one in flat)):
+        if intersect(taken, shape.first) and not (
+            shape.is_json and all(one.is_json for one in flat)
+        ):
             raise _refusal("formats in each other's place that begin alike")
         taken = union(taken, shape.first)
     mixed = union(_longer(rests), *(rest.mixed for rest in rests.values()))
@@ -204,7 +223,8 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
         may_be_empty=any(shape.may_be_empty for shape in flat),
         is_json=all(shape.is_json for shape in flat),
         again=_any(*(shape.again for shape in flat)),
-        branches=tuple(flat))
+        branches=tuple(flat),
+    )
 
 
 def _behind(rests: list[_Shape]) -> _Shape:
@@ -216,7 +236,8 @@ def _behind(rests: list[_Shape]) -> _Shape:
 
 
 def _longer(rests: dict[str, _Shape]) -> Ranges:
-    """Characters that go on behind one literal to another. Raises UnsupportedGuide where its rest might, too."""
+    """Characters that go on behind one literal to another. Raises UnsupportedGuide where its rest
+    might, too."""
     found: list[Ranges] = []
     for literal in rests:
         spend(len(literal) // 4)

@@ -16,13 +16,14 @@ from specguide.guided.backends.lark_terms import (
 from specguide.guided.backends.structural_tag import structural_tag_rules
 from specguide.guided.schema.core import Core
 
-# Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer prefers. It stands
-# last, so that line numbers in errors are those of the grammar given.
+# Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
+# prefers. It stands last, so that line numbers in errors are those of the grammar given.
 _OPTIONS = '\n%llguidance {"no_forcing": true}\n'
 
 
 def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
-    """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark lacks a form."""
+    """A guide as a Lark grammar. Raises InvalidGuide when it is malformed, UnsupportedGuide when
+    Lark lacks a form."""
     source = checked_source(guide)
     if guide.kind == "json_schema":
         rules = "start: " + json_term(schema_or_tag(guide), limits)
@@ -31,7 +32,9 @@ def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
     elif guide.kind == "regex":
         rules = "start: " + regex_term(source)
     elif guide.kind == "choice":
-        rules = "start: CHOICE\nCHOICE: " + choice_term(json.loads(source))  # one terminal, however many
+        rules = "start: CHOICE\nCHOICE: " + choice_term(
+            json.loads(source)
+        )  # one terminal, however many
     elif guide.kind == "structural_tag":
         rules = structural_tag_rules(schema_or_tag(guide), limits)
     else:

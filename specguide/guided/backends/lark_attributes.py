@@ -1,4 +1,5 @@
-"""Owns the attributes of rules in a Lark grammar, which stand in brackets behind a rule's name; in linear time."""
+"""Owns the attributes of rules in a Lark grammar, which stand in brackets behind a rule's name; in
+linear time."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def _is_head(text: str) -> bool:
 
 
 def _with_value(line: str, at: int) -> Iterator[str]:
-    """The words that = follows, up to the closing bracket. What is not closed is taken up to the line's end."""
+    """The words that = follows, up to the closing bracket. What is not closed is taken up to the
+    line's end."""
     while at < len(line) and line[at] != "]":
         end = at
         while end < len(line) and (line[end].isalnum() or line[end] == "_"):

@@ -1,7 +1,8 @@
 """Owns how the parts of a guide are written as terms of a Lark rule, in llguidance's syntax.
 
-Whitespace between JSON tokens is bounded, and JSON strings spell characters raw where they need no escape. Regular
-expressions match the whole of what they stand for and read `\\d`, `\\w` and `\\s` as ASCII classes, like xgrammar.
+Whitespace between JSON tokens is bounded, and JSON strings spell characters raw where they need no
+escape. Regular expressions match the whole of what they stand for and read `\\d`, `\\w` and `\\s`
+as ASCII classes, like xgrammar.
 
 Source: llguidance docs/syntax.md and docs/json_schema.md.
 """
@@ -25,8 +26,8 @@ from specguide.guided.schema.core import Core, in_doubles
 
 
 def json_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
-    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core has exact numerals.
-    """
+    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core
+    has exact numerals."""
     if isinstance(schema, Core):
         try:
             return schema_rules(schema, whitespace_regex(limits))
@@ -36,10 +37,12 @@ def json_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
 
 
 def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
-    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are doubles."""
+    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
+    doubles."""
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
-    # Without \u escapes, as those would spell a property's name in a way that the library takes for another name.
+    # Without \u escapes, as those would spell a property's name in a way that the library takes for
+    # another name.
     options: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
         options["whitespace_pattern"] = whitespace_regex(limits)
@@ -59,11 +62,16 @@ def choice_term(options: Sequence[str]) -> str:
 
 
 def grammar_rules(source: str) -> str:
-    """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it was read."""
+    """A context-free grammar, EBNF or Lark, as Lark. Raises InvalidGuide saying as which of them it
+    was read."""
     if grammar_form(source) == "Lark":
         return source
-    spend(4 * len(source) + source.count("::=") * len(source) // 16)  # the converter reads all rules again for each
+    spend(
+        4 * len(source) + source.count("::=") * len(source) // 16
+    )  # the converter reads all rules again for each
     try:
         return gbnf_to_lark(without_comments(source))
     except Exception as error:  # the converter raises its own class and plain Exception
-        raise InvalidGuide(f"the grammar, read as EBNF, is malformed: {error}", param="grammar") from error
+        raise InvalidGuide(
+            f"the grammar, read as EBNF, is malformed: {error}", param="grammar"
+        ) from error

@@ -1,6 +1,8 @@
-"""Owns the llguidance backend: guides compiled by llguidance, matchers driven natively or through its Python interface.
+"""Owns the llguidance backend: guides compiled by llguidance, matchers driven natively or through
+its Python interface.
 
-A grammar is compiled once into a matcher at its start; each request gets a clone. Compiling holds no GIL.
+A grammar is compiled once into a matcher at its start; each request gets a clone. Compiling holds
+no GIL.
 """
 
 from __future__ import annotations
@@ -28,12 +30,22 @@ from specguide.tokenizer.vocabulary import Vocabulary
 NAME = "llguidance"
 _Answer = TypeVar("_Answer")
 
-USUAL_LIMITS = native.LLGuidanceLimits(max_items_in_row=100_000, step_max_items=500_000, initial_lexer_fuel=5_000_000,
-                                       step_lexer_fuel=1_000_000, max_lexer_states=250_000)
-"""Of a walk; those of the library by default, but for items, which take little memory, and fuel, which takes time."""
-MORE_LIMITS = native.LLGuidanceLimits(max_items_in_row=1_000_000, step_max_items=20_000_000,
-                                      initial_lexer_fuel=20_000_000, step_lexer_fuel=20_000_000,
-                                      max_lexer_states=1_000_000)
+USUAL_LIMITS = native.LLGuidanceLimits(
+    max_items_in_row=100_000,
+    step_max_items=500_000,
+    initial_lexer_fuel=5_000_000,
+    step_lexer_fuel=1_000_000,
+    max_lexer_states=250_000,
+)
+"""Of a walk; those of the library by default, but for items, which take little memory, and fuel,
+which takes time."""
+MORE_LIMITS = native.LLGuidanceLimits(
+    max_items_in_row=1_000_000,
+    step_max_items=20_000_000,
+    initial_lexer_fuel=20_000_000,
+    step_lexer_fuel=20_000_000,
+    max_lexer_states=1_000_000,
+)
 """Of a matcher that met one of them: seconds a row, and at most about a gigabyte."""
 
 # The library's words for a state that allows no token: not a failure but an empty row.
@@ -44,10 +56,16 @@ _RAISED = " (its limits were raised, and that was not enough: make the grammar s
 
 
 class _Pattern:
-    """A compiled grammar of the Python adapter: where its matchers begin, with the usual limits or with more."""
+    """A compiled grammar of the Python adapter: where its matchers begin, with the usual limits or
+    with more."""
 
-    def __init__(self, tokenizer: llguidance.LLTokenizer, lark: str, usual: native.LLGuidanceLimits,
-                 more: native.LLGuidanceLimits) -> None:
+    def __init__(
+        self,
+        tokenizer: llguidance.LLTokenizer,
+        lark: str,
+        usual: native.LLGuidanceLimits,
+        more: native.LLGuidanceLimits,
+    ) -> None:
         self._make_roomy = functools.partial(_library_matcher, tokenizer, lark, more)
         self._usual = _library_matcher(tokenizer, lark, usual)
         self._roomy: llguidance.LLMatcher | None = None
@@ -75,7 +93,8 @@ class LLGuidanceMatcher(LibraryMatcher):
         self._taken: list[int] = []
 
     def _take(self, token: int) -> bool:
-        # The library ends up in an error for good when it is given a token that it refuses, so it is asked first.
+        # The library ends up in an error for good when it is given a token that it refuses, so it
+        # is asked first.
         if not self._with_room(lambda: self._matcher.validate_tokens([token])):
             return False
         self._with_room(lambda: self._matcher.consume_token(token))
@@ -95,16 +114,16 @@ class LLGuidanceMatcher(LibraryMatcher):
         if not self._matcher.rollback(n):
             raise RuntimeError(self._revive())
         del self._taken[-n:]
-        # The library (1.9.1) may give its last mask again after a rollback: it knows that by its place in the text, not
-        # by the path. A mask computed here is right and takes its place.
+        # The library (1.9.1) may give its last mask again after a rollback: it knows that by its
+        # place in the text, not by the path. A mask computed here is right and takes its place.
         self._with_room(self._matcher.compute_bitmask)
 
     def _may_end(self) -> bool:
         return self._matcher.is_accepting()
 
     def _with_room(self, call: Callable[[], _Answer]) -> _Answer:
-        """Calls the library; where that fails once more, from the same place, by a matcher with more room, which serves
-        from then on: the cause may be a limit."""
+        """Calls the library; where that fails once more, from the same place, by a matcher with
+        more room, which serves from then on: the cause may be a limit."""
         answer = call()
         if self._matcher.is_error() and not self._is_roomy:
             self._is_roomy = True
@@ -115,7 +134,8 @@ class LLGuidanceMatcher(LibraryMatcher):
         return answer
 
     def _revive(self) -> str:
-        """Puts a copy that took the same tokens in place of a matcher in error; returns the words of the error."""
+        """Puts a copy that took the same tokens in place of a matcher in error; returns the words
+        of the error."""
         words = self._words()
         self._matcher = self._pattern.take(roomy=self._is_roomy)
         if not self._matcher.consume_tokens(self._taken):
@@ -151,7 +171,9 @@ class LLGuidanceBackend:
     usual_limits = USUAL_LIMITS
     more_limits = MORE_LIMITS
 
-    def __init__(self, vocabulary: Vocabulary, library: native.LLGuidanceLibrary | None, reason: str | None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, library: native.LLGuidanceLibrary | None, reason: str | None
+    ) -> None:
         self.native = library is not None
         self.reason = reason
         self._vocabulary = vocabulary
@@ -177,28 +199,41 @@ class LLGuidanceBackend:
                     self._tokenizer = _python_tokenizer(self._vocabulary)
             return self._tokenizer
 
+
 bind = LLGuidanceBackend
 
 
-def _compile(tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer, lark: str,
-             usual: native.LLGuidanceLimits, more: native.LLGuidanceLimits) -> native.NativeGrammar | _Pattern:
+def _compile(
+    tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer,
+    lark: str,
+    usual: native.LLGuidanceLimits,
+    more: native.LLGuidanceLimits,
+) -> native.NativeGrammar | _Pattern:
     if isinstance(tokenizer, native.LLGuidanceTokenizer):
         return tokenizer.compile(lark, usual, more)
     return _Pattern(tokenizer, lark, usual, more)
 
 
-def _library_matcher(tokenizer: llguidance.LLTokenizer, lark: str,
-                     limits: native.LLGuidanceLimits) -> llguidance.LLMatcher:
-    """A matcher at the grammar's start. Raises ValueError with the library's words when it refuses the grammar."""
+def _library_matcher(
+    tokenizer: llguidance.LLTokenizer, lark: str, limits: native.LLGuidanceLimits
+) -> llguidance.LLMatcher:
+    """A matcher at the grammar's start. Raises ValueError with the library's words when it refuses
+    the grammar."""
     values = {name: getattr(limits, name) for name in dir(limits) if not name.startswith("_")}
-    matcher = llguidance.LLMatcher(tokenizer, lark, log_level=0,
-                                   limits=llguidance.LLParserLimits(verbose_errors=False, **values))
+    matcher = llguidance.LLMatcher(
+        tokenizer,
+        lark,
+        log_level=0,
+        limits=llguidance.LLParserLimits(verbose_errors=False, **values),
+    )
     if matcher.is_error():
         raise ValueError(matcher.get_error())
     return matcher
 
 
-def _native_tokenizer(library: native.LLGuidanceLibrary, vocabulary: Vocabulary) -> native.LLGuidanceTokenizer:
+def _native_tokenizer(
+    library: native.LLGuidanceLibrary, vocabulary: Vocabulary
+) -> native.LLGuidanceTokenizer:
     words = native.NativeVocabulary(vocabulary.token_bytes, vocabulary.eos_token_ids)
     return native.LLGuidanceTokenizer(library, words)
 
@@ -207,11 +242,16 @@ def _python_tokenizer(vocabulary: Vocabulary) -> llguidance.LLTokenizer:
     tokens = list(vocabulary.token_bytes)
     for token in vocabulary.eos_token_ids:
         tokens[token] = b""
-    ids = {token_bytes: token for token, token_bytes in reversed(list(enumerate(tokens))) if token_bytes}
+    ids = {
+        token_bytes: token
+        for token, token_bytes in reversed(list(enumerate(tokens)))
+        if token_bytes
+    }
     longest = max(map(len, ids), default=0)
 
     class Greedy:
-        """What llguidance asks of a tokenizer; it spells text with the longest tokens from the left."""
+        """What llguidance asks of a tokenizer; it spells text with the longest tokens from the
+        left."""
 
         eos_token_id = vocabulary.eos_token_ids[0]
         bos_token_id = None
@@ -224,54 +264,97 @@ def _python_tokenizer(vocabulary: Vocabulary) -> llguidance.LLTokenizer:
             text = text.encode() if isinstance(text, str) else bytes(text)
             found, start = [], 0
             while start < len(text):
-                end = next((end for end in range(min(start + longest, len(text)), start, -1) if text[start:end] in ids),
-                           None)
+                end = next(
+                    (
+                        end
+                        for end in range(min(start + longest, len(text)), start, -1)
+                        if text[start:end] in ids
+                    ),
+                    None,
+                )
                 if end is None:
                     break
                 found.append(ids[text[start:end]])
                 start = end
             return found
 
-    return llguidance.LLTokenizer(llguidance.TokenizerWrapper(Greedy()), n_vocab=len(tokens),
-                                  eos_token=list(vocabulary.eos_token_ids))
+    return llguidance.LLTokenizer(
+        llguidance.TokenizerWrapper(Greedy()),
+        n_vocab=len(tokens),
+        eos_token=list(vocabulary.eos_token_ids),
+    )
 
 
 def _estimate_bytes(lark: str) -> int:
-    """Memory of a compiled grammar: the library does not say, so from a fit over some hundred real schemas."""
+    """Memory of a compiled grammar: the library does not say, so from a fit over some hundred real
+    schemas."""
     return 120_000 + 9 * len(lark)
 
 
 _UNIMPLEMENTED = 'Unimplemented keys: ["'
 _KEYWORD_OF = {
-    "oneOf constraints are not supported": "oneOf", "Unknown format": "format",
-    "patternProperty regexes": "patternProperties", "min/maxProperties only supported": "minProperties",
-    "Resource '": "$ref", "circular references": "$ref",
+    "oneOf constraints are not supported": "oneOf",
+    "Unknown format": "format",
+    "patternProperty regexes": "patternProperties",
+    "min/maxProperties only supported": "minProperties",
+    "Resource '": "$ref",
+    "circular references": "$ref",
 }
-_MALFORMED = ("invalid type", "unsatisfiable", "does not exist", "expected", "regex parse error", "invalid regex",
-              "unknown name", "lexer error", "parser error", "redefined", "duplicate")
+_MALFORMED = (
+    "invalid type",
+    "unsatisfiable",
+    "does not exist",
+    "expected",
+    "regex parse error",
+    "invalid regex",
+    "unknown name",
+    "lexer error",
+    "parser error",
+    "redefined",
+    "duplicate",
+)
 _NOT_SUPPORTED = ("not supported", "unsupported", "not implemented")
-_TOO_LARGE = "its terminals take too many steps to compile; make them fewer, or counts and character classes smaller"
+_TOO_LARGE = (
+    "its terminals take too many steps to compile; make them fewer, or counts and character "
+    "classes smaller"
+)
 
 
 def _refusal(words: str, guide: Guide) -> InvalidGuide:
-    if guide.kind != "grammar":  # lines and columns are those of the Lark text, which the caller did not write
+    if (
+        guide.kind != "grammar"
+    ):  # lines and columns are those of the Lark text, which the caller did not write
         place, found, rest = words.partition("): ")
-        words = rest.removeprefix("failed to compile JSON schema: ") if found and place.startswith("at ") else words
+        words = (
+            rest.removeprefix("failed to compile JSON schema: ")
+            if found and place.startswith("at ")
+            else words
+        )
         words = words.partition("\n   1 | ")[0]
     words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
     _, is_unimplemented, key = words.partition(_UNIMPLEMENTED)
-    keyword = key.partition('"')[0] if is_unimplemented else next(
-        (keyword for sign, keyword in _KEYWORD_OF.items() if sign in words), None)
+    keyword = (
+        key.partition('"')[0]
+        if is_unimplemented
+        else next((keyword for sign, keyword in _KEYWORD_OF.items() if sign in words), None)
+    )
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
     if keyword is None and _is_malformed(words.lower()):
         return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
-    return UnsupportedGuide(f"llguidance cannot compile {guide.kind}{form}: {words}", keyword=keyword)
+    return UnsupportedGuide(
+        f"llguidance cannot compile {guide.kind}{form}: {words}", keyword=keyword
+    )
 
 
 def _is_malformed(words: str) -> bool:
-    is_fraction = words.endswith(".0") and words.removesuffix(".0").rpartition("got ")[2].isdecimal()
-    return any(sign in words for sign in _MALFORMED) and not is_fraction and not any(
-        sign in words for sign in _NOT_SUPPORTED)
+    is_fraction = (
+        words.endswith(".0") and words.removesuffix(".0").rpartition("got ")[2].isdecimal()
+    )
+    return (
+        any(sign in words for sign in _MALFORMED)
+        and not is_fraction
+        and not any(sign in words for sign in _NOT_SUPPORTED)
+    )
 
 
 @functools.cache

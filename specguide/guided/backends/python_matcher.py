@@ -1,8 +1,9 @@
-"""Owns what the Python adapters of both grammar libraries have in common: the twin of the native `LibraryMatcher`.
+"""Owns what the Python adapters of both grammar libraries have in common: the twin of the native
+`LibraryMatcher`.
 
-End tokens, termination, tokens that no grammar allows and the limits of rollback are settled here, so the libraries
-see text tokens alone and cannot differ in them. The native adapters do the same in C++; tests hold one against the
-other.
+End tokens, termination, tokens that no grammar allows and the limits of rollback are settled here,
+so the libraries see text tokens alone and cannot differ in them. The native adapters do the same in
+C++; tests hold one against the other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ MAX_FORCED_TOKENS = 32
 
 
 class LibraryMatcher(ABC):
-    """A matcher of the contract over a library's Python interface; see `specguide.guided.matcher.Matcher`.
+    """A matcher of the contract over a library's Python interface; see
+    `specguide.guided.matcher.Matcher`.
 
     takes_special_tokens: its grammars may speak of them, by their ids
     """
@@ -52,7 +54,9 @@ class LibraryMatcher(ABC):
         if token in self._vocabulary.eos_token_ids:
             self._terminated = self._may_end()
             return self._terminated
-        if not (self._vocabulary.token_bytes[token] or self.takes_special_tokens) or not self._take(token):
+        if not (self._vocabulary.token_bytes[token] or self.takes_special_tokens) or not self._take(
+            token
+        ):
             return False
         self._num_taken += 1
         return True
@@ -61,7 +65,10 @@ class LibraryMatcher(ABC):
         if self._terminated:
             raise RuntimeError("a terminated matcher fills nothing")
         if row.shape != (self._vocabulary.num_words,) or row.dtype != np.int32:
-            raise ValueError(f"a row must be {self._vocabulary.num_words} int32 words, found {row.shape} {row.dtype}")
+            raise ValueError(
+                f"a row must be {self._vocabulary.num_words} int32 words, found {row.shape} "
+                f"{row.dtype}"
+            )
         self._write_row(row)
 
     def rollback(self, n: int) -> None:
@@ -84,8 +91,11 @@ class LibraryMatcher(ABC):
         return [] if self._terminated else find_forced_tokens(self, self._vocabulary)
 
 
-def find_forced_tokens(matcher: Matcher, vocabulary: Vocabulary, limit: int = MAX_FORCED_TOKENS) -> list[int]:
-    """At most `limit` forced tokens from a matcher's state on, asked of its rows alone; the state stays as it is."""
+def find_forced_tokens(
+    matcher: Matcher, vocabulary: Vocabulary, limit: int = MAX_FORCED_TOKENS
+) -> list[int]:
+    """At most `limit` forced tokens from a matcher's state on, asked of its rows alone; the state
+    stays as it is."""
     row = np.zeros(vocabulary.num_words, np.int32)
     tokens: list[int] = []
     try:
@@ -119,7 +129,9 @@ def forced_token(row: Row, vocabulary: Vocabulary) -> int | None:
         elif len(token_bytes) > len(text):
             text = token_bytes
     text = text[:agreed]
-    fitting = [int(token) for token in allowed if 0 < len(vocabulary.token_bytes[token]) <= len(text)]
+    fitting = [
+        int(token) for token in allowed if 0 < len(vocabulary.token_bytes[token]) <= len(text)
+    ]
     return max(fitting, key=lambda token: len(vocabulary.token_bytes[token]), default=None)
 
 

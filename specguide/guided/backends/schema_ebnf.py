@@ -1,4 +1,5 @@
-"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for numbers and whitespace.
+"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for
+numbers and whitespace.
 
 The library has an option for a number of characters between two JSON tokens, and none for more.
 """
@@ -21,7 +22,8 @@ _RULE = "whitespace_between"
 
 
 def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) -> str:
-    """The grammar of a schema's JSON text, with exact numbers, and with whitespace as `limits` have it.
+    """The grammar of a schema's JSON text, with exact numbers, and with whitespace as `limits` have
+    it.
 
     any_order: properties may come in any order, and none is required
 
@@ -31,15 +33,28 @@ def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) ->
     numbers = NamedNumbers(f"#{mark}")
     named = _text(numbers.named(schema))
     if limits.max_whitespace == 0:
-        return numbers.with_rules(str(xgr.Grammar.from_json_schema(
-            named, any_whitespace=False, separators=(",", ":"), strict_mode=False, any_order=any_order)))
-    grammar = str(xgr.Grammar.from_json_schema(
-        named, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order))
+        return numbers.with_rules(
+            str(
+                xgr.Grammar.from_json_schema(
+                    named,
+                    any_whitespace=False,
+                    separators=(",", ":"),
+                    strict_mode=False,
+                    any_order=any_order,
+                )
+            )
+        )
+    grammar = str(
+        xgr.Grammar.from_json_schema(
+            named, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order
+        )
+    )
     return numbers.with_rules(_with_whitespace(grammar, mark, limits))
 
 
 def free_mark(schema: Any) -> int:
-    """A number that a schema's text does not hold; it tells the library's rules from what the schema spells."""
+    """A number that a schema's text does not hold; it tells the library's rules from what the
+    schema spells."""
     text = _text(schema)
     return next(number for number in itertools.count(999_983) if not _holds(text, str(number)))
 
@@ -62,5 +77,6 @@ def _holds(schema: str, number: str) -> bool:
 
 
 def _without_callee(grammar: str) -> str:
-    """A grammar up to a call of the library's rule for whitespace, or one of its copies, which have numbers."""
+    """A grammar up to a call of the library's rule for whitespace, or one of its copies, which have
+    numbers."""
     return grammar.rstrip(string.digits).removesuffix("_").removesuffix("whitespace")

@@ -1,4 +1,5 @@
-"""Owns how the numbers of a core schema are spelt: regular expressions of exact numerals, for every backend.
+"""Owns how the numbers of a core schema are spelt: regular expressions of exact numerals, for every
+backend.
 
 A library that has its own idea of numbers is given names in their place, and a rule for each name.
 """
@@ -57,11 +58,13 @@ def spellings(value: int | float) -> Iterable[str]:
 
 
 class NamedNumbers:
-    """Puts names into schemas in place of their numbers, and rules for these names into an EBNF grammar.
+    """Puts names into schemas in place of their numbers, and rules for these names into an EBNF
+    grammar.
 
     mark: what no schema holds; the names are made of it
 
-    xgrammar takes few spellings of numbers between bounds, few digits behind the point, and exponents without end.
+    xgrammar takes few spellings of numbers between bounds, few digits behind the point, and
+    exponents without end.
     It walks a count of many digits slowly, so numbers without bounds have fewer of them here.
     """
 
@@ -70,7 +73,8 @@ class NamedNumbers:
         self._numbers: dict[str, int] = {}  # by their regular expressions
 
     def named(self, core: Any) -> Any:
-        """A core schema with names, which are strings, for its numbers; what is no core schema stays as it is."""
+        """A core schema with names, which are strings, for its numbers; what is no core schema
+        stays as it is."""
         spend()
         if isinstance(core, list):
             return [self.named(item) for item in core]
@@ -79,8 +83,15 @@ class NamedNumbers:
         if "enum" in core:
             return {**core, "enum": [self._named_values(value) for value in core["enum"]]}
         types = core.get("type", ())
-        numeric = [name for name in _NUMERIC if name == types or (isinstance(types, list) and name in types)]
-        rest = {key: value if key == "type" else self._named_child(key, value) for key, value in core.items()}
+        numeric = [
+            name
+            for name in _NUMERIC
+            if name == types or (isinstance(types, list) and name in types)
+        ]
+        rest = {
+            key: value if key == "type" else self._named_child(key, value)
+            for key, value in core.items()
+        }
         if not numeric or "multipleOf" in core:
             return rest
         return self._split(rest, [self._name(core, name) for name in numeric])
@@ -124,7 +135,8 @@ class NamedNumbers:
         return f"{self._mark}.{self._numbers.setdefault(regex, len(self._numbers))}#"
 
     def with_rules(self, grammar: str) -> str:
-        """The library's grammar of a schema with names, with rules in place of the names and of its own numbers."""
+        """The library's grammar of a schema with names, with rules in place of the names and of its
+        own numbers."""
         first, *calls = grammar.split(f"{self._mark}.")
         parts = [first]
         for call in calls:
@@ -134,8 +146,11 @@ class NamedNumbers:
             parts += [f'" number_{number} "', rest.removeprefix(_QUOTE)]
         before, _, rest = "".join(parts).partition("\nbasic_number ::= ")
         any_number = number_regex({}, "number", _FEW_DIGITS) or ""
-        rules = [("basic_number", any_number), *((f"number_{i}", regex) for regex, i in self._numbers.items())]
-        return before + rest[rest.find("\n"):] + "".join(_rule(*rule) for rule in rules)
+        rules = [
+            ("basic_number", any_number),
+            *((f"number_{i}", regex) for regex, i in self._numbers.items()),
+        ]
+        return before + rest[rest.find("\n") :] + "".join(_rule(*rule) for rule in rules)
 
 
 def _rule(name: str, regex: str) -> str:

@@ -1,8 +1,10 @@
-"""Owns how a core schema is written as rules of llguidance's Lark, where the library's own reading of it says less.
+"""Owns how a core schema is written as rules of llguidance's Lark, where the library's own reading
+of it says less.
 
-The library takes numbers between bounds in a few spellings only, and numbers without bounds far beyond a double. So
-a schema with numbers is written out: the same rules as the library's, with numerals that are exact. What has no
-simple rules (`allOf`, counted properties beside optional ones, multiples of 3 …) is left to the library.
+The library takes numbers between bounds in a few spellings only, and numbers without bounds far
+beyond a double. So a schema with numbers is written out: the same rules as the library's, with
+numerals that are exact. What has no simple rules (`allOf`, counted properties beside optional ones,
+multiples of 3 …) is left to the library.
 """
 
 from __future__ import annotations
@@ -15,7 +17,16 @@ from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
-from specguide.guided.regex.parse import MAX_CHARS, Chars, Concat, Either, Node, Repeat, literal, parse
+from specguide.guided.regex.parse import (
+    MAX_CHARS,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    literal,
+    parse,
+)
 from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.core import NO_INTEGER
 from specguide.guided.schema.document import TYPES
@@ -41,16 +52,21 @@ def schema_rules(core: Mapping[str, Any] | bool, whitespace: str) -> str:
 
 
 class _Rules:
-    """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of rules."""
+    """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of
+    rules."""
 
     def __init__(self, core: Mapping[str, Any] | bool, whitespace: str) -> None:
         self._rules: list[str] = []
         self._known: dict[str, str] = {}  # by what they say
-        self._definitions: dict[str, Any] = core.get("$defs", {}) if isinstance(core, Mapping) else {}
+        self._definitions: dict[str, Any] = (
+            core.get("$defs", {}) if isinstance(core, Mapping) else {}
+        )
         start = self._value(core)
         for name, schema in self._definitions.items():
             self._rules.append(f"{_definition(name)}: {self._value(schema)}")
-        ignored = f'%llguidance {{"ignore_once": true}}\n%ignore /{whitespace}/\n' if whitespace else ""
+        ignored = (
+            f'%llguidance {{"ignore_once": true}}\n%ignore /{whitespace}/\n' if whitespace else ""
+        )
         self.text = "%lark {\nstart: " + "\n".join([start, *self._rules]) + f"\n{ignored}}}"
 
     def _rule(self, body: str, *, terminal: bool = False) -> str:
@@ -97,9 +113,13 @@ class _Rules:
         if "enum" in core:
             scalars = [value for value in core["enum"] if not isinstance(value, (list, dict))]
             containers = [value for value in core["enum"] if isinstance(value, (list, dict))]
-            return list(map(_literal, scalars)), [self._rule(" ".join(_lexemes(value))) for value in containers]
+            return list(map(_literal, scalars)), [
+                self._rule(" ".join(_lexemes(value))) for value in containers
+            ]
         found = [self._options(option) for option in core["anyOf"]]
-        return [one for terminals, _ in found for one in terminals], [one for _, terms in found for one in terms]
+        return [one for terminals, _ in found for one in terminals], [
+            one for _, terms in found for one in terms
+        ]
 
     def _any(self) -> str:
         if _ANY not in self._known:
@@ -112,7 +132,11 @@ class _Rules:
     def _array(self, core: Mapping[str, Any]) -> str:
         least, most = core.get("minItems", 0), core.get("maxItems")
         prefix, rest = core.get("prefixItems", []), core.get("items", True)
-        if False in prefix or (most is not None and least > most) or (rest is False and least > len(prefix)):
+        if (
+            False in prefix
+            or (most is not None and least > most)
+            or (rest is False and least > len(prefix))
+        ):
             raise NoRules
         if rest is False:
             most = len(prefix) if most is None else min(most, len(prefix))
@@ -120,7 +144,10 @@ class _Rules:
         tail = ""
         if most is None or most > len(prefix):
             item = self._value(rest)
-            fewest, greatest = max(0, least - len(prefix)), None if most is None else most - len(prefix)
+            fewest, greatest = (
+                max(0, least - len(prefix)),
+                None if most is None else most - len(prefix),
+            )
             tail = self._repeated(item, fewest, greatest, is_first=not prefix)
         for i in range(len(prefix) - 1, -1, -1):
             item = self._value(prefix[i])
@@ -133,25 +160,41 @@ class _Rules:
         """From `least` to `most` items, each but an array's first behind a comma."""
         if not is_first:
             return f'("," {item}){_times(least, most)}' if most != 0 else ""
-        later = self._repeated(item, max(0, least - 1), None if most is None else most - 1, is_first=False)
+        later = self._repeated(
+            item, max(0, least - 1), None if most is None else most - 1, is_first=False
+        )
         return f"{item} {later}" if least else f"({item} {later})?"
 
     def _object(self, core: Mapping[str, Any]) -> str:
         properties, required = core.get("properties", {}), core.get("required", [])
-        patterns, additional = core.get("patternProperties", {}), core.get("additionalProperties", True)
-        if len(patterns) > 1 or any(pattern_matches(pattern, name) for pattern in patterns
-                                    for name in (*properties, *required)):
+        patterns, additional = (
+            core.get("patternProperties", {}),
+            core.get("additionalProperties", True),
+        )
+        if len(patterns) > 1 or any(
+            pattern_matches(pattern, name)
+            for pattern in patterns
+            for name in (*properties, *required)
+        ):
             raise NoRules
-        children = {**properties, **{name: additional for name in required if name not in properties}}
+        children = {
+            **properties,
+            **{name: additional for name in required if name not in properties},
+        }
         if any(children[name] is False for name in required):
             raise NoRules
-        items = [(f'{_text(name)} ":" {self._value(child)}', name in required)
-                 for name, child in children.items() if child is not False]
+        items = [
+            (f'{_text(name)} ":" {self._value(child)}', name in required)
+            for name, child in children.items()
+            if child is not False
+        ]
         least = core.get("minProperties", 0) - len(required)
         most = None if "maxProperties" not in core else core["maxProperties"] - len(required)
         if (least > 0 or most is not None) and len(required) < len(items):
             raise NoRules
-        extra = self._extra(list(children), patterns, additional) if most is None or most > 0 else ""
+        extra = (
+            self._extra(list(children), patterns, additional) if most is None or most > 0 else ""
+        )
         if (most is not None and most < 0) or (least > 0 and not extra):
             raise NoRules
         if extra:
@@ -168,7 +211,9 @@ class _Rules:
                 terms.append(f'{self._rule(key, terminal=True)} ":" {self._value(child)}')
         if additional is not False:
             beside = f" & ~({' | '.join(taken)})" if taken else ""
-            terms.append(f'{self._rule(_STRING + beside, terminal=True)} ":" {self._value(additional)}')
+            terms.append(
+                f'{self._rule(_STRING + beside, terminal=True)} ":" {self._value(additional)}'
+            )
         return self._rule(" | ".join(terms)) if terms else ""
 
     def _members(self, items: list[tuple[str, bool]]) -> str:
@@ -179,9 +224,15 @@ class _Rules:
             if is_required:
                 first, later = self._rule(follows), self._rule(f'"," {follows}')
             else:
-                first = f"({self._rule(follows)})?" if not first else (
-                    f"({self._rule(follows)} | {first})" if not first.endswith("?") else
-                    f"({self._rule(follows)} | {first[:-1]})?")
+                first = (
+                    f"({self._rule(follows)})?"
+                    if not first
+                    else (
+                        f"({self._rule(follows)} | {first})"
+                        if not first.endswith("?")
+                        else f"({self._rule(follows)} | {first[:-1]})?"
+                    )
+                )
                 first = first if len(first) < 200 else self._shortened(first)
                 optional = f'("," {item})?'
                 later = self._rule(" ".join(part for part in (optional, later) if part))
@@ -193,8 +244,10 @@ class _Rules:
 
 def _is_plain(core: Mapping[str, Any]) -> bool:
     """Whether `allOf` is there for more patterns of a string alone."""
-    return "allOf" not in core or (core.get("type") == "string" and all(
-        isinstance(part, Mapping) and part.keys() == {"pattern"} for part in core["allOf"]))
+    return "allOf" not in core or (
+        core.get("type") == "string"
+        and all(isinstance(part, Mapping) and part.keys() == {"pattern"} for part in core["allOf"])
+    )
 
 
 def _definition(name: str) -> str:
@@ -256,7 +309,12 @@ def _number(core: Mapping[str, Any], name: str) -> list[str]:
     if "multipleOf" not in core:
         return [] if regex is None else [_regex(regex)]
     factors = multiples(exact(core["multipleOf"]))
-    if regex is None or factors is None or "not" in core or not holds_number(core, whole=name == "integer"):
+    if (
+        regex is None
+        or factors is None
+        or "not" in core
+        or not holds_number(core, whole=name == "integer")
+    ):
         raise NoRules
     return [f"({_regex(regex)} & {_regex(factors)})"]
 
@@ -282,8 +340,11 @@ def _string(core: Mapping[str, Any]) -> str:
         return _STRING
     if patterns and len(parts) > 1:
         witness = _shortest(whole(parse(patterns[0]), search=True))
-        if witness is None or not all(pattern_matches(pattern, witness) for pattern in patterns[1:]) \
-                or not least <= len(witness) <= (len(witness) if most is None else most):
+        if (
+            witness is None
+            or not all(pattern_matches(pattern, witness) for pattern in patterns[1:])
+            or not least <= len(witness) <= (len(witness) if most is None else most)
+        ):
             raise NoRules  # there may be no such string, which the library would find out
     elif most is not None and least > most:
         raise NoRules
@@ -301,9 +362,14 @@ def _escaped(node: Node) -> Node:
         text = intersect(node.chars.inner, JSON_TEXT)
         plain = intersect(text, _PLAIN)
         options: list[Node] = [Chars(CharSet(plain, plain))] if plain else []
-        escapes = "".join(letter for code, letter in _ESCAPES.items()
-                          if any(low <= code <= high for low, high in text))
-        options += [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
+        escapes = "".join(
+            letter
+            for code, letter in _ESCAPES.items()
+            if any(low <= code <= high for low, high in text)
+        )
+        options += (
+            [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
+        )
         return options[0] if len(options) == 1 else Either(tuple(options))
     if isinstance(node, Repeat):
         item = _escaped(node.item)
@@ -324,11 +390,35 @@ def _shortest(node: Node) -> str | None:
         parts = list(map(_shortest, node.items))
         return None if None in parts else "".join(part for part in parts if part)
     if isinstance(node, Either):
-        return min((text for text in map(_shortest, node.items) if text is not None), key=len, default=None)
+        return min(
+            (text for text in map(_shortest, node.items) if text is not None), key=len, default=None
+        )
     return None
 
 
-_READ = frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-                   "maxLength", "pattern", "allOf", "properties", "patternProperties", "additionalProperties",
-                   "required", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems",
-                   "not", "$defs"})
+_READ = frozenset(
+    {
+        "type",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "allOf",
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "required",
+        "minProperties",
+        "maxProperties",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "not",
+        "$defs",
+    }
+)

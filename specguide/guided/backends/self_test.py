@@ -1,4 +1,5 @@
-"""Owns the self-test of a native adapter: before a backend counts as native, it walks a grammar of three tokens."""
+"""Owns the self-test of a native adapter: before a backend counts as native, it walks a grammar of
+three tokens."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ from specguide import native
 from specguide.tokenizer.vocabulary import Vocabulary
 
 # Two letters, an end token, and a token that no grammar allows, in a vocabulary wider than a word.
-SELF_TEST_VOCABULARY = Vocabulary(token_bytes=(b"a", b"b", b"", b"") + (b"",) * 32, eos_token_ids=(2,))
+SELF_TEST_VOCABULARY = Vocabulary(
+    token_bytes=(b"a", b"b", b"", b"") + (b"",) * 32, eos_token_ids=(2,)
+)
 
 
 def check_native_walk(grammar: native.NativeGrammar) -> None:
-    """Walks `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError when anything differs from the contract."""
+    """Walks `ab?` over SELF_TEST_VOCABULARY. Raises RuntimeError when anything differs from the
+    contract."""
     matcher = grammar.matcher()
     row = np.full(SELF_TEST_VOCABULARY.num_words, -1, np.int32)
 
@@ -20,8 +24,16 @@ def check_native_walk(grammar: native.NativeGrammar) -> None:
         matcher.fill(row)
         return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
 
-    seen = [allowed(), matcher.accept(1), matcher.accept(0), allowed(), matcher.accept(1), allowed(), matcher.accept(2),
-            matcher.is_terminated]
+    seen = [
+        allowed(),
+        matcher.accept(1),
+        matcher.accept(0),
+        allowed(),
+        matcher.accept(1),
+        allowed(),
+        matcher.accept(2),
+        matcher.is_terminated,
+    ]
     matcher.rollback(3)
     seen += [matcher.is_terminated, allowed()]
     expected = [[0], False, True, [1, 2], True, [2], True, True, False, [0]]

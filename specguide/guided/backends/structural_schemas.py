@@ -1,9 +1,10 @@
-"""Owns what xgrammar is told of the JSON schemas inside a structural tag: bounded whitespace, and open objects.
+"""Owns what xgrammar is told of the JSON schemas inside a structural tag: bounded whitespace, and
+open objects.
 
-Each schema is given as a grammar. One of another style than JSON is written by the library alone, but for numbers; its
-whitespace has no indentation.
-Inside structural tags xgrammar refuses properties and items that a schema does not name, and there is no option for it;
-so where JSON Schema allows them, the schema says it in so many words.
+Each schema is given as a grammar. One of another style than JSON is written by the library alone,
+but for numbers; its whitespace has no indentation. Inside structural tags xgrammar refuses
+properties and items that a schema does not name, and there is no option for it; so where JSON
+Schema allows them, the schema says it in so many words.
 """
 
 from __future__ import annotations
@@ -20,12 +21,22 @@ from specguide.guided.backends.whitespace import just
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMAS = ("items", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains",
-            "propertyNames")
+_SCHEMAS = (
+    "items",
+    "additionalProperties",
+    "additionalItems",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+)
 
 
 def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
-    """A structural tag whose schemas bound whitespace as `limits` do where they do not say otherwise.
+    """A structural tag whose schemas bound whitespace as `limits` do where they do not say
+    otherwise.
 
     Raises UnsupportedGuide where the library cannot, and what it raises for a schema.
     """
@@ -35,19 +46,34 @@ def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
         return node
     if node.get("type") in ("json_schema", "qwen_xml_parameter") and "json_schema" in node:
         most = node.get("max_whitespace_cnt")
-        if node.get("style", "json") == "json" and node["type"] == "json_schema" and not node.get("excludes"):
-            grammar = schema_ebnf(node["json_schema"], just(limits, most), any_order=node.get("any_order", False))
+        if (
+            node.get("style", "json") == "json"
+            and node["type"] == "json_schema"
+            and not node.get("excludes")
+        ):
+            grammar = schema_ebnf(
+                node["json_schema"], just(limits, most), any_order=node.get("any_order", False)
+            )
             return {"type": "grammar", "grammar": grammar}
         if most == 0:
-            raise UnsupportedGuide("xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style")
-        return {"type": "grammar", "grammar": _other_style(node, most or max(1, limits.max_whitespace))}
+            raise UnsupportedGuide(
+                "xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style"
+            )
+        return {
+            "type": "grammar",
+            "grammar": _other_style(node, most or max(1, limits.max_whitespace)),
+        }
     return {name: for_xgrammar(value, limits) for name, value in node.items()}
 
 
 def _other_style(node: dict[str, Any], max_whitespace: int) -> str:
     """The grammar of a schema in another style than JSON, with exact numbers."""
     numbers = NamedNumbers(f"#{free_mark(node['json_schema'])}")
-    named = {**node, "json_schema": _opened(numbers.named(node["json_schema"])), "max_whitespace_cnt": max_whitespace}
+    named = {
+        **node,
+        "json_schema": _opened(numbers.named(node["json_schema"])),
+        "max_whitespace_cnt": max_whitespace,
+    }
     tag = {"type": "structural_tag", "format": named}
     return numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
 
@@ -75,5 +101,8 @@ def _opened(schema: Any) -> Any:
 
 def _mentions_unevaluated(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(name.startswith("unevaluated") or _mentions_unevaluated(item) for name, item in value.items())
+        return any(
+            name.startswith("unevaluated") or _mentions_unevaluated(item)
+            for name, item in value.items()
+        )
     return isinstance(value, list) and any(map(_mentions_unevaluated, value))

@@ -1,7 +1,8 @@
 """Owns structural tags (xgrammar's format) for llguidance: a tag becomes a grammar in Lark syntax.
 
-Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by name: formats over
-single tokens, XML argument styles, dispatch, exclusions before an end string, free text with more after it, and what a
+Free text ends lazily, at the first trigger or end string. What Lark cannot express is refused by
+name: formats over single tokens, XML argument styles, dispatch, exclusions before an end string,
+      free text with more after it, and what a
 greedy lexer would read otherwise.
 
 Source: xgrammar docs, "Structural Tag"; llguidance docs/syntax.md, "Tool calling".
@@ -31,7 +32,9 @@ def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
     Raises InvalidGuide when it is malformed, UnsupportedGuide when Lark cannot express it.
     """
     if not isinstance(tag.get("format"), dict):
-        raise InvalidGuide("structural_tag needs a field `format` that is an object", param="structural_tag")
+        raise InvalidGuide(
+            "structural_tag needs a field `format` that is an object", param="structural_tag"
+        )
     writer = _Writer(limits)
     start = writer.term(tag["format"], last=True)
     check_greedy(tag["format"])
@@ -39,16 +42,27 @@ def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
 
 
 class _Writer:
-    """Writes formats as Lark terms, and the rules that they need into `rules`. `last`: nothing follows the term."""
+    """Writes formats as Lark terms, and the rules that they need into `rules`. `last`: nothing
+    follows the term."""
 
     def __init__(self, limits: GuideConfig) -> None:
         self.rules: list[str] = []
         self._limits = limits
         self._writers: dict[str, Callable[[Node, bool], str]] = {
-            "const_string": self._const_string, "json_schema": self._json_schema, "regex": self._regex,
-            "grammar": self._grammar, "any_text": self._any_text, "sequence": self._sequence, "or": self._or,
-            "optional": self._optional, "plus": self._plus, "star": self._star, "repeat": self._repeat,
-            "tag": self._tag, "triggered_tags": self._triggered_tags, "tags_with_separator": self._tags_with_separator,
+            "const_string": self._const_string,
+            "json_schema": self._json_schema,
+            "regex": self._regex,
+            "grammar": self._grammar,
+            "any_text": self._any_text,
+            "sequence": self._sequence,
+            "or": self._or,
+            "optional": self._optional,
+            "plus": self._plus,
+            "star": self._star,
+            "repeat": self._repeat,
+            "tag": self._tag,
+            "triggered_tags": self._triggered_tags,
+            "tags_with_separator": self._tags_with_separator,
         }
 
     def term(self, node: Node, *, last: bool) -> str:
@@ -68,7 +82,9 @@ class _Writer:
         if not excludes:
             return text
         name = f"TEXT_{len(self.rules)}"
-        self.rules.append(f"{name}: {text} & ~{regex_term(_ANY_TEXT + _one_of(excludes) + _ANY_TEXT)}")
+        self.rules.append(
+            f"{name}: {text} & ~{regex_term(_ANY_TEXT + _one_of(excludes) + _ANY_TEXT)}"
+        )
         return name
 
     def _lazy_text(self, ends: list[str]) -> str:
@@ -88,7 +104,9 @@ class _Writer:
 
     def _grammar(self, node: Node, last: bool) -> str:
         source = _field(node, "grammar", str)
-        if grammar_form(source) == "EBNF":  # it says what the text is, and Lark what the terminals are
+        if (
+            grammar_form(source) == "EBNF"
+        ):  # it says what the text is, and Lark what the terminals are
             raise _unsupported("a grammar in EBNF")
         return "%lark {\n" + source + "\n}"
 
@@ -100,11 +118,16 @@ class _Writer:
 
     def _sequence(self, node: Node, last: bool) -> str:
         elements = _field(node, "elements", list)
-        terms = [self.term(element, last=last and i == len(elements) - 1) for i, element in enumerate(elements)]
+        terms = [
+            self.term(element, last=last and i == len(elements) - 1)
+            for i, element in enumerate(elements)
+        ]
         return self._rule(" ".join(terms))
 
     def _or(self, node: Node, last: bool) -> str:
-        return self._rule(" | ".join(self.term(element, last=last) for element in _field(node, "elements", list)))
+        return self._rule(
+            " | ".join(self.term(element, last=last) for element in _field(node, "elements", list))
+        )
 
     def _optional(self, node: Node, last: bool) -> str:
         return self._rule(self.term(_field(node, "content", dict), last=last)) + "?"
@@ -131,7 +154,9 @@ class _Writer:
         if content.get("type") == "any_text" and all(ends):
             _refuse(content, max_tokens=None, max_chars=None, excludes=[])
             return self._lazy_text(ends)
-        if content.get("type") == "regex":  # one term, since a term of its own would swallow what looks like the end
+        if (
+            content.get("type") == "regex"
+        ):  # one term, since a term of its own would swallow what looks like the end
             return regex_term(f"(?:{_field(content, 'pattern', str)}){_one_of(ends)}")
         return f"{self.term(content, last=False)} {self._rule(choice_term(ends))}"
 
@@ -143,14 +168,21 @@ class _Writer:
         direct = self._rule(" | ".join(self._tag(tag, False) for tag in tags))
         options = []
         for trigger in triggers:
-            rest = [f"{json.dumps(tag['begin'][len(trigger):])} {self._content_and_end(tag, False)}"
-                    for tag in tags if tag["begin"].startswith(trigger)]
+            rest = [
+                f"{json.dumps(tag['begin'][len(trigger) :])} {self._content_and_end(tag, False)}"
+                for tag in tags
+                if tag["begin"].startswith(trigger)
+            ]
             if rest:
                 options.append(f"{self._lazy_text([trigger])} {self._rule(' | '.join(rest))}")
         triggered, text = self._rule(" | ".join(options)), self._text_without(triggers)
         if node.get("at_least_one"):
             return direct if node.get("stop_after_first") else f"{direct} {triggered}* {text}"
-        return self._rule(f"{text} | {triggered}") if node.get("stop_after_first") else f"{triggered}* {text}"
+        return (
+            self._rule(f"{text} | {triggered}")
+            if node.get("stop_after_first")
+            else f"{triggered}* {text}"
+        )
 
     def _tags_with_separator(self, node: Node, last: bool) -> str:
         tag = self._rule(" | ".join(self._tag(tag, False) for tag in _field(node, "tags", list)))
@@ -164,8 +196,10 @@ def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
     if name in ("begin", "end") and isinstance(value, dict):
         raise _unsupported("a format over single tokens")
     if not isinstance(value, types):
-        raise InvalidGuide(f"structural_tag is malformed: a {node.get('type')} needs a field `{name}`",
-                           param="structural_tag")
+        raise InvalidGuide(
+            f"structural_tag is malformed: a {node.get('type')} needs a field `{name}`",
+            param="structural_tag",
+        )
     return value
 
 
@@ -182,4 +216,6 @@ def _unsupported(what: str) -> UnsupportedGuide:
 
 def _one_of(texts: list[str]) -> str:
     """A regular expression for any one of some strings."""
-    return "(?:" + "|".join("".join(f"\\x{{{ord(char):x}}}" for char in text) for text in texts) + ")"
+    return (
+        "(?:" + "|".join("".join(f"\\x{{{ord(char):x}}}" for char in text) for text in texts) + ")"
+    )

@@ -1,6 +1,8 @@
-"""Owns the whitespace between two JSON tokens: a few characters of any kind, or a newline and indentation.
+"""Owns the whitespace between two JSON tokens: a few characters of any kind, or a newline and
+indentation.
 
-It is bounded, so that no output is whitespace without end, and still admits what `json.dumps(indent=…)` writes.
+It is bounded, so that no output is whitespace without end, and still admits what
+`json.dumps(indent=…)` writes.
 """
 
 from __future__ import annotations
@@ -14,10 +16,15 @@ def whitespace_regex(limits: GuideConfig) -> str:
     """A regular expression for it; empty where there is none."""
     if limits.max_whitespace == 0:
         return ""
-    indent = rf"|\n(?: {{0,{limits.max_indent}}}|\t{{0,{limits.max_indent}}})" if limits.max_indent else ""
+    indent = (
+        rf"|\n(?: {{0,{limits.max_indent}}}|\t{{0,{limits.max_indent}}})"
+        if limits.max_indent
+        else ""
+    )
     return rf"[ \t\n\r]{{0,{limits.max_whitespace}}}{indent}"
 
 
 def just(limits: GuideConfig, most: int | None) -> GuideConfig:
-    """The limits where a tag bounds whitespace by itself: that holds for indentation, too. None: it does not."""
+    """The limits where a tag bounds whitespace by itself: that holds for indentation, too. None: it
+    does not."""
     return limits if most is None else replace(limits, max_whitespace=most, max_indent=0)

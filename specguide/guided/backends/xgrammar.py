@@ -1,7 +1,9 @@
-"""Owns the xgrammar backend: guides compiled by xgrammar, matchers driven natively or through its Python interface.
+"""Owns the xgrammar backend: guides compiled by xgrammar, matchers driven natively or through its
+Python interface.
 
-JSON schemas are compiled with `strict_mode=False`, so properties and items that a schema does not name are allowed
-where JSON Schema allows them; named properties come in the schema's order, others after them. Compiling holds no GIL.
+JSON schemas are compiled with `strict_mode=False`, so properties and items that a schema does not
+name are allowed where JSON Schema allows them; named properties come in the schema's order, others
+after them. Compiling holds no GIL.
 """
 
 from __future__ import annotations
@@ -74,7 +76,9 @@ class XGrammarBackend:
 
     name = NAME
 
-    def __init__(self, vocabulary: Vocabulary, library: native.XGrammarLibrary | None, reason: str | None) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, library: native.XGrammarLibrary | None, reason: str | None
+    ) -> None:
         self.native = library is not None
         self.reason = reason
         self._vocabulary = vocabulary
@@ -89,7 +93,8 @@ class XGrammarBackend:
             try:
                 compiled = _compile(cached, guide, limits)
             except RuntimeError as error:
-                # Parts shared by grammars are compiled once, and a few grammars trip over that; alone they compile.
+                # Parts shared by grammars are compiled once, and a few grammars trip over that;
+                # alone they compile.
                 if "Check failed" not in str(error):
                     raise
                 compiled = _compile(fresh, guide, limits)
@@ -98,33 +103,50 @@ class XGrammarBackend:
         native_grammar = None
         if self._library is not None and self._native_vocabulary is not None:
             native_grammar = _native_grammar(self._library, self._native_vocabulary, compiled)
-        return XGrammarCompiled(self._vocabulary, compiled, native_grammar, compiled.memory_size_bytes)
+        return XGrammarCompiled(
+            self._vocabulary, compiled, native_grammar, compiled.memory_size_bytes
+        )
 
     def _bind(self, limits: GuideConfig) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
         with self._lock:
             if self._compilers is None:
                 if self._library is not None:
-                    self._native_vocabulary = native.NativeVocabulary(self._vocabulary.token_bytes,
-                                                                      self._vocabulary.eos_token_ids)
+                    self._native_vocabulary = native.NativeVocabulary(
+                        self._vocabulary.token_bytes, self._vocabulary.eos_token_ids
+                    )
                 self._compilers = _compilers(self._vocabulary, limits)
             return self._compilers
+
 
 bind = XGrammarBackend
 
 
-def _compilers(vocabulary: Vocabulary, limits: GuideConfig) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
-    """A compiler that shares parts among grammars, in a quarter of the cache's budget, and one that does not."""
+def _compilers(
+    vocabulary: Vocabulary, limits: GuideConfig
+) -> tuple[xgr.GrammarCompiler, xgr.GrammarCompiler]:
+    """A compiler that shares parts among grammars, in a quarter of the cache's budget, and one that
+    does not."""
     token_bytes = list(vocabulary.token_bytes)
     for token in vocabulary.eos_token_ids:
         token_bytes[token] = b""
-    info = xgr.TokenizerInfo(token_bytes, xgr.VocabType.RAW, vocab_size=len(vocabulary),
-                             stop_token_ids=list(vocabulary.eos_token_ids))
+    info = xgr.TokenizerInfo(
+        token_bytes,
+        xgr.VocabType.RAW,
+        vocab_size=len(vocabulary),
+        stop_token_ids=list(vocabulary.eos_token_ids),
+    )
     num_threads = max(1, min(8, (os.cpu_count() or 1) // 2))
-    return (xgr.GrammarCompiler(info, max_threads=num_threads, cache_limit_bytes=limits.cache_bytes // 4),
-            xgr.GrammarCompiler(info, max_threads=num_threads, cache_enabled=False))
+    return (
+        xgr.GrammarCompiler(
+            info, max_threads=num_threads, cache_limit_bytes=limits.cache_bytes // 4
+        ),
+        xgr.GrammarCompiler(info, max_threads=num_threads, cache_enabled=False),
+    )
 
 
-def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -> xgr.CompiledGrammar:
+def _compile(
+    compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig
+) -> xgr.CompiledGrammar:
     source = checked_source(guide)
     if guide.kind == "json_schema":
         return compiler.compile_grammar(schema_ebnf(schema_or_tag(guide), limits))
@@ -143,6 +165,7 @@ def _compile(compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig) -
 
 def _literal(text: str) -> str:
     """A string of xgrammar's EBNF."""
+
     def escape(char: str) -> str:
         if char in '"\\':
             return "\\" + char
@@ -151,8 +174,16 @@ def _literal(text: str) -> str:
     return '"' + "".join(map(escape, text)) + '"'
 
 
-_MALFORMED = ("must be", "must have", "cannot accept", "Cannot find", "Unsupported type", "Invalid", "error at line",
-              "error at position")
+_MALFORMED = (
+    "must be",
+    "must have",
+    "cannot accept",
+    "Cannot find",
+    "Unsupported type",
+    "Invalid",
+    "error at line",
+    "error at position",
+)
 _NOT_SUPPORTED = ("not supported", "not recognized", "unsupported ", "Unsupported ")
 
 
@@ -160,7 +191,8 @@ def _refusal(error: Exception, guide: Guide) -> InvalidGuide:
     words = _without_place(str(error)).strip() or type(error).__name__
     form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
     if any(sign in words for sign in _MALFORMED) and not any(
-            sign in words.replace("Unsupported type", "") for sign in _NOT_SUPPORTED):
+        sign in words.replace("Unsupported type", "") for sign in _NOT_SUPPORTED
+    ):
         return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
     return UnsupportedGuide(f"xgrammar cannot compile {guide.kind}{form}: {words}")
 
@@ -183,14 +215,19 @@ def native_library() -> tuple[native.XGrammarLibrary | None, str | None]:
 
         library = native.XGrammarLibrary(str(libinfo.find_libtvm_ffi()))
         compiler = _compilers(SELF_TEST_VOCABULARY, GuideConfig())[1]
-        vocabulary = native.NativeVocabulary(SELF_TEST_VOCABULARY.token_bytes, SELF_TEST_VOCABULARY.eos_token_ids)
+        vocabulary = native.NativeVocabulary(
+            SELF_TEST_VOCABULARY.token_bytes, SELF_TEST_VOCABULARY.eos_token_ids
+        )
         check_native_walk(_native_grammar(library, vocabulary, compiler.compile_regex("ab?")))
     except Exception as error:  # whatever a changed library answers, the Python adapter takes over
         return None, str(error) or type(error).__name__
     return library, None
 
 
-def _native_grammar(library: native.XGrammarLibrary, vocabulary: native.NativeVocabulary,
-                    compiled: xgr.CompiledGrammar) -> native.NativeGrammar:
+def _native_grammar(
+    library: native.XGrammarLibrary,
+    vocabulary: native.NativeVocabulary,
+    compiled: xgr.CompiledGrammar,
+) -> native.NativeGrammar:
     pattern = xgr.GrammarMatcher(compiled)  # must live until the native side holds its handle
     return library.grammar(vocabulary, pattern._handle.__chandle__())

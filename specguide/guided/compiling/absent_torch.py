@@ -1,6 +1,7 @@
 """Owns stand-ins for torch and transformers in a process that compiles grammars and has no tensors.
 
-xgrammar imports both and needs neither to compile; they would cost the process two seconds and 200 MB.
+xgrammar imports both and needs neither to compile; they would cost the process two seconds and 200
+MB.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ def _found(name: str) -> Any:
 
 
 def import_without_torch(library: str) -> bool:
-    """Import a grammar library with stand-ins; False where it needs more of torch than names, and is not imported.
+    """Import a grammar library with stand-ins; False where it needs more of torch than names, and
+    is not imported.
 
-    After False the interpreter may hold halves of modules: start another one, and import the library as it is.
+    After False the interpreter may hold halves of modules: start another one, and import the
+    library as it is.
     """
     try:
         for name in _ABSENT:

@@ -1,13 +1,16 @@
-"""Owns the process that compiles are tried in: it holds the libraries and a vocabulary, and forks workers.
+"""Owns the process that compiles are tried in: it holds the libraries and a vocabulary, and forks
+workers.
 
-`main` runs in an interpreter of its own, which has neither CUDA nor threads, so that forking it is safe; a fork has the
-tables of the vocabulary without building or copying them. A worker compiles guide after guide, each in the time and
-memory that the kernel is told to end it at. The socket that guides come by is its lease: when the other end is closed,
-the worker is killed. When the control socket is closed, or the process at its other end has died, all of them end.
+`main` runs in an interpreter of its own, which has neither CUDA nor threads, so that forking it is
+safe; a fork has the tables of the vocabulary without building or copying them. A worker compiles
+guide after guide, each in the time and memory that the kernel is told to end it at. The socket that
+guides come by is its lease: when the other end is closed, the worker is killed. When the control
+socket is closed, or the process at its other end has died, all of them end.
 
-A guide is a line of JSON on the lease: {"kind", "source", "backend"}. The answer is STARTED when its time begins, and
-then a line. It says how the backend is to be given the guide, and the memory that the grammar takes: {"kind", "source",
-"backend", "num_bytes", "is_last"}; or what is wrong: {"error", "message", "fields", "is_last"}; or that the worker was
+A guide is a line of JSON on the lease: {"kind", "source", "backend"}. The answer is STARTED when
+its time begins, and then a line. It says how the backend is to be given the guide, and the memory
+that the grammar takes: {"kind", "source", "backend", "num_bytes", "is_last"}; or what is wrong:
+{"error", "message", "fields", "is_last"}; or that the worker was
 ended: {"signal"}.
 """
 
@@ -41,7 +44,8 @@ STARTED = b"."
 QUICK_S = 0.5
 """What takes longer than this is slow, seconds."""
 STACK_BYTES = 256 << 20
-"""Of a thread that compiles: the libraries follow nested schemas and chains of rules on the stack."""
+"""Of a thread that compiles: the libraries follow nested schemas and chains of rules on the
+stack."""
 _SLACK_BYTES = 16 << 20  # for Python and the answer
 _MOST_LEFT_BYTES = 128 << 20
 """Of memory that a worker may hold between two guides beyond what it began with."""
@@ -55,7 +59,8 @@ _RESIDENT, _DATA = 1, 5  # fields of /proc/self/statm
 
 @dataclass(frozen=True)
 class _Worker:
-    """A fork: its process, the socket that its guides come by, and a pipe that ends with the process."""
+    """A fork: its process, the socket that its guides come by, and a pipe that ends with the
+    process."""
 
     pid: int
     lease: socket.socket
@@ -74,7 +79,9 @@ class _Server:
     def run(self) -> None:
         """Until the control socket is closed."""
         while True:
-            fd = self._poll.poll()[0][0]  # one at a time: what it does may close the others' descriptors
+            fd = self._poll.poll()[0][
+                0
+            ]  # one at a time: what it does may close the others' descriptors
             if fd == self._control.fileno():
                 message, fds, _, _ = socket.recv_fds(self._control, 1, 1)
                 if not message:
@@ -93,7 +100,9 @@ class _Server:
         server = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _run_worker(server, lease, [self._control.fileno(), life, *self._workers], self._libraries)
+            _run_worker(
+                server, lease, [self._control.fileno(), life, *self._workers], self._libraries
+            )
         os.close(alive)
         worker = _Worker(pid, lease, life)
         for fd in (lease.fileno(), life):
@@ -112,7 +121,8 @@ class _Server:
 
 
 def main() -> None:
-    """Run the server. Standard input has the vocabulary and the limits, the argument is the control socket's number."""
+    """Run the server. Standard input has the vocabulary and the limits, the argument is the control
+    socket's number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the engine decides when this ends
     if _WITH_TORCH not in sys.argv and not import_without_torch("xgrammar"):
         os.execv(sys.executable, [*sys.orig_argv, _WITH_TORCH])
@@ -135,7 +145,9 @@ def _be_silent() -> None:
     os.close(null)
 
 
-def _run_worker(server: int, lease: socket.socket, others: Iterable[int], libraries: Libraries) -> NoReturn:
+def _run_worker(
+    server: int, lease: socket.socket, others: Iterable[int], libraries: Libraries
+) -> NoReturn:
     """The life of a worker. others: the server's descriptors, which must not outlive it here"""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -170,7 +182,8 @@ def _memory_bytes(field: int) -> int:
 
 @contextmanager
 def _limits(config: GuideConfig) -> Iterator[None]:
-    """The kernel ends this process when it outruns its time meanwhile; it gets no more memory than its share."""
+    """The kernel ends this process when it outruns its time meanwhile; it gets no more memory than
+    its share."""
     most = _memory_bytes(_DATA) + STACK_BYTES + _SLACK_BYTES + config.max_compile_bytes
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
     signal.setitimer(signal.ITIMER_REAL, config.compile_timeout_s)
@@ -180,7 +193,8 @@ def _limits(config: GuideConfig) -> Iterator[None]:
 
 
 def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
-    """The answer, made on a thread with a large stack, which becomes less urgent when it takes long."""
+    """The answer, made on a thread with a large stack, which becomes less urgent when it takes
+    long."""
     answers: list[dict[str, Any]] = []
     thread = threading.Thread(target=lambda: answers.append(_answer(asked, libraries)))
     thread.start()
@@ -194,13 +208,21 @@ def _answer_beside(asked: dict[str, str], libraries: Libraries) -> dict[str, Any
 def _answer(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
     before = _memory_bytes(_RESIDENT)
     guide = read_guide(asked["kind"], asked["source"])
-    found = outcome(guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on))
+    found = outcome(
+        guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
+    )
     if isinstance(found, Enforced) and len(found.guide.source()) > _MOST_ANSWER_CHARS:
-        found = GuideLimitExceeded(f"the {guide.kind} is too large once it is written out; make it smaller",
-                                   limit="max_source_bytes")
+        found = GuideLimitExceeded(
+            f"the {guide.kind} is too large once it is written out; make it smaller",
+            limit="max_source_bytes",
+        )
     if isinstance(found, Enforced):
-        return {"kind": found.guide.kind, "source": found.guide.source(), "backend": found.backend,
-                "num_bytes": max(0, _memory_bytes(_RESIDENT) - before)}
+        return {
+            "kind": found.guide.kind,
+            "source": found.guide.source(),
+            "backend": found.backend,
+            "num_bytes": max(0, _memory_bytes(_RESIDENT) - before),
+        }
     return {"error": type(found).__name__, "message": str(found), "fields": vars(found)}
 
 

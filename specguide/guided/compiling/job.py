@@ -15,7 +15,8 @@ from specguide.guided.compiling.libraries import Outcome
 
 @dataclass(eq=False)
 class Job:
-    """One compile, for all callers that wait for it. Its methods are called with the compiler's lock held.
+    """One compile, for all callers that wait for it. Its methods are called with the compiler's
+    lock held.
 
     key:       of the guide in the cache
     requested: "auto", or the backend that is asked for
@@ -50,11 +51,14 @@ class Runner(Protocol):
         ...
 
     def close(self) -> None:
-        """Let all go. Waits for threads that are between two jobs, and no longer than a moment for the others."""
+        """Let all go. Waits for threads that are between two jobs, and no longer than a moment for
+        the others."""
         ...
 
 
-def settle(futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError) -> None:
+def settle(
+    futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError
+) -> None:
     """Tell callers what their job came to."""
     for future in futures:
         if not future.set_running_or_notify_cancel():

@@ -1,13 +1,16 @@
-"""Owns the compiling of strangers' guides: each is tried in a process that can be killed, slow ones in a lane apart.
+"""Owns the compiling of strangers' guides: each is tried in a process that can be killed, slow ones
+in a lane apart.
 
-Every guide begins in the quick lane and has QUICK_S there. What takes longer goes on in the slow lane, if that has time
-for it; else it is killed, waits there for its turn, and begins anew. So quick guides, which nearly all are, wait for no
-slow one, whoever sends how many of them. A trial that has ended well is compiled again in this process, which is known
-then to take no longer and no more memory.
+Every guide begins in the quick lane and has QUICK_S there. What takes longer goes on in the slow
+lane, if that has time for it; else it is killed, waits there for its turn, and begins anew. So
+quick guides, which nearly all are, wait for no slow one, whoever sends how many of them. A trial
+that has ended well is compiled again in this process, which is known then to take no longer and no
+more memory.
 
-That costs a second compile, which is the smaller part: the schema is rewritten in the worker alone, without this
-process's interpreter. Bringing the result over instead is not to be had of llguidance, and of xgrammar costs up to half
-of compiling it. Trying first only what looks dangerous fails since dangerous schemas look like all others.
+That costs a second compile, which is the smaller part: the schema is rewritten in the worker alone,
+without this process's interpreter. Bringing the result over instead is not to be had of llguidance,
+and of xgrammar costs up to half of compiling it. Trying first only what looks dangerous fails since
+dangerous schemas look like all others.
 """
 
 from __future__ import annotations
@@ -30,16 +33,35 @@ _LOOK_S = 0.5  # between looks at whether anybody still waits
 
 
 class IsolatedRunner:
-    """A quick and a slow lane of trials; see job.Runner. is_wanted: whether anybody waits for a job"""
+    """A quick and a slow lane of trials; see job.Runner. is_wanted: whether anybody waits for a
+    job"""
 
-    def __init__(self, libraries: Libraries, config: GuideConfig, done: Done, is_wanted: Callable[[Job], bool]) -> None:
-        self._libraries, self._config, self._done, self._is_wanted = libraries, config, done, is_wanted
+    def __init__(
+        self,
+        libraries: Libraries,
+        config: GuideConfig,
+        done: Done,
+        is_wanted: Callable[[Job], bool],
+    ) -> None:
+        self._libraries, self._config, self._done, self._is_wanted = (
+            libraries,
+            config,
+            done,
+            is_wanted,
+        )
         self._sandbox = Sandbox(libraries.vocabulary, config)
-        self._quick: Lane[Job] = Lane("grammar compile", self._try_quickly, most_waiting=MOST_QUICK_WAITING,
-                                      most_threads=config.num_compile_threads)
+        self._quick: Lane[Job] = Lane(
+            "grammar compile",
+            self._try_quickly,
+            most_waiting=MOST_QUICK_WAITING,
+            most_threads=config.num_compile_threads,
+        )
         self._slow: Lane[tuple[Job, Trial | None]] = Lane(
-            "slow grammar compile", self._try_slowly, most_waiting=MOST_SLOW_WAITING,
-            most_threads=config.num_compile_threads)
+            "slow grammar compile",
+            self._try_slowly,
+            most_waiting=MOST_SLOW_WAITING,
+            most_threads=config.num_compile_threads,
+        )
 
     def put(self, job: Job) -> None:
         if not self._quick.offer(job):
@@ -60,8 +82,14 @@ class IsolatedRunner:
         elif not self._slow.offer((job, trial), at_once=True):
             trial.kill()
             if not self._slow.offer((job, None)):
-                self._done(job, _busy(f"{MOST_SLOW_WAITING} grammars that take long to compile wait for their turn, "
-                                      "and this is another"))
+                self._done(
+                    job,
+                    _busy(
+                        f"{MOST_SLOW_WAITING} grammars that take long to compile wait for their "
+                        "turn, "
+                        "and this is another"
+                    ),
+                )
 
     def _try_slowly(self, item: tuple[Job, Trial | None]) -> None:
         job, begun = item
@@ -76,14 +104,21 @@ class IsolatedRunner:
             trial.kill()
 
     def _begin(self, job: Job) -> Any:
-        return outcome(job.guide, self._config, lambda: self._sandbox.start(job.guide, job.requested))
+        return outcome(
+            job.guide, self._config, lambda: self._sandbox.start(job.guide, job.requested)
+        )
 
     def _finish(self, job: Job, result: Passed | Failure) -> None:
         self._done(job, self._compiled(result) if isinstance(result, Passed) else result)
 
     def _compiled(self, passed: Passed) -> Outcome:
-        """The grammar, with the memory that it was seen to take: libraries estimate theirs or know a part of it."""
-        grammar = outcome(passed.guide, self._config, lambda: self._libraries.compile(passed.guide, passed.backend))
+        """The grammar, with the memory that it was seen to take: libraries estimate theirs or know
+        a part of it."""
+        grammar = outcome(
+            passed.guide,
+            self._config,
+            lambda: self._libraries.compile(passed.guide, passed.backend),
+        )
         if dataclasses.is_dataclass(grammar) and passed.num_bytes > grammar.num_bytes:
             return dataclasses.replace(grammar, num_bytes=passed.num_bytes)
         return grammar

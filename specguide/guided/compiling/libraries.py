@@ -1,4 +1,5 @@
-"""Owns the grammar libraries over one vocabulary, and the search for the first one that enforces a guide."""
+"""Owns the grammar libraries over one vocabulary, and the search for the first one that enforces a
+guide."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Outcome = CompiledGrammar | Failure
 
 @dataclass(frozen=True)
 class Enforced:
-    """A guide that a backend enforces: as it was written for the backend, and what that made of it."""
+    """A guide that a backend enforces: as it was written for the backend, and what that made of
+    it."""
 
     guide: Guide
     backend: str
@@ -48,7 +50,9 @@ class Libraries:
         self._backends: dict[str, Backend] = {}
         self._lock = threading.Lock()
 
-    def first_enforcing(self, guide: Guide, requested: str, before: Callable[[str], None]) -> Enforced:
+    def first_enforcing(
+        self, guide: Guide, requested: str, before: Callable[[str], None]
+    ) -> Enforced:
         """The guide by the first backend that enforces it.
 
         requested: "auto", or the backend that is asked for
@@ -75,7 +79,8 @@ class Libraries:
         raise why_none(guide, reasons)
 
     def compile(self, rewritten: Guide, backend: str) -> CompiledGrammar:
-        """A guide that is written for the backend. Raises InvalidGuide, and UnsupportedGuide if it cannot begin."""
+        """A guide that is written for the backend. Raises InvalidGuide, and UnsupportedGuide if it
+        cannot begin."""
         grammar = self._backend(backend).compile(rewritten, self.config)
         check_start(grammar, self.vocabulary)
         return grammar
@@ -97,8 +102,11 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
     except (InvalidGuide, CompilerBusy, EngineError) as error:
         return error
     except RecursionError:
-        return GuideLimitExceeded(f"the parts of the {guide.kind} lead too deep into each other, nested or by "
-                                  "reference; make it flatter", limit="max_depth")
+        return GuideLimitExceeded(
+            f"the parts of the {guide.kind} lead too deep into each other, nested or by "
+            "reference; make it flatter",
+            limit="max_depth",
+        )
     except MemoryError:
         return too_large(guide, config)
     except Exception as error:  # a library's bug must end this request alone
@@ -108,12 +116,18 @@ def outcome(guide: Guide, config: GuideConfig, work: Callable[[], T]) -> T | Fai
 def too_slow(config: GuideConfig) -> GuideLimitExceeded:
     """The error of a compile that outran its time."""
     return GuideLimitExceeded(
-        f"the grammar took longer to compile than compile_timeout_s ({config.compile_timeout_s:g} s); make it smaller, "
-        "or raise the limit", limit="compile_timeout_s")
+        f"the grammar took longer to compile than compile_timeout_s ({config.compile_timeout_s:g} "
+        "s); make it smaller, "
+        "or raise the limit",
+        limit="compile_timeout_s",
+    )
 
 
 def too_large(guide: Guide, config: GuideConfig) -> GuideLimitExceeded:
     """The error of a compile that outran its memory."""
     return GuideLimitExceeded(
-        f"compiling the {guide.kind} takes more memory than max_compile_bytes ({config.max_compile_bytes}); make it "
-        "smaller, or raise the limit", limit="max_compile_bytes")
+        f"compiling the {guide.kind} takes more memory than max_compile_bytes "
+        f"({config.max_compile_bytes}); make it "
+        "smaller, or raise the limit",
+        limit="max_compile_bytes",
+    )

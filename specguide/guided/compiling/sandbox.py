@@ -1,6 +1,8 @@
-"""Owns the processes in which guides are compiled first: a fork server, which starts with the first guide, and workers.
+"""Owns the processes in which guides are compiled first: a fork server, which starts with the first
+guide, and workers.
 
-See fork_server for their side. Nothing of it outlives this process: the server ends with its control socket.
+See fork_server for their side. Nothing of it outlives this process: the server ends with its
+control socket.
 """
 
 from __future__ import annotations
@@ -27,17 +29,22 @@ from specguide.guided.compiling.libraries import Failure, too_large, too_slow
 from specguide.tokenizer.vocabulary import Vocabulary
 
 _START_S = 60.0
-"""Longest start of a compile, seconds; the first one's has the server's own in it, which imports the libraries."""
+"""Longest start of a compile, seconds; the first one's has the server's own in it, which imports
+the libraries."""
 _GRACE_S = 2.0
 _END_S = 5.0
 _OUT_OF_MEMORY = (signal.SIGABRT, signal.SIGKILL)
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-_SERVE = "import sys; sys.path[:] = {path!r}; from specguide.guided.compiling.fork_server import main; main()"
+_SERVE = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from specguide.guided.compiling.fork_server import main; main()"
+)
 
 
 @dataclass(frozen=True)
 class Passed:
-    """A guide that was compiled within its limits: as the backend is to be given it, and the memory that it takes."""
+    """A guide that was compiled within its limits: as the backend is to be given it, and the memory
+    that it takes."""
 
     guide: Guide
     backend: str
@@ -50,14 +57,20 @@ class Trial:
     lease: of the worker, which has been sent the guide
     """
 
-    def __init__(self, guide: Guide, config: GuideConfig, lease: socket.socket,
-                 give_back: Callable[[socket.socket], None]) -> None:
+    def __init__(
+        self,
+        guide: Guide,
+        config: GuideConfig,
+        lease: socket.socket,
+        give_back: Callable[[socket.socket], None],
+    ) -> None:
         self._guide, self._config, self._lease, self._give_back = guide, config, lease, give_back
         self._end_by_s: float | None = None  # monotonic; None until it has begun
         self._told = bytearray()
 
     def wait(self, timeout_s: float) -> Passed | Failure | None:
-        """What it came to; None where it goes on so long after it began or after this call, seconds."""
+        """What it came to; None where it goes on so long after it began or after this call,
+        seconds."""
         try:
             if self._end_by_s is None:
                 self._lease.settimeout(_START_S)
@@ -103,15 +116,20 @@ class Trial:
             return too_slow(self._config)
         if number in _OUT_OF_MEMORY:
             return too_large(self._guide, self._config)
-        return UnsupportedGuide(f"a grammar library crashes on this {self._guide.kind} ({signal.Signals(number).name})")
+        return UnsupportedGuide(
+            f"a grammar library crashes on this {self._guide.kind} ({signal.Signals(number).name})"
+        )
 
     def _lost(self) -> CompilerBusy:
         self.kill()
-        return CompilerBusy("the process that compiles grammars has ended or does not start; try again")
+        return CompilerBusy(
+            "the process that compiles grammars has ended or does not start; try again"
+        )
 
 
 class Sandbox:
-    """Starts trials, from any thread. The fork server starts with the first one, and again where it was ended."""
+    """Starts trials, from any thread. The fork server starts with the first one, and again where it
+    was ended."""
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
         self._vocabulary, self._config = vocabulary, config
@@ -122,15 +140,20 @@ class Sandbox:
         self._is_closed = False
 
     def start(self, guide: Guide, requested: str) -> Trial:
-        """Compile a guide by the backend that is requested, or "auto". Raises EngineError, CompilerBusy."""
-        asked = json.dumps({"kind": guide.kind, "source": guide.source(), "backend": requested}).encode()
+        """Compile a guide by the backend that is requested, or "auto". Raises EngineError,
+        CompilerBusy."""
+        asked = json.dumps(
+            {"kind": guide.kind, "source": guide.source(), "backend": requested}
+        ).encode()
         try:
             with self._lock:
                 lease = self._lease()
             lease.settimeout(_START_S)
             lease.sendall(asked + b"\n")
         except OSError as error:
-            raise CompilerBusy(f"the process that compiles grammars takes none ({error}); try again") from error
+            raise CompilerBusy(
+                f"the process that compiles grammars takes none ({error}); try again"
+            ) from error
         return Trial(guide, self._config, lease, self._take_back)
 
     def close(self) -> None:
@@ -168,8 +191,12 @@ class Sandbox:
         control, theirs = socket.socketpair()
         with theirs:
             self._server = subprocess.Popen(
-                [sys.executable, "-c", _SERVE.format(path=sys.path), str(theirs.fileno())], stdin=subprocess.PIPE,
-                pass_fds=(theirs.fileno(),), env={**os.environ, **_ONE_THREAD}, start_new_session=True)
+                [sys.executable, "-c", _SERVE.format(path=sys.path), str(theirs.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, **_ONE_THREAD},
+                start_new_session=True,
+            )
         assert self._server.stdin is not None
         with self._server.stdin as pipe:
             pickle.dump((self._vocabulary, self._config), pipe)

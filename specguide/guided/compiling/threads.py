@@ -1,7 +1,9 @@
 """Owns the compiling of an application's own guides, on threads of this process.
 
-A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread, and one that takes too long is
-abandoned: its caller gets an error at once, another thread takes its place, and only so many of a backend's may be
+A library's compile cannot be interrupted. It releases the GIL, so it runs on a thread, and one that
+takes too long is
+abandoned: its caller gets an error at once, another thread takes its place, and only so many of a
+           backend's may be
 abandoned at a time; those of other backends go on. For guides of strangers see lanes.
 """
 
@@ -63,7 +65,8 @@ class ThreadRunner:
         join_threads(self._threads)
 
     def _hire(self) -> None:
-        """Start threads, with the lock held: a worker for every job in hand, up to the limit, and the watchman."""
+        """Start threads, with the lock held: a worker for every job in hand, up to the limit, and
+        the watchman."""
         num_jobs = self._num_waiting + len(self._running)
         if self._num_workers < min(self._config.num_compile_threads, num_jobs):
             self._num_workers += 1
@@ -73,7 +76,10 @@ class ThreadRunner:
             self._start(self._watch, "grammar compile time-outs")
 
     def _start(self, work: Callable[[], None], name: str) -> None:
-        self._threads = [*(one for one in self._threads if one.is_alive()), start_thread(work, name)]
+        self._threads = [
+            *(one for one in self._threads if one.is_alive()),
+            start_thread(work, name),
+        ]
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None and self._work_on(job):
@@ -100,8 +106,15 @@ class ThreadRunner:
 
     def _outcome(self, run: _Run) -> Outcome:
         job = run.job
-        return outcome(job.guide, self._config, lambda: self._libraries.first_enforcing(
-            job.guide, job.requested, partial(self._begin, run)).grammar)
+        return outcome(
+            job.guide,
+            self._config,
+            lambda: (
+                self._libraries.first_enforcing(
+                    job.guide, job.requested, partial(self._begin, run)
+                ).grammar
+            ),
+        )
 
     def _begin(self, run: _Run, backend: str) -> None:
         """Raises CompilerBusy where the backend is at too much already."""
@@ -110,8 +123,11 @@ class ThreadRunner:
                 raise CompilerBusy("it was given up")
             if self._num_abandoned[backend] >= MAX_ABANDONED:
                 raise CompilerBusy(
-                    f"{MAX_ABANDONED} grammars for {backend}, which this one needs, took longer than compile_timeout_s "
-                    f"({self._config.compile_timeout_s:g} s) and are still at it; try again when one has ended")
+                    f"{MAX_ABANDONED} grammars for {backend}, which this one needs, took longer "
+                    "than compile_timeout_s "
+                    f"({self._config.compile_timeout_s:g} s) and are still at it; try again when "
+                    "one has ended"
+                )
             run.backend = backend
 
     def _watch(self) -> None:

@@ -1,4 +1,5 @@
-"""Owns threads that work through a queue and are hired as it grows; they are daemons with a stack for the libraries."""
+"""Owns threads that work through a queue and are hired as it grows; they are daemons with a stack
+for the libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _MOST_CLOSING_S = 1.0
 
 
 def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
-    """A daemon with a large stack: the libraries follow nested schemas on it, and its end would end the process."""
+    """A daemon with a large stack: the libraries follow nested schemas on it, and its end would end
+    the process."""
     before = threading.stack_size(STACK_BYTES)
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()
@@ -24,7 +26,8 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def join_threads(threads: list[threading.Thread]) -> None:
-    """Wait for their ends, since one that lives on while the interpreter ends would abort the process.
+    """Wait for their ends, since one that lives on while the interpreter ends would abort the
+    process.
 
     No longer than a moment, for one that is at work in a library.
     """
@@ -41,7 +44,9 @@ class Lane(Generic[T]):
     most_waiting: items beyond these
     """
 
-    def __init__(self, name: str, work: Callable[[T], None], *, most_threads: int, most_waiting: int) -> None:
+    def __init__(
+        self, name: str, work: Callable[[T], None], *, most_threads: int, most_waiting: int
+    ) -> None:
         self._name, self._work = name, work
         self._most_threads, self._most_waiting = most_threads, most_waiting
         self._items: deque[T] = deque()
@@ -51,10 +56,13 @@ class Lane(Generic[T]):
         self._is_closed = False
 
     def offer(self, item: T, *, at_once: bool = False) -> bool:
-        """Take an item; False where too many wait. at_once: only where a thread has time for it now"""
+        """Take an item; False where too many wait. at_once: only where a thread has time for it
+        now"""
         with self._changed:
             has_time = self._num_busy + len(self._items) < self._most_threads
-            if self._is_closed or (not has_time and (at_once or len(self._items) >= self._most_waiting)):
+            if self._is_closed or (
+                not has_time and (at_once or len(self._items) >= self._most_waiting)
+            ):
                 return False
             self._items.append(item)
             if self._num_busy + len(self._items) > len(self._threads) < self._most_threads:

@@ -1,1 +1,2 @@
-"""Regular expressions of guides: read in one dialect, written so that every backend reads them alike."""
+"""Regular expressions of guides: read in one dialect, written so that every backend reads them
+alike."""

@@ -1,7 +1,9 @@
-"""Owns finite automata over characters: what regular expressions have in common, what one leaves out, and back again.
+"""Owns finite automata over characters: what regular expressions have in common, what one leaves
+out, and back again.
 
-A tree of `parse` has a language per dialect; an automaton has one, the `inner` or the `outer` one. States are numbered
-from 0, where every text starts; a character that no edge of a state takes leads nowhere.
+A tree of `parse` has a language per dialect; an automaton has one, the `inner` or the `outer` one.
+States are numbered from 0, where every text starts; a character that no edge of a state takes leads
+nowhere.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _first = itemgetter(0)
 
 @dataclass(frozen=True)
 class Automaton:
-    """A deterministic automaton, trimmed and minimal. `edges`: per state, sorted and apart; no states: no text."""
+    """A deterministic automaton, trimmed and minimal. `edges`: per state, sorted and apart; no
+    states: no text."""
 
     edges: tuple[tuple[Edge, ...], ...]
     accepting: frozenset[int]
@@ -62,12 +65,17 @@ class Automaton:
         return found
 
     def texts(self) -> Iterator[str]:
-        """Every text that it matches, the shortest first; of endless languages it comes to no end."""
+        """Every text that it matches, the shortest first; of endless languages it comes to no
+        end."""
         paths = [("", 0)] if self.edges else []
         for text, state in paths:
             if state in self.accepting:
                 yield text
-            paths += [(text + chr(code), to) for low, high, to in self.edges[state] for code in range(low, high + 1)]
+            paths += [
+                (text + chr(code), to)
+                for low, high, to in self.edges[state]
+                for code in range(low, high + 1)
+            ]
 
     def __and__(self, other: Automaton) -> Automaton:
         return _product(self, other, lambda left, right: left and right)
@@ -76,7 +84,8 @@ class Automaton:
         return _product(self, other, lambda left, right: left and not right)
 
     def node(self) -> Node:
-        """A tree, the same in all dialects, of what it matches. Raises UnsupportedRegex where that is too large."""
+        """A tree, the same in all dialects, of what it matches. Raises UnsupportedRegex where that
+        is too large."""
         return tree_of(self.edges, self.accepting)
 
 
@@ -104,11 +113,14 @@ def automaton(node: Node, *, outer: bool = False) -> Automaton:
 
 def _check_states(num_states: int) -> None:
     if num_states > MAX_STATES:
-        raise UnsupportedRegex(f"a regular expression of more than {MAX_STATES} states cannot be compared with others")
+        raise UnsupportedRegex(
+            f"a regular expression of more than {MAX_STATES} states cannot be compared with others"
+        )
 
 
 def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
-    """Edges that may overlap, as sorted ranges that do not, each with all the states it leads to."""
+    """Edges that may overlap, as sorted ranges that do not, each with all the states it leads
+    to."""
     opens: dict[int, list[int]] = defaultdict(list)
     closes: dict[int, list[int]] = defaultdict(list)
     for low, high, to in edges:
@@ -128,7 +140,8 @@ def _cut(edges: Iterable[Edge]) -> Iterator[tuple[int, int, frozenset[int]]]:
 
 
 def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], bool]) -> Automaton:
-    """Both side by side, while the left one has somewhere to go; `keep` says which pairs of ends are ends."""
+    """Both side by side, while the left one has somewhere to go; `keep` says which pairs of ends
+    are ends."""
     if left.is_empty:
         return left
     start = (0, 0 if right.edges else _NOWHERE)
@@ -136,7 +149,9 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     needs_right = not keep(True, False)
     for one, other in queue:
         found = []
-        for low, high, mine, beside in _side_by_side(left.edges[one], right.edges[other] if other != _NOWHERE else ()):
+        for low, high, mine, beside in _side_by_side(
+            left.edges[one], right.edges[other] if other != _NOWHERE else ()
+        ):
             if needs_right and beside == _NOWHERE:
                 continue
             if (mine, beside) not in numbers:
@@ -145,13 +160,21 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
                 _check_states(len(numbers))
             found.append((low, high, numbers[mine, beside]))
         edges.append(found)
-    return _minimal(edges, {number for (one, other), number in numbers.items()
-                            if keep(one in left.accepting, other in right.accepting)})
+    return _minimal(
+        edges,
+        {
+            number
+            for (one, other), number in numbers.items()
+            if keep(one in left.accepting, other in right.accepting)
+        },
+    )
 
 
-def _side_by_side(left: Sequence[Edge], right: Sequence[Edge]) -> Iterator[tuple[int, int, int, int]]:
-    """The edges of the left state, cut where those of the right one begin and end: first and last code point, where the
-    left one goes, where the right one does."""
+def _side_by_side(
+    left: Sequence[Edge], right: Sequence[Edge]
+) -> Iterator[tuple[int, int, int, int]]:
+    """The edges of the left state, cut where those of the right one begin and end: first and last
+    code point, where the left one goes, where the right one does."""
     spend(1 + (len(left) + len(right)) // 2)
     at = 0
     for low, high, to in left:
@@ -165,12 +188,15 @@ def _side_by_side(left: Sequence[Edge], right: Sequence[Edge]) -> Iterator[tuple
 
 
 def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
-    """The same without states that lead to no end, and with states that nothing tells apart made one."""
+    """The same without states that lead to no end, and with states that nothing tells apart made
+    one."""
     sources: dict[int, set[int]] = defaultdict(set)
     for state, found in enumerate(edges):
         for _, _, to in found:
             sources[to].add(state)
-    live = dict.fromkeys(accepting, 0)  # how far from an end a state is; states that differ in that are told apart
+    live = dict.fromkeys(
+        accepting, 0
+    )  # how far from an end a state is; states that differ in that are told apart
     todo = deque(accepting)
     while todo:
         target = todo.popleft()
@@ -185,16 +211,23 @@ def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
     num_edges = sum(map(len, edges))
     while True:
         spend(1 + len(states) + num_edges)
-        shapes = {state: (block[state], _joined((low, high, block[to]) for low, high, to in edges[state] if to in live))
-                  for state in states}
+        shapes = {
+            state: (
+                block[state],
+                _joined((low, high, block[to]) for low, high, to in edges[state] if to in live),
+            )
+            for state in states
+        }
         numbers: dict[object, int] = {}
         refined = {state: numbers.setdefault(shapes[state], len(numbers)) for state in states}
         if len(numbers) == len(set(block.values())):
             break
         block = refined
     kept = {refined[state]: state for state in reversed(states)}
-    minimal = tuple(_joined((low, high, refined[to]) for low, high, to in edges[kept[number]] if to in live)
-                    for number in range(len(kept)))
+    minimal = tuple(
+        _joined((low, high, refined[to]) for low, high, to in edges[kept[number]] if to in live)
+        for number in range(len(kept))
+    )
     return Automaton(minimal, frozenset(refined[state] for state in accepting))
 
 

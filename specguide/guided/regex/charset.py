@@ -1,8 +1,10 @@
-"""Owns sets of characters as sorted code point ranges, and the character classes of regular expressions.
+"""Owns sets of characters as sorted code point ranges, and the character classes of regular
+expressions.
 
-Regular expression dialects agree on most characters and differ on a few: whether `\\d` takes digits of other scripts,
-which line ends `.` leaves out. A CharSet therefore has two bounds. `inner` is what every dialect takes, and what is
-generated; `outer` is what some dialect takes. Negation swaps them, so what is generated stays right in all dialects.
+Regular expression dialects agree on most characters and differ on a few: whether `\\d` takes digits
+of other scripts, which line ends `.` leaves out. A CharSet therefore has two bounds. `inner` is
+what every dialect takes, and what is generated; `outer` is what some dialect takes. Negation swaps
+them, so what is generated stays right in all dialects.
 """
 
 from __future__ import annotations
@@ -75,8 +77,17 @@ def exactly(*ranges: tuple[int, int]) -> CharSet:
 _BEYOND_ASCII = (0x80, 0x10FFFF)
 _DIGITS = (0x30, 0x39)
 _WORD = (_DIGITS, (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
-_SPACES = ((0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029),
-           (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000))
+_SPACES = (
+    (0x09, 0x0D),
+    (0x20, 0x20),
+    (0xA0, 0xA0),
+    (0x1680, 0x1680),
+    (0x2000, 0x200A),
+    (0x2028, 0x2029),
+    (0x202F, 0x202F),
+    (0x205F, 0x205F),
+    (0x3000, 0x3000),
+)
 _SPACES_OF_SOME = ((0x1C, 0x1F), (0x85, 0x85), (0xFEFF, 0xFEFF))
 
 DIGIT = CharSet(union([_DIGITS]), union([_DIGITS, _BEYOND_ASCII]))

@@ -1,4 +1,5 @@
-"""Owns the way from an automaton back to a tree (state elimination; Brzozowski and McCluskey 1963)."""
+"""Owns the way from an automaton back to a tree (state elimination; Brzozowski and McCluskey
+1963)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,16 @@ from collections.abc import Iterable, Sequence
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet, union
-from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.parse import (
+    EMPTY,
+    NOTHING,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+)
 
 MAX_SIZE = 4_000
 
@@ -21,7 +31,8 @@ def tree_of(edges: Edges, accepting: Iterable[int]) -> Node:
 
 
 class _Elimination:
-    """The way back to a tree: states are taken out one by one, and what led through them is written on the edges."""
+    """The way back to a tree: states are taken out one by one, and what led through them is written
+    on the edges."""
 
     def __init__(self, all_edges: Edges, accepting: Iterable[int]) -> None:
         self._out: dict[int, dict[int, Node]] = defaultdict(dict)
@@ -43,7 +54,9 @@ class _Elimination:
         left = set(range(self._last))
         while left:
             spend(1 + len(left) // 2)
-            state = min(left, key=lambda state: (len(self._into[state]) * len(self._out[state]), state))
+            state = min(
+                left, key=lambda state: (len(self._into[state]) * len(self._out[state]), state)
+            )
             left.remove(state)
             self._take_out(state)
         return self._out[self._first].get(self._last, NOTHING)
@@ -66,17 +79,26 @@ class _Elimination:
         self._out[source][to] = joined = node if known is None else _either(known, node)
         self._into[to].add(source)
         if _size(joined) > MAX_SIZE:
-            raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+            raise UnsupportedRegex(
+                "what regular expressions have in common is too long to write down"
+            )
 
 
 def _sequence(*nodes: Node) -> Node:
-    items = tuple(item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,)))
+    items = tuple(
+        item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
+    )
     return items[0] if len(items) == 1 else Concat(items)
 
 
 def _either(left: Node, right: Node) -> Node:
-    items = tuple(dict.fromkeys(item for node in (left, right)
-                                for item in (node.items if isinstance(node, Either) else (node,))))
+    items = tuple(
+        dict.fromkeys(
+            item
+            for node in (left, right)
+            for item in (node.items if isinstance(node, Either) else (node,))
+        )
+    )
     return items[0] if len(items) == 1 else Either(items)
 
 
@@ -87,5 +109,11 @@ def _size(node: Node) -> int:
         node = todo.pop()
         size += 1
         spend(1 + len(node.chars.inner) // 16 if isinstance(node, Chars) else 1)
-        todo += node.items if isinstance(node, (Concat, Either)) else [node.item] if isinstance(node, Repeat) else ()
+        todo += (
+            node.items
+            if isinstance(node, (Concat, Either))
+            else [node.item]
+            if isinstance(node, Repeat)
+            else ()
+        )
     return size

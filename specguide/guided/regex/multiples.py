@@ -9,7 +9,8 @@ _MAX_ENDINGS = 125
 
 
 def multiples(step: Fraction) -> str | None:
-    """A regular expression of the multiples' numerals without exponents; None where it would not be short."""
+    """A regular expression of the multiples' numerals without exponents; None where it would not be
+    short."""
     places = _num_digits(step.denominator)
     if places is None:
         return None
@@ -17,8 +18,15 @@ def multiples(step: Fraction) -> str | None:
     num_digits = _num_digits(units)
     if num_digits is None or 10**num_digits // units > _MAX_ENDINGS:
         return None
-    endings = (f"{number:0{num_digits}}" if num_digits else "" for number in range(0, 10**num_digits, units))
-    return "-?(?:" + "|".join(part for ending in endings for part in _with_ending(ending, places)) + ")"
+    endings = (
+        f"{number:0{num_digits}}" if num_digits else ""
+        for number in range(0, 10**num_digits, units)
+    )
+    return (
+        "-?(?:"
+        + "|".join(part for ending in endings for part in _with_ending(ending, places))
+        + ")"
+    )
 
 
 def _num_digits(divisor: int) -> int | None:
@@ -33,7 +41,10 @@ def _num_digits(divisor: int) -> int | None:
 
 def _with_ending(ending: str, places: int) -> Iterator[str]:
     """Numerals whose digits up to `places` behind the point end so, and go on with zeros."""
-    in_whole, behind_point = ending[:-places] if places else ending, ending[-places:] if places else ""
+    in_whole, behind_point = (
+        ending[:-places] if places else ending,
+        ending[-places:] if places else "",
+    )
     num_free = places - len(behind_point)
     digits = behind_point.rstrip("0")
     if digits:

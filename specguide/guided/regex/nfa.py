@@ -1,7 +1,9 @@
-"""Owns nondeterministic automata: how a tree becomes one (Thompson 1968), and matching texts by one.
+"""Owns nondeterministic automata: how a tree becomes one (Thompson 1968), and matching texts by
+one.
 
-A text is matched in steps linear in its length: all the states that it may have led to go along with it. Where a set of
-states leads is remembered, so that a deterministic automaton grows as far as texts need it.
+A text is matched in steps linear in its length: all the states that it may have led to go along
+with it. Where a set of states leads is remembered, so that a deterministic automaton grows as far
+as texts need it.
 """
 
 from __future__ import annotations
@@ -18,15 +20,23 @@ _MAX_STATES = 1_000_000
 
 
 class Nfa:
-    """A nondeterministic automaton: `moves` on characters, `skips` on none, from state 0 to state `last`.
+    """A nondeterministic automaton: `moves` on characters, `skips` on none, from state 0 to state
+    `last`.
 
     outer:       it matches what some dialect takes, not what all of them take
     most_states: raises UnsupportedRegex where it has more
-    longest:     it is right for texts of up to so many characters only, and needs no more copies of what repeats
+    longest:     it is right for texts of up to so many characters only, and needs no more copies of
+                 what repeats
     """
 
-    def __init__(self, node: Node, *, outer: bool = False, most_states: int = _MAX_STATES,
-                 longest: int | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        *,
+        outer: bool = False,
+        most_states: int = _MAX_STATES,
+        longest: int | None = None,
+    ) -> None:
         self.moves: list[list[Edge]] = []
         self.skips: list[list[int]] = []
         self._outer, self._most_states, self._longest = outer, most_states, longest
@@ -48,8 +58,10 @@ class Nfa:
         self.moves.append([])
         self.skips.append([])
         if len(self.moves) > self._most_states:
-            raise UnsupportedRegex(f"a regular expression whose automaton has more than {self._most_states} states "
-                                   "cannot be compared with others")
+            raise UnsupportedRegex(
+                f"a regular expression whose automaton has more than {self._most_states} states "
+                "cannot be compared with others"
+            )
         return len(self.moves) - 1
 
     def _add(self, node: Node, start: int) -> int:
@@ -71,7 +83,9 @@ class Nfa:
             return end
         if isinstance(node, Repeat):
             return self._repeat(node, start)
-        raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
+        raise UnsupportedRegex(
+            "an anchor or a lookahead inside a regular expression cannot be enforced"
+        )
 
     def _repeat(self, node: Repeat, start: int) -> int:
         least, most = node.least, node.most
@@ -97,8 +111,8 @@ class Nfa:
 
 
 class TextMatcher:
-    """Matches whole texts by a tree without anchors, in every dialect. Raises UnsupportedRegex for absurd repetitions.
-    """
+    """Matches whole texts by a tree without anchors, in every dialect. Raises UnsupportedRegex for
+    absurd repetitions."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -1,7 +1,9 @@
-"""Owns the JSON numerals between two bounds as trees: exact for decimals of any length, and within a double's range.
+"""Owns the JSON numerals between two bounds as trees: exact for decimals of any length, and within
+a double's range.
 
-Numerals without an exponent are told exactly. Of those with one there are the normalized ones, 1.5e-07, of which an
-exponent's size decides. All comparing is done on decimal digits, so nothing is rounded. Source: RFC 8259, section 6.
+Numerals without an exponent are told exactly. Of those with one there are the normalized ones,
+1.5e-07, of which an exponent's size decides. All comparing is done on decimal digits, so nothing is
+rounded. Source: RFC 8259, section 6.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from decimal import Context, Decimal
 from functools import lru_cache
 
 from specguide.guided.regex.charset import exactly
-from specguide.guided.regex.parse import EMPTY, NOTHING, Chars, Concat, Either, Node, Repeat, literal
+from specguide.guided.regex.parse import (
+    EMPTY,
+    NOTHING,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    literal,
+)
 
 MAX_DIGITS = 308
 """Numbers with no more digits before the point are doubles without a doubt."""
@@ -34,7 +45,8 @@ class Interval:
     """Numbers between two bounds, None for none.
 
     kind:   "number", "integer", or "fraction" for what is no integer
-    digits: most digits before the point, where a bound does not ask for more of them; larger numbers have exponents
+    digits: most digits before the point, where a bound does not ask for more; larger numbers have
+            exponents
     """
 
     low: Bound | None = None
@@ -54,7 +66,9 @@ def numerals(interval: Interval) -> Node:
 
 def either(nodes: Iterable[Node]) -> Node:
     """Any one of the nodes."""
-    kept = [part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))]
+    kept = [
+        part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))
+    ]
     return kept[0] if len(kept) == 1 else Either(tuple(kept))
 
 
@@ -62,7 +76,9 @@ def concat(*nodes: Node) -> Node:
     """The nodes one after the other; NOTHING where one of them is."""
     if NOTHING in nodes:
         return NOTHING
-    items = [part for node in nodes for part in (node.items if isinstance(node, Concat) else (node,))]
+    items = [
+        part for node in nodes for part in (node.items if isinstance(node, Concat) else (node,))
+    ]
     return items[0] if len(items) == 1 else Concat(tuple(items))
 
 
@@ -89,7 +105,7 @@ def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Node:
     """Numerals without a sign of the numbers from `low`, which is not negative."""
     if high is not None and (high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1]))):
         return NOTHING
-    longest = (Decimal(10**max(interval.digits, min(low[0].adjusted() + 2, MAX_DIGITS))), True)
+    longest = (Decimal(10 ** max(interval.digits, min(low[0].adjusted() + 2, MAX_DIGITS))), True)
     if interval.kind == "integer":
         return _integers(low, high or longest)
     is_fraction = interval.kind == "fraction"
@@ -135,13 +151,17 @@ def _of_lengths(shortest: int, longest: int) -> Node:
 
 def _same_length(low: str, high: str) -> Iterator[Node]:
     """Strings of as many digits from `low` to `high`."""
-    shared = next((i for i, (one, other) in enumerate(zip(low, high, strict=True)) if one != other), len(low))
+    shared = next(
+        (i for i, (one, other) in enumerate(zip(low, high, strict=True)) if one != other), len(low)
+    )
     if shared == len(low):
         yield _run(low)
         return
     rest = len(low) - shared - 1
     if int(low[shared]) + 1 < int(high[shared]):
-        yield concat(_run(low[:shared]), _digits(int(low[shared]) + 1, int(high[shared]) - 1), _times(rest))
+        yield concat(
+            _run(low[:shared]), _digits(int(low[shared]) + 1, int(high[shared]) - 1), _times(rest)
+        )
     for i in range(shared + 1, len(low)):
         if low[i] < "9":
             yield concat(_run(low[:i]), _digits(int(low[i]) + 1, 9), _times(len(low) - i - 1))
@@ -157,7 +177,11 @@ def _times(count: int) -> Node:
 def _run(digits: str) -> Node:
     """The digits themselves; the zeros they begin with as a repetition."""
     zeros = len(digits) - len(digits.lstrip("0"))
-    return literal(digits) if zeros < 4 else concat(Repeat(_digits(0, 0), zeros, zeros), literal(digits[zeros:]))
+    return (
+        literal(digits)
+        if zeros < 4
+        else concat(Repeat(_digits(0, 0), zeros, zeros), literal(digits[zeros:]))
+    )
 
 
 def _decimals(low: Bound, high: Bound, is_fraction: bool) -> Node:
@@ -167,10 +191,13 @@ def _decimals(low: Bound, high: Bound, is_fraction: bool) -> Node:
     at_low, at_high = (low_part, low[1]), (high_part, high[1])
     if high_whole == low_whole:
         return concat(_whole(low_whole, low_whole), _fractions(at_low, at_high, is_fraction))
-    return either([
-        concat(_whole(low_whole, low_whole), _fractions(at_low, None, is_fraction)),
-        concat(_whole(low_whole + 1, high_whole - 1), _fractions(None, None, is_fraction)),
-        concat(_whole(high_whole, high_whole), _fractions(None, at_high, is_fraction))])
+    return either(
+        [
+            concat(_whole(low_whole, low_whole), _fractions(at_low, None, is_fraction)),
+            concat(_whole(low_whole + 1, high_whole - 1), _fractions(None, None, is_fraction)),
+            concat(_whole(high_whole, high_whole), _fractions(None, at_high, is_fraction)),
+        ]
+    )
 
 
 def _parts(number: Decimal) -> tuple[int, str]:
@@ -180,7 +207,8 @@ def _parts(number: Decimal) -> tuple[int, str]:
 
 
 End = tuple[str, bool] | None
-"""Digits behind the point that are the least or the greatest, and whether they are themselves left out."""
+"""Digits behind the point that are the least or the greatest, and whether they are themselves left
+out."""
 
 
 def _fractions(low: End, high: End, is_fraction: bool) -> Node:
@@ -191,7 +219,8 @@ def _fractions(low: End, high: End, is_fraction: bool) -> Node:
 
 
 def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Node]:
-    """The same without the point, as texts with a beginning each. Digits that follow an end all the way lead on."""
+    """The same without the point, as texts with a beginning each. Digits that follow an end all the
+    way lead on."""
     todo = [("", low, high)]
     for beginning, least, greatest in todo:
         least = None if least == ("", False) else least
@@ -205,19 +234,25 @@ def _digits_between(low: End, high: End, is_fraction: bool) -> Iterator[Node]:
         else:
             if least is None and beginning and not needed:
                 yield _run(beginning)
-            todo += [(beginning + str(digit), after_least, after_greatest)
-                     for digit, after_least, after_greatest in _next(least, greatest)
-                     if after_least is not None or after_greatest is not None]
+            todo += [
+                (beginning + str(digit), after_least, after_greatest)
+                for digit, after_least, after_greatest in _next(least, greatest)
+                if after_least is not None or after_greatest is not None
+            ]
             yield from _free(beginning, least, greatest, needed)
 
 
 def _next(least: End, greatest: End) -> Iterator[tuple[int, End, End]]:
-    """Each digit that may come, with the ends of what is behind it; None for an end that it has left behind."""
+    """Each digit that may come, with the ends of what is behind it; None for an end that it has
+    left behind."""
     first = int(least[0][:1] or "0") if least is not None else 0
     last = int(greatest[0][0]) if greatest is not None else 9
     for digit in range(first, last + 1):
-        yield (digit, (least[0][1:], least[1]) if least is not None and digit == first else None,
-               (greatest[0][1:], greatest[1]) if greatest is not None and digit == last else None)
+        yield (
+            digit,
+            (least[0][1:], least[1]) if least is not None and digit == first else None,
+            (greatest[0][1:], greatest[1]) if greatest is not None and digit == last else None,
+        )
 
 
 def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[Node]:
@@ -231,16 +266,28 @@ def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[N
 
 
 def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: int) -> Node:
-    """Normalized numerals with an exponent; where all positive numbers are meant, others that are small enough."""
+    """Normalized numerals with an exponent; where all positive numbers are meant, others that are
+    small enough."""
     greatest = _GREATEST_DOUBLE if high is None else min(high, _GREATEST_DOUBLE)
     if low[0] > greatest[0]:
         return NOTHING
     if high is None and low == (0, False) and not is_fraction:
-        mantissa = concat(_whole(0, 10**min(digits, _LONG) - 1), _fractions(None, None, False))
-        return either([concat(mantissa, _exponents(-99, 99)), *_normalized(None, None, _MIN_EXPONENT, -100),
-                       *_normalized(None, greatest, 100, MAX_EXPONENT)])
-    return either(_normalized(None if low[0] == 0 else low, greatest, _MIN_EXPONENT,
-                              -1 if is_fraction else MAX_EXPONENT))
+        mantissa = concat(_whole(0, 10 ** min(digits, _LONG) - 1), _fractions(None, None, False))
+        return either(
+            [
+                concat(mantissa, _exponents(-99, 99)),
+                *_normalized(None, None, _MIN_EXPONENT, -100),
+                *_normalized(None, greatest, 100, MAX_EXPONENT),
+            ]
+        )
+    return either(
+        _normalized(
+            None if low[0] == 0 else low,
+            greatest,
+            _MIN_EXPONENT,
+            -1 if is_fraction else MAX_EXPONENT,
+        )
+    )
 
 
 def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) -> Iterator[Node]:
@@ -256,7 +303,9 @@ def _normalized(low: Bound | None, high: Bound | None, first: int, last: int) ->
         return
     if least is not None and first <= at_low <= last:
         yield concat(_decimals(least, ten, False), _exponents(at_low, at_low))
-    yield concat(_decimals(one, ten, False), _exponents(max(first, at_low + 1), min(last, at_high - 1)))
+    yield concat(
+        _decimals(one, ten, False), _exponents(max(first, at_low + 1), min(last, at_high - 1))
+    )
     if greatest is not None and first <= at_high <= last:
         yield concat(_decimals(one, greatest, False), _exponents(at_high, at_high))
 
@@ -270,4 +319,8 @@ def _exponents(first: int, last: int) -> Node:
         options.append(concat(Repeat(literal("+"), 0, 1), zeros, _whole(max(first, 0), last)))
     if first <= 0:
         options.append(concat(literal("-"), zeros, _whole(max(0, -last), -first)))
-    return concat(Chars(exactly((0x45, 0x45), (0x65, 0x65))), either(options)) if first <= last else NOTHING
+    return (
+        concat(Chars(exactly((0x45, 0x45), (0x65, 0x65))), either(options))
+        if first <= last
+        else NOTHING
+    )

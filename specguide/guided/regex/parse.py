@@ -1,9 +1,10 @@
-"""Owns the regular expressions of guides: one dialect, read into a tree whose meaning no backend can change.
+"""Owns the regular expressions of guides: one dialect, read into a tree whose meaning no backend
+can change.
 
-The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes, groups,
-alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions describe the same strings as greedy
-ones. What is not regular or means different things to different engines (lookbehind, backreferences, word boundaries,
-flags) is refused by name.
+The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
+groups, alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions
+describe the same strings as greedy ones. What is not regular or means different things to different
+engines (lookbehind, backreferences, word boundaries, flags) is refused by name.
 """
 
 from __future__ import annotations
@@ -84,14 +85,23 @@ NOTHING = Either(())
 
 _CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
-_GROUPS = {"<=": "lookbehind", "<!": "negative lookbehind",
-           ">": "an atomic group", "(": "a conditional group", "#": "a comment", "P=": "a backreference"}
+_GROUPS = {
+    "<=": "lookbehind",
+    "<!": "negative lookbehind",
+    ">": "an atomic group",
+    "(": "a conditional group",
+    "#": "a comment",
+    "P=": "a backreference",
+}
 
 
 def parse(text: str) -> Node:
-    """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the feature."""
+    """The tree of a regular expression. Raises RegexError, or UnsupportedRegex naming the
+    feature."""
     if len(text) > MAX_CHARS:
-        raise UnsupportedRegex(f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long")
+        raise UnsupportedRegex(
+            f"a regular expression of {len(text)} characters, more than {MAX_CHARS}, is too long"
+        )
     spend(_STEPS_A_CHARACTER * len(text))
     parser = _Parser(text)
     node = parser.alternatives(0)
@@ -119,7 +129,7 @@ class _Parser:
         return self.pos >= len(self.text)
 
     def peek(self, length: int = 1) -> str:
-        return self.text[self.pos:self.pos + length]
+        return self.text[self.pos : self.pos + length]
 
     def take(self, length: int = 1) -> str:
         taken = self.peek(length)
@@ -137,8 +147,10 @@ class _Parser:
         return RegexError(f"{what} at position {self.pos} of the regular expression {self.text!r}")
 
     def unsupported(self, what: str) -> UnsupportedRegex:
-        return UnsupportedRegex(f"{what} at position {self.pos} of the regular expression {self.text!r} cannot be "
-                                "enforced")
+        return UnsupportedRegex(
+            f"{what} at position {self.pos} of the regular expression {self.text!r} cannot be "
+            "enforced"
+        )
 
     def alternatives(self, depth: int) -> Node:
         if depth > MAX_NESTING:
@@ -152,7 +164,9 @@ class _Parser:
         items: list[Node] = []
         while not self.at_end() and self.peek() not in "|)":
             item = self.repeated(self.atom(depth))
-            if not (isinstance(item, Anchor) and items and items[-1] == item):  # twice the same says nothing more
+            if not (
+                isinstance(item, Anchor) and items and items[-1] == item
+            ):  # twice the same says nothing more
                 items.append(item)
         return items[0] if len(items) == 1 else Concat(tuple(items))
 
@@ -178,7 +192,9 @@ class _Parser:
             return None
         least, comma, most = count.partition(",")
         if not least:
-            raise self.unsupported("a repetition without a lower bound, which engines read differently,")
+            raise self.unsupported(
+                "a repetition without a lower bound, which engines read differently,"
+            )
         low, high = int(least), (int(most) if most else None) if comma else int(least)
         if max(low, high or 0) > MAX_REPETITION:
             raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
@@ -188,15 +204,16 @@ class _Parser:
         return low, high
 
     def count(self, start: int) -> str | None:
-        """What braces that begin at `start` hold; None where they are no repetition and stand for themselves."""
-        if self.text[start:start + 1] != "{":
+        """What braces that begin at `start` hold; None where they are no repetition and stand for
+        themselves."""
+        if self.text[start : start + 1] != "{":
             return None
         end = start + 1
-        while self.text[end:end + 1] in _OF_COUNTS:
+        while self.text[end : end + 1] in _OF_COUNTS:
             end += 1
-        count = self.text[start + 1:end]
+        count = self.text[start + 1 : end]
         least, _, most = count.partition(",")
-        if self.text[end:end + 1] != "}" or not (least or most) or "," in most:
+        if self.text[end : end + 1] != "}" or not (least or most) or "," in most:
             return None
         if len(count) > _LONGEST_COUNT:
             raise self.unsupported(f"more than {MAX_REPETITION} repetitions")
@@ -229,7 +246,7 @@ class _Parser:
                     raise self.unsupported(name)
             if self.skip("P<") or self.skip("<"):
                 end = self.text.find(">", self.pos)
-                if not self.text[self.pos:max(end, self.pos)].isidentifier():
+                if not self.text[self.pos : max(end, self.pos)].isidentifier():
                     raise self.malformed("a group without a proper name")
                 self.pos = end + 1
             elif not self.skip(":"):
@@ -263,7 +280,9 @@ class _Parser:
                 else:
                     self.pos = mark  # "a-\d" is the letter, the dash and the digits
             items.append(low)
-        found = CharSet(union(*(item.inner for item in items)), union(*(item.outer for item in items)))
+        found = CharSet(
+            union(*(item.inner for item in items)), union(*(item.outer for item in items))
+        )
         return ~found if negated else found
 
     def class_item(self) -> CharSet:
@@ -324,5 +343,8 @@ def _one(code: int) -> CharSet:
 
 
 def _is_single(chars: CharSet) -> bool:
-    return chars.inner == chars.outer and len(chars.inner) == 1 and chars.inner[0][0] == chars.inner[0][1]
-
+    return (
+        chars.inner == chars.outer
+        and len(chars.inner) == 1
+        and chars.inner[0][0] == chars.inner[0][1]
+    )

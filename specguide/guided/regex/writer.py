@@ -1,8 +1,10 @@
-"""Owns what a parsed regular expression means for a whole text, and how that is written for the backends.
+"""Owns what a parsed regular expression means for a whole text, and how that is written for the
+backends.
 
-`whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not hold gets any text
-before and after it. `write` spells a tree without anchors with nothing but literals, positive classes, groups,
-alternatives and repetitions, which the engines of all backends read alike.
+`whole` turns "matches somewhere" into "matches the whole text": anchors go, and what they did not
+hold gets any text before and after it. `write` spells a tree without anchors with nothing but
+literals, positive classes, groups, alternatives and repetitions, which the engines of all backends
+read alike.
 """
 
 from __future__ import annotations
@@ -27,14 +29,17 @@ from specguide.guided.regex.parse import (
 
 _ANYTHING = Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)
 _SOME_DIALECT = Repeat(Chars(CharSet((), EVERYTHING)), 1, None)
-"""Any text in some dialect, none in all: says of an alternative that dialects read it differently."""
+"""Any text in some dialect, none in all: says of an alternative that dialects read it
+differently."""
 
 
 def whole(node: Node, *, search: bool) -> Node:
     """A tree without anchors that matches the whole texts which `node` matches.
 
-    search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must match all of it.
-    Raises UnsupportedRegex where an anchor stands inside the expression, or a lookahead elsewhere than at the start.
+    search: `node` may match anywhere in the text, as JSON Schema's `pattern` does; else it must
+            match all of it.
+    Raises UnsupportedRegex where an anchor stands inside the expression, or a lookahead elsewhere
+    than at the start.
     """
     alternatives = node.items if isinstance(node, Either) else (node,)
     branches = [branch for item in alternatives for branch in _whole_branches(item, search)]
@@ -45,12 +50,16 @@ def _whole_branches(node: Node, search: bool) -> Iterator[Node]:
     started, looks, rest = _leading(node)
     if looks:
         if search and not started:
-            raise UnsupportedRegex("a lookahead that is not at the start of the text cannot be enforced")
+            raise UnsupportedRegex(
+                "a lookahead that is not at the start of the text cannot be enforced"
+            )
         anchored = Concat((Anchor(True), rest)) if started else rest
         yield _looked_at(whole(anchored, search=search), looks)
         return
     if _has_look(node):
-        raise UnsupportedRegex("a lookahead that is not at the start of the text cannot be enforced")
+        raise UnsupportedRegex(
+            "a lookahead that is not at the start of the text cannot be enforced"
+        )
     for started, after_start in _split(node, at_start=True):
         for ended, middle in _split(after_start, at_start=False):
             before = EMPTY if started or not search else _ANYTHING
@@ -126,19 +135,31 @@ def _has_look(node: Node) -> bool:
 
 
 def _join(*nodes: Node) -> Node:
-    """The nodes one after the other; what can repeat beside "anything" need repeat no more than it must."""
+    """The nodes one after the other; what can repeat beside "anything" need repeat no more than it
+    must."""
     spend(4 + 2 * sum(len(node.items) if isinstance(node, Concat) else 1 for node in nodes))
-    items = [item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))]
+    items = [
+        item for node in nodes for item in (node.items if isinstance(node, Concat) else (node,))
+    ]
     for i, item in enumerate(items):
-        if isinstance(item, Repeat) and item != _ANYTHING and _ANYTHING in items[max(0, i - 1):i + 2]:
+        if (
+            isinstance(item, Repeat)
+            and item != _ANYTHING
+            and _ANYTHING in items[max(0, i - 1) : i + 2]
+        ):
             items[i] = Repeat(item.item, item.least, item.least) if item.least != 1 else item.item
-    kept = [item for i, item in enumerate(items) if not (isinstance(item, Repeat) and item.most == 0)
-            and not (item == _ANYTHING and i > 0 and items[i - 1] == _ANYTHING)]
+    kept = [
+        item
+        for i, item in enumerate(items)
+        if not (isinstance(item, Repeat) and item.most == 0)
+        and not (item == _ANYTHING and i > 0 and items[i - 1] == _ANYTHING)
+    ]
     return kept[0] if len(kept) == 1 else Concat(tuple(kept))
 
 
 def restrict(node: Node, universe: Ranges) -> Node:
-    """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where there are none."""
+    """The texts of `node`, in every dialect, that hold only characters of `universe`; NOTHING where
+    there are none."""
     if isinstance(node, Chars):
         spend(1 + len(node.chars.inner))
         left = intersect(node.chars.inner, universe)
@@ -147,13 +168,21 @@ def restrict(node: Node, universe: Ranges) -> Node:
         items = tuple(restrict(item, universe) for item in node.items)
         return NOTHING if NOTHING in items else Concat(items)
     if isinstance(node, Either):
-        return Either(tuple(item for item in (restrict(item, universe) for item in node.items) if item != NOTHING))
+        return Either(
+            tuple(
+                item
+                for item in (restrict(item, universe) for item in node.items)
+                if item != NOTHING
+            )
+        )
     if isinstance(node, Repeat):
         item = restrict(node.item, universe)
         if item == NOTHING:
             return EMPTY if node.least == 0 else NOTHING
         return Repeat(item, node.least, node.most)
-    raise UnsupportedRegex("an anchor or a lookahead inside a regular expression cannot be enforced")
+    raise UnsupportedRegex(
+        "an anchor or a lookahead inside a regular expression cannot be enforced"
+    )
 
 
 def is_exact(node: Node, universe: Ranges) -> bool:
@@ -162,7 +191,9 @@ def is_exact(node: Node, universe: Ranges) -> bool:
         return intersect(node.chars.inner, universe) == intersect(node.chars.outer, universe)
     if isinstance(node, Repeat):
         return is_exact(node.item, universe)
-    return not isinstance(node, (Concat, Either)) or all(is_exact(item, universe) for item in node.items)
+    return not isinstance(node, (Concat, Either)) or all(
+        is_exact(item, universe) for item in node.items
+    )
 
 
 def is_flat(node: Node, inside: bool = False) -> bool:
@@ -175,11 +206,14 @@ def is_flat(node: Node, inside: bool = False) -> bool:
 
 
 def write(node: Node) -> str:
-    """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for NOTHING."""
+    """The text of a tree without anchors, to be matched against a whole text. Raises ValueError for
+    NOTHING."""
     if isinstance(node, Chars):
         return _write_class(node.chars.inner)
     if isinstance(node, Concat):
-        return "".join(f"(?:{write(item)})" if isinstance(item, Either) else write(item) for item in node.items)
+        return "".join(
+            f"(?:{write(item)})" if isinstance(item, Either) else write(item) for item in node.items
+        )
     if isinstance(node, Either) and node.items:
         return "|".join(write(item) for item in node.items)
     if isinstance(node, Repeat):
@@ -189,15 +223,29 @@ def write(node: Node) -> str:
 
 
 def _write_bounds(node: Repeat) -> str:
-    short = {(0, None): "*", (1, None): "+", (0, 1): "?", (node.least, node.least): f"{{{node.least}}}"}
-    return short.get((node.least, node.most)) or f"{{{node.least},{'' if node.most is None else node.most}}}"
+    short = {
+        (0, None): "*",
+        (1, None): "+",
+        (0, 1): "?",
+        (node.least, node.least): f"{{{node.least}}}",
+    }
+    return (
+        short.get((node.least, node.most))
+        or f"{{{node.least},{'' if node.most is None else node.most}}}"
+    )
 
 
 def _write_class(ranges: Ranges) -> str:
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_char(ranges[0][0])
-    return "[" + "".join(_write_char(low) if low == high else f"{_write_char(low)}-{_write_char(high)}"
-                         for low, high in ranges) + "]"
+    return (
+        "["
+        + "".join(
+            _write_char(low) if low == high else f"{_write_char(low)}-{_write_char(high)}"
+            for low, high in ranges
+        )
+        + "]"
+    )
 
 
 def _write_char(code: int) -> str:

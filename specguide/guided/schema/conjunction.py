@@ -1,8 +1,10 @@
-"""Owns the merging of what holds at once: core schemas without `allOf` and without anything beside `anyOf` and `$ref`.
+"""Owns the merging of what holds at once: core schemas without `allOf` and without anything beside
+`anyOf` and `$ref`.
 
-A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves, or spell out to too
-much. Here what holds at once is a set of subschemas of the core; every set that comes up becomes one definition, so
-there are only so many of them. The instances stay the same. Sets that no value fits are taken out.
+A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves,
+or spell out to too much. Here what holds at once is a set of subschemas of the core; every set that
+comes up becomes one definition, so there are only so many of them. The instances stay the same.
+Sets that no value fits are taken out.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from specguide.guided.schema.patterns import Patterns
 
 MAX_SETS = 1_500
 _COMPOSED = frozenset({"$ref", "allOf", "anyOf", "$defs"})
-_WITH_CHILDREN = frozenset({"anyOf", "properties", "patternProperties", "additionalProperties", "items", "prefixItems"})
+_WITH_CHILDREN = frozenset(
+    {"anyOf", "properties", "patternProperties", "additionalProperties", "items", "prefixItems"}
+)
 
 Atom = Core
 """A core schema of an `anyOf` alone, or without `anyOf`, `allOf` and `$ref`."""
@@ -30,7 +34,8 @@ Atom = Core
 def merged(core: Core) -> Core:
     """The same instances, said without `allOf` and without siblings of `anyOf` and `$ref`.
 
-    Raises UnsupportedGuide where there is no instance, or where what holds at once cannot be said or is too much.
+    Raises UnsupportedGuide where there is no instance, or where what holds at once cannot be said
+    or is too much.
     """
     conjunctions = Conjunctions(core.get("$defs", {}))
     root = conjunctions.build(conjunctions.atoms([core]), core.path)
@@ -41,8 +46,16 @@ def merged(core: Core) -> Core:
         raise UnsupportedGuide("no value that can be generated fits the schema")
     if root is True:
         return Core(core.path)
-    definitions = dict(_reached(root, {name: inhabited.pruned(schema) for name, schema in
-                                       conjunctions.definitions.items() if name in inhabited.names}))
+    definitions = dict(
+        _reached(
+            root,
+            {
+                name: inhabited.pruned(schema)
+                for name, schema in conjunctions.definitions.items()
+                if name in inhabited.names
+            },
+        )
+    )
     return Core(core.path, {**root, "$defs": definitions}) if definitions else root
 
 
@@ -79,11 +92,14 @@ class Conjunctions:
             self._names[key] = name = f"d{len(self._names)}"
             self._to_build.append((name, atoms, path))
             if len(self._names) > MAX_SETS:
-                raise UnsupportedGuide(f"the schema spells out to more than {MAX_SETS} combinations; make it smaller")
+                raise UnsupportedGuide(
+                    f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
+                )
         return Core(path, {"$ref": f"#/$defs/{self._names[key]}"})
 
     def atoms(self, schemas: Iterable[CoreSchema]) -> list[Atom] | None:
-        """What holds at once, flat and each once, in the order it was found; None where one of `schemas` is False."""
+        """What holds at once, flat and each once, in the order it was found; None where one of
+        `schemas` is False."""
         found: dict[int, Atom] = {}
         seen: set[int] = set()
         todo = list(schemas)[::-1]
@@ -106,9 +122,12 @@ class Conjunctions:
         if _COMPOSED.isdisjoint(schema) or schema.keys() == {"anyOf"}:
             return [schema] if schema else []
         if id(schema) not in self._atoms:
-            plain = Core(schema.path, {key: value for key, value in schema.items() if key not in _COMPOSED})
+            plain = Core(
+                schema.path, {key: value for key, value in schema.items() if key not in _COMPOSED}
+            )
             self._atoms[id(schema)] = ([plain] if plain else []) + (
-                [Core(schema.path, anyOf=schema["anyOf"])] if "anyOf" in schema else [])
+                [Core(schema.path, anyOf=schema["anyOf"])] if "anyOf" in schema else []
+            )
         return self._atoms[id(schema)]
 
     def build(self, atoms: list[Atom] | None, path: str) -> CoreSchema:
@@ -119,7 +138,11 @@ class Conjunctions:
         listed = next((atom for atom in atoms if "enum" in atom), None)
         if listed is not None:
             with at_work("enum", listed.path):
-                values = [value for value in listed["enum"] if all(takes(atom, value, self._given) for atom in atoms)]
+                values = [
+                    value
+                    for value in listed["enum"]
+                    if all(takes(atom, value, self._given) for atom in atoms)
+                ]
             return Core(listed.path, enum=values) if values else False
         choice = next((atom for atom in atoms if "anyOf" in atom), None)
         if choice is not None:
@@ -138,7 +161,10 @@ class Conjunctions:
             if asked is not None and all(id(atom) in known for atom in asked):
                 return self.all(others, path)
             schema = self.all([*others, option], path)
-            options.setdefault(schema["$ref"] if isinstance(schema, Core) and "$ref" in schema else id(schema), schema)
+            options.setdefault(
+                schema["$ref"] if isinstance(schema, Core) and "$ref" in schema else id(schema),
+                schema,
+            )
         return any_of(choice.path, options.values())
 
     def _merge(self, atoms: list[Atom], path: str) -> CoreSchema:
@@ -162,8 +188,10 @@ class Conjunctions:
 
 _EVERY_TYPE = frozenset(TYPES)
 _MERGES = (
-    (frozenset({"number", "integer"}), merge_numbers), (frozenset({"string"}), merge_strings),
-    (frozenset({"array"}), merge_arrays), (frozenset({"object"}), merge_objects),
+    (frozenset({"number", "integer"}), merge_numbers),
+    (frozenset({"string"}), merge_strings),
+    (frozenset({"array"}), merge_arrays),
+    (frozenset({"object"}), merge_objects),
 )
 
 
@@ -177,21 +205,30 @@ def allowed(atoms: Iterable[Atom]) -> frozenset[str]:
         if "type" in atom:
             named = {atom["type"]} if isinstance(atom["type"], str) else set(atom["type"])
             whole = named | {"number"} if "integer" in named else named
-            types = frozenset(("integer" if name == "number" and "number" not in named else name)
-                              for name in types if name in whole or (name == "integer" and "number" in named))
+            types = frozenset(
+                ("integer" if name == "number" and "number" not in named else name)
+                for name in types
+                if name in whole or (name == "integer" and "number" in named)
+            )
         required.update(atom.get("required", ()))
-        forbidden.update(name for name, child in atom.get("properties", {}).items() if child is False)
+        forbidden.update(
+            name for name, child in atom.get("properties", {}).items() if child is False
+        )
     return types - {"object"} if required & forbidden else types
 
 
 def _in_order(types: frozenset[str], atoms: Iterable[Atom]) -> list[str]:
     """The types in the order in which the atoms name them."""
     named: Iterator[Any] = (atom["type"] for atom in atoms if "type" in atom)
-    order = dict.fromkeys(name for value in named for name in ([value] if isinstance(value, str) else value))
+    order = dict.fromkeys(
+        name for value in named for name in ([value] if isinstance(value, str) else value)
+    )
     return [name for name in dict.fromkeys((*order, *TYPES, "integer")) if name in types]
 
 
-def _reached(root: CoreSchema, definitions: Mapping[str, CoreSchema]) -> Iterator[tuple[str, CoreSchema]]:
+def _reached(
+    root: CoreSchema, definitions: Mapping[str, CoreSchema]
+) -> Iterator[tuple[str, CoreSchema]]:
     """The definitions that the root leads to."""
     seen: set[str] = set()
     todo: list[Any] = [root]

@@ -1,8 +1,12 @@
-"""Owns the core: the part of JSON Schema that grammar backends enforce, and how its schemas are put together.
+"""Owns the core: the part of JSON Schema that grammar backends enforce, and how its schemas are put
+together.
 
-The core has no drafts, no remote or relative references, no conditionals, no negation and one regular expression
-dialect: types, constants, bounds, `pattern`, `properties`, `patternProperties`, `additionalProperties`, `required`,
-`items`, `prefixItems`, `anyOf`, `allOf`, references to root definitions, and of `not` no more than NO_INTEGER.
+The core has no drafts, no remote or relative references, no conditionals, no negation and one
+regular expression
+dialect: types, constants, bounds, `pattern`, `properties`, `patternProperties`,
+         `additionalProperties`, `required`,
+`items`, `prefixItems`, `anyOf`, `allOf`, references to root definitions, and of `not` no more than
+NO_INTEGER.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from specguide.guided.regex.writer import restrict, whole, write
 
 
 class Core(dict[str, Any]):
-    """A subschema of the core; `path` is the JSON pointer of the original subschema that it comes from."""
+    """A subschema of the core; `path` is the JSON pointer of the original subschema that it comes
+    from."""
 
     def __init__(self, path: str, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,9 +39,11 @@ CoreSchema = Core | bool
 class Target:
     """What a backend's core looks like.
 
-    characters:     what a `pattern` may match; a backend that does not write escapes needs strings without them
-    narrow:         objects that name properties take no others, and lengths become patterns: the backend cannot keep
-                    other properties apart from the named ones, and counts characters that JSON strings cannot hold
+    characters:     what a `pattern` may match; a backend that does not write escapes needs strings
+                    without them
+    narrow:         objects that name properties take no others, and lengths become patterns: the
+                    backend cannot keep other properties apart from the named ones, and counts
+                    characters that JSON strings cannot hold
     """
 
     characters: Ranges
@@ -73,8 +80,8 @@ def all_of(path: str, parts: Iterable[CoreSchema]) -> CoreSchema:
 
 
 def weight(core: Any) -> int:
-    """How much there is to write of a core schema: values, and texts by 16 characters; what is shared counts each time.
-    """
+    """How much there is to write of a core schema: values, and texts by 16 characters; what is
+    shared counts each time."""
     known: dict[int, int] = {}
 
     def of(part: Any) -> int:
@@ -84,8 +91,11 @@ def weight(core: Any) -> int:
             return 1
         if id(part) not in known:
             spend()
-            known[id(part)] = 1 + sum(map(of, part.values() if isinstance(part, dict) else part)) + (
-                sum(len(key) // 16 for key in part) if isinstance(part, dict) else 0)
+            known[id(part)] = (
+                1
+                + sum(map(of, part.values() if isinstance(part, dict) else part))
+                + (sum(len(key) // 16 for key in part) if isinstance(part, dict) else 0)
+            )
         return known[id(part)]
 
     return of(core)
@@ -94,11 +104,14 @@ def weight(core: Any) -> int:
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:
     """The error for a keyword, of the subschema at `path`, that cannot be enforced."""
     path = f"{path}/{keyword}"
-    return UnsupportedGuide(f"{keyword} at {path} cannot be enforced: {why}", keyword=keyword, path=path)
+    return UnsupportedGuide(
+        f"{keyword} at {path} cannot be enforced: {why}", keyword=keyword, path=path
+    )
 
 
 def read_pattern(pattern: str, keyword: str, path: str) -> Node:
-    """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not regular."""
+    """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not
+    regular."""
     try:
         return whole(parse(pattern), search=True)
     except RegexError as error:
@@ -112,7 +125,8 @@ def write_pattern(node: Node, target: Target) -> str | None:
 
 
 def in_doubles(core: Any) -> Any:
-    """A core schema whose bounds of numbers are doubles, each the nearest one on the inner side of a bound.
+    """A core schema whose bounds of numbers are doubles, each the nearest one on the inner side of
+    a bound.
 
     Raises UnsupportedGuide where it lists a number that is none.
     """
@@ -122,10 +136,18 @@ def in_doubles(core: Any) -> Any:
         return core
     for value in core.get("enum", ()):
         if _is_whole(value) and abs(value) > 2**53:
-            raise UnsupportedGuide(f"the number {value} in an enum is too large to be told from its neighbours",
-                                   keyword="enum")
-    return {keyword: _inner(value, upper=keyword in _UPPER) if keyword in _BOUNDS and _is_whole(value)
-            else value if keyword == "enum" else in_doubles(value) for keyword, value in core.items()}
+            raise UnsupportedGuide(
+                f"the number {value} in an enum is too large to be told from its neighbours",
+                keyword="enum",
+            )
+    return {
+        keyword: _inner(value, upper=keyword in _UPPER)
+        if keyword in _BOUNDS and _is_whole(value)
+        else value
+        if keyword == "enum"
+        else in_doubles(value)
+        for keyword, value in core.items()
+    }
 
 
 def _is_whole(value: Any) -> bool:

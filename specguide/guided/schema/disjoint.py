@@ -16,7 +16,11 @@ _MAX_DEPTH = 12
 _MAX_STEPS = 20_000
 _EVERY_TYPE = frozenset(TYPES)
 
-_BOUNDS = {"number": ("minimum", "maximum"), "string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}
+_BOUNDS = {
+    "number": ("minimum", "maximum"),
+    "string": ("minLength", "maxLength"),
+    "array": ("minItems", "maxItems"),
+}
 
 Located = tuple[Any, Place]
 Key = tuple[str, Hashable]
@@ -26,15 +30,21 @@ _ANYWHERE: Located = (True, Place("", ""))
 
 def json_type(value: Any) -> str:
     """The JSON Schema type of a value; integers are numbers."""
-    for name, cls in (("null", type(None)), ("boolean", bool), ("number", (int, float)), ("string", str),
-                      ("array", list)):
+    for name, cls in (
+        ("null", type(None)),
+        ("boolean", bool),
+        ("number", (int, float)),
+        ("string", str),
+        ("array", list),
+    ):
         if isinstance(value, cls):
             return name
     return "object"
 
 
 def value_key(value: Any) -> Key:
-    """Equal for equal JSON values, and for no others: 1 equals 1.0, and true does not equal 1. Begins with the type."""
+    """Equal for equal JSON values, and for no others: 1 equals 1.0, and true does not equal 1.
+    Begins with the type."""
     spend()
     name = json_type(value)
     if name == "array":
@@ -46,6 +56,7 @@ def value_key(value: Any) -> Key:
 
 def keys_by_type(values: list[Any]) -> dict[str, set[Key]]:
     """Per type the keys of a list of values, which must not change; they are made once."""
+
     def make() -> dict[str, set[Key]]:
         found: dict[str, set[Key]] = {}
         for key in map(value_key, values):
@@ -56,7 +67,8 @@ def keys_by_type(values: list[Any]) -> dict[str, set[Key]]:
 
 
 class Comparison:
-    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into them in all."""
+    """Compares subschemas of one document; gives up, without a proof, after `_MAX_STEPS` looks into
+    them in all."""
 
     def __init__(self, document: Document, instances: Instances) -> None:
         self._document = document
@@ -67,9 +79,16 @@ class Comparison:
         """True when it is certain that no instance fits both; False proves nothing."""
         return not self.shared_types(left, right, _EVERY_TYPE, depth)
 
-    def shared_types(self, left: Located, right: Located, types: frozenset[str], depth: int = 0,
-                     context: Located = _ANYWHERE) -> frozenset[str]:
-        """Those of `types` of which instances that fit both subschemas, and `context` too, cannot be excluded."""
+    def shared_types(
+        self,
+        left: Located,
+        right: Located,
+        types: frozenset[str],
+        depth: int = 0,
+        context: Located = _ANYWHERE,
+    ) -> frozenset[str]:
+        """Those of `types` of which instances that fit both subschemas, and `context` too, cannot
+        be excluded."""
         self._num_steps += depth > 0
         spend(2)
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
@@ -79,15 +98,27 @@ class Comparison:
         spend(10)
         for one, other in ((left, right), (right, left)):
             for options in self._alternatives(one):
-                types &= frozenset().union(*(self.shared_types(option, other, types, depth + 1, context)
-                                             for option in options))
+                types &= frozenset().union(
+                    *(
+                        self.shared_types(option, other, types, depth + 1, context)
+                        for option in options
+                    )
+                )
         sides = [list(self._conjuncts(side, 0)) for side in (left, right)]
         everything = [schema for schema, _ in (*sides[0], *sides[1], *self._conjuncts(context, 0))]
-        required = dict.fromkeys(name for schema in everything for name in schema.get("required", ()))
-        return frozenset(name for name in types
-                         if all(name in _types(schema) for schema in everything)
-                         and not any(self._apart(name, one, other, required, depth)
-                                     for one in sides[0] for other in sides[1]))
+        required = dict.fromkeys(
+            name for schema in everything for name in schema.get("required", ())
+        )
+        return frozenset(
+            name
+            for name in types
+            if all(name in _types(schema) for schema in everything)
+            and not any(
+                self._apart(name, one, other, required, depth)
+                for one in sides[0]
+                for other in sides[1]
+            )
+        )
 
     def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
         """The types that an instance of the subschema may have, as far as is plain."""
@@ -100,11 +131,14 @@ class Comparison:
             types &= _types(schema)
         if depth <= _MAX_DEPTH and self._num_steps <= _MAX_STEPS:
             for options in self._alternatives(located):
-                types &= frozenset().union(*(self.possible_types(option, depth + 1) for option in options))
+                types &= frozenset().union(
+                    *(self.possible_types(option, depth + 1) for option in options)
+                )
         return types
 
     def conjuncts(self, located: Located) -> Iterator[Located]:
-        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is near."""
+        """The subschema and everything that holds along with it by `$ref` and `allOf`, as far as is
+        near."""
         yield from self._conjuncts(located, 0)
 
     def _conjuncts(self, located: Located, depth: int) -> Iterator[Located]:
@@ -132,19 +166,26 @@ class Comparison:
                 if keyword in schema:
                     yield [(child, place / keyword / i) for i, child in enumerate(schema[keyword])]
 
-    def _apart(self, name: str, left: Located, right: Located, required: Iterable[str], depth: int) -> bool:
-        """No instance of type `name` fits both, by their own keywords; objects have the `required` properties."""
+    def _apart(
+        self, name: str, left: Located, right: Located, required: Iterable[str], depth: int
+    ) -> bool:
+        """No instance of type `name` fits both, by their own keywords; objects have the `required`
+        properties."""
         if any(self._takes_none(one, other, name) for one, other in ((left, right), (right, left))):
             return True
         values, others = _values(left[0]), _values(right[0])
         if values is not None and others is not None:
             return _have_none_in_common(values.get(name, set()), others.get(name, set()))
         if name == "object":
-            return any(self.are_disjoint(_property(left, key), _property(right, key), depth + 1) for key in required)
+            return any(
+                self.are_disjoint(_property(left, key), _property(right, key), depth + 1)
+                for key in required
+            )
         least, most = _BOUNDS.get(name, ("", ""))
-        return any(least in one and most in other and one[least] > other[most]
-                   for one, other in ((left[0], right[0]), (right[0], left[0])))
-
+        return any(
+            least in one and most in other and one[least] > other[most]
+            for one, other in ((left[0], right[0]), (right[0], left[0]))
+        )
 
     def _takes_none(self, listing: Located, other: Located, name: str) -> bool:
         """The one lists its values, and none of type `name` fits the other."""
@@ -153,16 +194,30 @@ class Comparison:
         schema = listing[0]
         values = [schema["const"]] if "const" in schema else schema.get("enum")
         return values is not None and all(
-            self._instances.fits(*other, value) is False for value in values if json_type(value) == name)
+            self._instances.fits(*other, value) is False
+            for value in values
+            if json_type(value) == name
+        )
 
 
 def _list_others(left: Any, right: Any) -> bool:
-    """Whether two subschemas list values, and none that both do; quick, as there may be many such pairs in a oneOf."""
-    if not isinstance(left, Mapping) or not isinstance(right, Mapping) or "$ref" in left or "$ref" in right:
+    """Whether two subschemas list values, and none that both do; quick, as there may be many such
+    pairs in a oneOf."""
+    if (
+        not isinstance(left, Mapping)
+        or not isinstance(right, Mapping)
+        or "$ref" in left
+        or "$ref" in right
+    ):
         return False
     values, others = _values(left), _values(right)
-    return values is not None and others is not None and all(
-        _have_none_in_common(keys, others.get(name, set())) for name, keys in values.items())
+    return (
+        values is not None
+        and others is not None
+        and all(
+            _have_none_in_common(keys, others.get(name, set())) for name, keys in values.items()
+        )
+    )
 
 
 def _have_none_in_common(left: set[Key], right: set[Key]) -> bool:

@@ -1,6 +1,8 @@
-"""Owns a JSON Schema as a document: its draft, its subschemas' places, the shapes of keyword values, its references.
+"""Owns a JSON Schema as a document: its draft, its subschemas' places, the shapes of keyword
+values, its references.
 
-Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the pointers that name places.
+Sources: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12; RFC 6901 for the pointers that name
+         places.
 """
 
 from __future__ import annotations
@@ -15,17 +17,40 @@ from specguide.guided.budget import spend
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 LATEST = 2020
-_DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020}
+_DRAFTS = {
+    "draft-03": 3,
+    "draft-04": 4,
+    "draft-06": 6,
+    "draft-07": 7,
+    "2019-09": 2019,
+    "2020-12": 2020,
+}
 
-IN_ONE = frozenset({"not", "if", "then", "else", "additionalProperties", "propertyNames", "contains",
-                    "additionalItems", "unevaluatedItems", "unevaluatedProperties", "items"})
+IN_ONE = frozenset(
+    {
+        "not",
+        "if",
+        "then",
+        "else",
+        "additionalProperties",
+        "propertyNames",
+        "contains",
+        "additionalItems",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "items",
+    }
+)
 IN_LIST = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-IN_MAP = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
+IN_MAP = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
+)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a subschema stands: its JSON pointer and the URI that references in it are relative to."""
+    """Where a subschema stands: its JSON pointer and the URI that references in it are relative
+    to."""
 
     path: str
     base: str
@@ -36,7 +61,8 @@ class Place:
 
 
 class Document:
-    """A JSON Schema with all its subschemas. `draft`: 4, 6, 7, 2019 or 2020; the latest where it names none.
+    """A JSON Schema with all its subschemas. `draft`: 4, 6, 7, 2019 or 2020; the latest where it
+    names none.
 
     Raises UnsupportedGuide for draft 3.
     """
@@ -46,8 +72,11 @@ class Document:
         named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
         self.draft = next((draft for name, draft in _DRAFTS.items() if name in named), LATEST)
         if self.draft == 3:
-            raise UnsupportedGuide("$schema at /$schema names draft 3 of JSON Schema; write it in draft 4 or later",
-                                   keyword="$schema", path="/$schema")
+            raise UnsupportedGuide(
+                "$schema at /$schema names draft 3 of JSON Schema; write it in draft 4 or later",
+                keyword="$schema",
+                path="/$schema",
+            )
         self.start = Place("", "")
         self._resources: dict[str, tuple[Any, Place]] = {"": (schema, self.start)}
         self._index(schema, self.start)
@@ -62,14 +91,19 @@ class Document:
     def resolve(self, reference: str, place: Place) -> tuple[Any, Place]:
         """The subschema a `$ref` at `place` means, and its place.
 
-        Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such subschema.
+        Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such
+        subschema.
         """
         uri, fragment = _joined(place.base, reference)
         if f"{uri}#{fragment}" in self._resources:
             return self._resources[f"{uri}#{fragment}"]
         if uri not in self._resources:
-            raise UnsupportedGuide(f"$ref {reference!r} at {place.path}/$ref points to another document; put that "
-                                   "under $defs", keyword="$ref", path=f"{place.path}/$ref")
+            raise UnsupportedGuide(
+                f"$ref {reference!r} at {place.path}/$ref points to another document; put that "
+                "under $defs",
+                keyword="$ref",
+                path=f"{place.path}/$ref",
+            )
         schema, found = self._resources[uri]
         if fragment and not fragment.startswith("/"):
             raise self._dangling(reference, place)
@@ -85,7 +119,9 @@ class Document:
         return schema, found
 
     def _dangling(self, reference: str, place: Place) -> InvalidGuide:
-        return InvalidGuide(f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema")
+        return InvalidGuide(
+            f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
+        )
 
     def _identifier(self, schema: Any) -> str | None:
         if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
@@ -100,7 +136,9 @@ class Document:
         place = self.enter(schema, place)
         uri = self._identifier(schema)
         if uri is not None:
-            self._resources.setdefault(place.base + (uri if uri.startswith("#") else ""), (schema, place))
+            self._resources.setdefault(
+                place.base + (uri if uri.startswith("#") else ""), (schema, place)
+            )
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(keyword), str):
                 self._resources.setdefault(f"{place.base}#{schema[keyword]}", (schema, place))
@@ -109,14 +147,21 @@ class Document:
 
 
 def _joined(base: str, reference: str) -> tuple[str, str]:
-    """The URI and the fragment that a reference means. Raises InvalidGuide where it is no URI reference."""
+    """The URI and the fragment that a reference means. Raises InvalidGuide where it is no URI
+    reference."""
     spend(4 + (len(base) + len(reference)) // 4)
     try:
-        whole = urldefrag(base)[0] + reference if reference.startswith("#") else urljoin(base, reference)
+        whole = (
+            urldefrag(base)[0] + reference
+            if reference.startswith("#")
+            else urljoin(base, reference)
+        )
         uri, fragment = urldefrag(whole)
         return uri, fragment
     except ValueError as error:
-        raise InvalidGuide(f"{reference!r} is no URI reference: {error}", param="json_schema") from error
+        raise InvalidGuide(
+            f"{reference!r} is no URI reference: {error}", param="json_schema"
+        ) from error
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -128,5 +173,8 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         elif keyword in IN_LIST and isinstance(value, list):
             yield from (((here / keyword / i).path, child) for i, child in enumerate(value))
         elif keyword in IN_MAP and isinstance(value, Mapping):
-            yield from (((here / keyword / name).path, child) for name, child in value.items()
-                        if isinstance(child, (bool, Mapping)))
+            yield from (
+                ((here / keyword / name).path, child)
+                for name, child in value.items()
+                if isinstance(child, (bool, Mapping))
+            )

@@ -1,4 +1,5 @@
-"""Owns the question whether a JSON value is an instance of a core schema, asked where an enum leaves few values."""
+"""Owns the question whether a JSON value is an instance of a core schema, asked where an enum
+leaves few values."""
 
 from __future__ import annotations
 
@@ -24,13 +25,17 @@ def takes(core: CoreSchema, value: Any, definitions: Mapping[str, CoreSchema]) -
     spend(4)
     if isinstance(core, bool):
         return core
-    if "$ref" in core and not takes(definitions[core["$ref"].rpartition("/")[2]], value, definitions):
+    if "$ref" in core and not takes(
+        definitions[core["$ref"].rpartition("/")[2]], value, definitions
+    ):
         return False
     if not all(takes(part, value, definitions) for part in core.get("allOf", ())):
         return False
     if "anyOf" in core and not any(takes(option, value, definitions) for option in core["anyOf"]):
         return False
-    if "enum" in core and value_key(value) not in keys_by_type(core["enum"]).get(json_type(value), ()):
+    if "enum" in core and value_key(value) not in keys_by_type(core["enum"]).get(
+        json_type(value), ()
+    ):
         return False
     name = json_type(value)
     if not has_type(value, core.get("type")):
@@ -47,18 +52,23 @@ def takes(core: CoreSchema, value: Any, definitions: Mapping[str, CoreSchema]) -
 def has_type(value: Any, named: str | list[str] | None) -> bool:
     """Whether a value is of the type, or one of the types, that `type` names; None names all."""
     names = [named] if isinstance(named, str) else named
-    return names is None or json_type(value) in names or (
-        "integer" in names and json_type(value) == "number" and value == int(value))
+    return (
+        names is None
+        or json_type(value) in names
+        or ("integer" in names and json_type(value) == "number" and value == int(value))
+    )
 
 
 @kept
 def pattern_automaton(pattern: str) -> Automaton:
-    """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many states."""
+    """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
+    states."""
     return automaton(whole(parse(pattern), search=True))
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
-    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd repetitions."""
+    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd
+    repetitions."""
     try:
         return _pattern_matcher(pattern).matches(text)
     except UnsupportedRegex as error:
@@ -75,9 +85,11 @@ def _takes_number(core: Core, value: Any) -> bool:
         return False
     if "multipleOf" in core and exact(value) % exact(core["multipleOf"]) != 0:
         return False
-    return (core.get("minimum", value) <= value <= core.get("maximum", value)
-            and ("exclusiveMinimum" not in core or core["exclusiveMinimum"] < value)
-            and ("exclusiveMaximum" not in core or value < core["exclusiveMaximum"]))
+    return (
+        core.get("minimum", value) <= value <= core.get("maximum", value)
+        and ("exclusiveMinimum" not in core or core["exclusiveMinimum"] < value)
+        and ("exclusiveMaximum" not in core or value < core["exclusiveMaximum"])
+    )
 
 
 def exact(number: int | float) -> Fraction:
@@ -86,25 +98,37 @@ def exact(number: int | float) -> Fraction:
 
 
 def _takes_string(core: Core, value: str) -> bool:
-    return (core.get("minLength", 0) <= len(value) <= core.get("maxLength", len(value))
-            and ("pattern" not in core or pattern_matches(core["pattern"], value)))
+    return core.get("minLength", 0) <= len(value) <= core.get("maxLength", len(value)) and (
+        "pattern" not in core or pattern_matches(core["pattern"], value)
+    )
 
 
 def _takes_array(core: Core, value: list[Any], definitions: Mapping[str, CoreSchema]) -> bool:
     prefix = core.get("prefixItems", [])
-    wanted = [*prefix[:len(value)], *[core.get("items", True)] * (len(value) - len(prefix))]
-    return (core.get("minItems", 0) <= len(value) <= core.get("maxItems", len(value))
-            and all(takes(child, item, definitions) for child, item in zip(wanted, value, strict=True)))
+    wanted = [*prefix[: len(value)], *[core.get("items", True)] * (len(value) - len(prefix))]
+    return core.get("minItems", 0) <= len(value) <= core.get("maxItems", len(value)) and all(
+        takes(child, item, definitions) for child, item in zip(wanted, value, strict=True)
+    )
 
 
 def _takes_object(core: Core, value: dict[str, Any], definitions: Mapping[str, CoreSchema]) -> bool:
-    return (core.get("minProperties", 0) <= len(value) <= core.get("maxProperties", len(value))
-            and all(name in value for name in core.get("required", ()))
-            and all(takes(child, item, definitions) for name, item in value.items() for child in asked_of(core, name)))
+    return (
+        core.get("minProperties", 0) <= len(value) <= core.get("maxProperties", len(value))
+        and all(name in value for name in core.get("required", ()))
+        and all(
+            takes(child, item, definitions)
+            for name, item in value.items()
+            for child in asked_of(core, name)
+        )
+    )
 
 
 def asked_of(core: Core, name: str) -> list[CoreSchema]:
     """What an object schema's own keywords ask of the property `name`."""
     found = [core["properties"][name]] if name in core.get("properties", {}) else []
-    found += [child for pattern, child in core.get("patternProperties", {}).items() if pattern_matches(pattern, name)]
+    found += [
+        child
+        for pattern, child in core.get("patternProperties", {}).items()
+        if pattern_matches(pattern, name)
+    ]
     return found or [core.get("additionalProperties", True)]

@@ -1,4 +1,5 @@
-"""Owns the question which definitions have an instance at all, and the taking out of those that have none.
+"""Owns the question which definitions have an instance at all, and the taking out of those that
+have none.
 
 Backends call a whole schema malformed when a part of it that matters has no instance.
 """
@@ -13,7 +14,8 @@ from specguide.guided.schema.document import TYPES
 
 
 class Inhabited:
-    """The definitions of merged schemas that have an instance: `names`, the least set that bears itself out."""
+    """The definitions of merged schemas that have an instance: `names`, the least set that bears
+    itself out."""
 
     def __init__(self, definitions: Mapping[str, CoreSchema]) -> None:
         self.names: set[str] = set()
@@ -47,12 +49,16 @@ class Inhabited:
             num_items = schema.get("minItems", 0)
             prefix = schema.get("prefixItems", [])[:num_items]
             return all(map(self._has_instance, prefix)) and (
-                len(prefix) == num_items or self._has_instance(schema.get("items", True)))
+                len(prefix) == num_items or self._has_instance(schema.get("items", True))
+            )
         if name == "object":
             properties = schema.get("properties", {})
             spend(len(schema.get("required", ())) // 8)
-            return all(self._has_instance(properties[name]) for name in schema.get("required", ())
-                       if name in properties)
+            return all(
+                self._has_instance(properties[name])
+                for name in schema.get("required", ())
+                if name in properties
+            )
         return True
 
     def pruned(self, schema: CoreSchema) -> CoreSchema:
@@ -76,7 +82,7 @@ class Inhabited:
             core["items"] = self.pruned(core["items"])
         prefix = [self.pruned(child) for child in core.get("prefixItems", ())]
         if False in prefix:  # the array ends before it
-            prefix, core["items"] = prefix[:prefix.index(False)], False
+            prefix, core["items"] = prefix[: prefix.index(False)], False
         if prefix:
             core["prefixItems"] = prefix
         else:

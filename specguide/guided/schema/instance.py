@@ -1,7 +1,9 @@
-"""Owns the question whether a JSON value is an instance of a schema as it was given, keyword by keyword.
+"""Owns the question whether a JSON value is an instance of a schema as it was given, keyword by
+keyword.
 
-It is asked of the values that a schema lists. There are three answers: True, False, and None where it is not certain:
-for keywords that are not read here, for formats that an expression tells only in part, and after too many steps.
+It is asked of the values that a schema lists. There are three answers: True, False, and None where
+it is not certain: for keywords that are not read here, for formats that an expression tells only in
+part, and after too many steps.
 Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
 """
 
@@ -45,8 +47,11 @@ class Instances:
         if self._document.draft <= 7 and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         try:
-            return _all(rule(_Question(self, schema, place, value, depth))
-                        for keyword, rule in _RULES.items() if keyword in schema)
+            return _all(
+                rule(_Question(self, schema, place, value, depth))
+                for keyword, rule in _RULES.items()
+                if keyword in schema
+            )
         except (InvalidGuide, RegexError):  # a reference or a pattern that is refused elsewhere
             return None
 
@@ -63,8 +68,16 @@ class Instances:
 class _Question:
     """One subschema and one value."""
 
-    def __init__(self, instances: Instances, schema: Mapping[str, Any], place: Place, value: Any, depth: int) -> None:
-        self.instances, self.schema, self.place, self.value, self.depth = instances, schema, place, value, depth
+    def __init__(
+        self, instances: Instances, schema: Mapping[str, Any], place: Place, value: Any, depth: int
+    ) -> None:
+        self.instances, self.schema, self.place, self.value, self.depth = (
+            instances,
+            schema,
+            place,
+            value,
+            depth,
+        )
         self.kind = json_type(value)
 
     def asks(self, schema: Any, *steps: str | int, value: Any = ...) -> Answer:
@@ -72,7 +85,9 @@ class _Question:
         place = self.place
         for step in steps:
             place = place / step
-        return self.instances.fits(schema, place, self.value if value is ... else value, self.depth + 1)
+        return self.instances.fits(
+            schema, place, self.value if value is ... else value, self.depth + 1
+        )
 
 
 def _matches(pattern: str, text: str) -> Answer:
@@ -116,7 +131,8 @@ def _ref(question: _Question) -> Answer:
 def _values(question: _Question) -> Answer:
     schema, key = question.schema, value_key(question.value)
     return ("const" not in schema or key == value_key(schema["const"])) and (
-        "enum" not in schema or key in keys_by_type(schema["enum"]).get(question.kind, ()))
+        "enum" not in schema or key in keys_by_type(schema["enum"]).get(question.kind, ())
+    )
 
 
 def _number(question: _Question) -> Answer:
@@ -143,8 +159,11 @@ def _string(question: _Question) -> Answer:
         return False
     found = [_matches(schema["pattern"], value)] if "pattern" in schema else []
     name = schema.get("format")
-    if name in FORMATS and not all(pattern_matches(f"^(?:{table[name]})$", value)
-                                   for table in (FORMATS, FORMATS_ALSO) if name in table):
+    if name in FORMATS and not all(
+        pattern_matches(f"^(?:{table[name]})$", value)
+        for table in (FORMATS, FORMATS_ALSO)
+        if name in table
+    ):
         found.append(None if name in TOLD_IN_PART else False)
     return _all(found)
 
@@ -157,7 +176,9 @@ def _array(question: _Question) -> Answer:
         return False
     if schema.get("uniqueItems") and len(set(map(value_key, value))) < len(value):
         return False
-    return _all([_items(question), _contains(question), None if "unevaluatedItems" in schema else True])
+    return _all(
+        [_items(question), _contains(question), None if "unevaluatedItems" in schema else True]
+    )
 
 
 def _items(question: _Question) -> Answer:
@@ -168,9 +189,11 @@ def _items(question: _Question) -> Answer:
     else:
         prefix, rest, step = schema.get("prefixItems", []), items, "items"
         prefix = prefix if question.instances.draft >= 2020 else []
-    first = [question.asks(child, step, i, value=item)
-             for i, (child, item) in enumerate(zip(prefix, value, strict=False))]
-    return _all([*first, *(question.asks(rest, step, value=item) for item in value[len(prefix):])])
+    first = [
+        question.asks(child, step, i, value=item)
+        for i, (child, item) in enumerate(zip(prefix, value, strict=False))
+    ]
+    return _all([*first, *(question.asks(rest, step, value=item) for item in value[len(prefix) :])])
 
 
 def _contains(question: _Question) -> Answer:
@@ -185,24 +208,45 @@ def _object(question: _Question) -> Answer:
     if question.kind != "object":
         return True
     schema, value = question.schema, question.value
-    if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)) \
-            or not all(name in value for name in schema.get("required", ())):
+    if not schema.get("minProperties", 0) <= len(value) <= schema.get(
+        "maxProperties", len(value)
+    ) or not all(name in value for name in schema.get("required", ())):
         return False
-    names = [question.asks(schema["propertyNames"], "propertyNames", value=name) for name in value] \
-        if "propertyNames" in schema else []
-    return _all([*(_property(question, name) for name in value), *names,
-                 None if "unevaluatedProperties" in schema else True])
+    names = (
+        [question.asks(schema["propertyNames"], "propertyNames", value=name) for name in value]
+        if "propertyNames" in schema
+        else []
+    )
+    return _all(
+        [
+            *(_property(question, name) for name in value),
+            *names,
+            None if "unevaluatedProperties" in schema else True,
+        ]
+    )
 
 
 def _property(question: _Question, name: str) -> Answer:
     schema, value = question.schema, question.value[name]
-    found = [question.asks(schema["properties"][name], "properties", name, value=value)] \
-        if name in schema.get("properties", {}) else []
+    found = (
+        [question.asks(schema["properties"][name], "properties", name, value=value)]
+        if name in schema.get("properties", {})
+        else []
+    )
     for pattern, child in schema.get("patternProperties", {}).items():
         is_named = _matches(pattern, name)
         if is_named is not False:
-            found.append(is_named and question.asks(child, "patternProperties", pattern, value=value))
-    return _all(found or [question.asks(schema.get("additionalProperties", True), "additionalProperties", value=value)])
+            found.append(
+                is_named and question.asks(child, "patternProperties", pattern, value=value)
+            )
+    return _all(
+        found
+        or [
+            question.asks(
+                schema.get("additionalProperties", True), "additionalProperties", value=value
+            )
+        ]
+    )
 
 
 def _dependencies(question: _Question) -> Answer:
@@ -212,8 +256,11 @@ def _dependencies(question: _Question) -> Answer:
     for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
         for name, asked in question.schema.get(keyword, {}).items():
             if name in question.value:
-                found.append(all(other in question.value for other in asked) if isinstance(asked, list)
-                             else question.asks(asked, keyword, name))
+                found.append(
+                    all(other in question.value for other in asked)
+                    if isinstance(asked, list)
+                    else question.asks(asked, keyword, name)
+                )
     return _all(found)
 
 
@@ -223,7 +270,9 @@ def _options(question: _Question, keyword: str) -> Iterable[Answer]:
 
 def _if(question: _Question) -> Answer:
     condition = question.asks(question.schema["if"], "if")
-    met, unmet = (question.asks(question.schema.get(keyword, True), keyword) for keyword in ("then", "else"))
+    met, unmet = (
+        question.asks(question.schema.get(keyword, True), keyword) for keyword in ("then", "else")
+    )
     return _any([_all([condition, met]), _all([_not(condition), unmet])])
 
 
@@ -232,12 +281,35 @@ _RULES: dict[str, _Rule] = {
     "$ref": _ref,
     "type": lambda question: has_type(question.value, question.schema["type"]),
     **dict.fromkeys(("const", "enum"), _values),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _number),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _number
+    ),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), _string),
-    **dict.fromkeys(("items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains",
-                     "unevaluatedItems"), _array),
-    **dict.fromkeys(("properties", "patternProperties", "additionalProperties", "required", "minProperties",
-                     "maxProperties", "propertyNames", "unevaluatedProperties"), _object),
+    **dict.fromkeys(
+        (
+            "items",
+            "prefixItems",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+            "contains",
+            "unevaluatedItems",
+        ),
+        _array,
+    ),
+    **dict.fromkeys(
+        (
+            "properties",
+            "patternProperties",
+            "additionalProperties",
+            "required",
+            "minProperties",
+            "maxProperties",
+            "propertyNames",
+            "unevaluatedProperties",
+        ),
+        _object,
+    ),
     **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), _dependencies),
     "allOf": lambda question: _all(_options(question, "allOf")),
     "anyOf": lambda question: _any(_options(question, "anyOf")),

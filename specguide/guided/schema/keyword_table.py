@@ -1,9 +1,9 @@
 """Owns the table of what each grammar backend makes of each JSON Schema keyword.
 
-The levels are measured facts about the libraries as they are driven here (xgrammar 0.2.8 without its strict mode,
-llguidance 1.9.1 without \\u escapes), each shown by a case of its own in the tests, which also run the
-JSON-Schema-Test-Suite. A keyword that is enforced in some forms only has a condition, which says of a
-core subschema why the backend would not enforce it there.
+The levels are measured facts about the libraries as they are driven here (xgrammar 0.2.8 without
+its strict mode, llguidance 1.9.1 without \\u escapes), each shown by a case of its own in the
+tests, which also run the JSON-Schema-Test-Suite. A keyword that is enforced in some forms only has
+a condition, which says of a core subschema why the backend would not enforce it there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Support:
-    """A cell of the table; `unless` is the condition of a keyword that is enforced in some forms only."""
+    """A cell of the table; `unless` is the condition of a keyword that is enforced in some forms
+    only."""
 
     level: Level
     unless: Condition | None = None
@@ -40,7 +41,8 @@ class Support:
 
 @dataclass(frozen=True)
 class Row:
-    """One keyword. `core`: the core has it, so backends meet it; other keywords are rewritten before.
+    """One keyword. `core`: the core has it, so backends meet it; other keywords are rewritten
+    before.
 
     handling: what the rewriting makes of it
     """
@@ -56,7 +58,8 @@ class Row:
 
 
 def _repeats(core: Core) -> str | None:
-    """llguidance and xgrammar let properties that are named nowhere repeat, and count them every time."""
+    """llguidance and xgrammar let properties that are named nowhere repeat, and count them every
+    time."""
     missing = core["minProperties"] - len(core.get("required", ()))
     closed = core.get("additionalProperties") is False and not core.get("patternProperties")
     if missing <= 1 or closed:
@@ -65,10 +68,13 @@ def _repeats(core: Core) -> str | None:
 
 
 def _may_be_used_up(core: Core) -> str | None:
-    """llguidance allows a comma after the last property that there can be, where no name is left for any pattern."""
+    """llguidance allows a comma after the last property that there can be, where no name is left
+    for any pattern."""
     try:
-        endless = any(pattern_automaton(pattern).num_texts(MAX_NAMES) > MAX_NAMES
-                      for pattern in core["patternProperties"])
+        endless = any(
+            pattern_automaton(pattern).num_texts(MAX_NAMES) > MAX_NAMES
+            for pattern in core["patternProperties"]
+        )
     except UnsupportedRegex:
         return None
     if endless or core.get("additionalProperties") is not False:
@@ -78,6 +84,7 @@ def _may_be_used_up(core: Core) -> str | None:
 
 def _has_siblings(keyword: str) -> Condition:
     """xgrammar looks at one of these keywords and forgets what stands beside it."""
+
     def unless(core: Core) -> str | None:
         others = sorted(core.keys() - {"$defs", keyword})
         return f"beside {others[0]} it would be all that counts" if others else None
@@ -95,14 +102,18 @@ def _needs_object_type(core: Core) -> str | None:
 
 
 def _told_apart(core: Core) -> str | None:
-    """xgrammar keeps unnamed properties apart from named ones by their spelling, and lets escapes in."""
-    if core["additionalProperties"] is False or not (core.get("properties") or core.get("patternProperties")):
+    """xgrammar keeps unnamed properties apart from named ones by their spelling, and lets escapes
+    in."""
+    if core["additionalProperties"] is False or not (
+        core.get("properties") or core.get("patternProperties")
+    ):
         return _needs_object_type(core)
     return "a named property, spelt with an escape, would pass as an unnamed one"
 
 
 def _flat_pattern(core: Core) -> str | None:
-    """xgrammar mistakes patterns in which a repetition stands inside another one or inside an alternative."""
+    """xgrammar mistakes patterns in which a repetition stands inside another one or inside an
+    alternative."""
     if "pattern" in core and not is_flat(parse(core["pattern"])):
         return "it has a repetition inside a repetition or an alternative"
     return _needs_type(core)
@@ -120,18 +131,28 @@ def _patterns_alone(core: Core) -> str | None:
 
 def _named(core: Core) -> str | None:
     missing = [name for name in core["required"] if name not in core.get("properties", {})]
-    return f"the property {missing[0]!r} is not among properties" if missing else _needs_object_type(core)
+    return (
+        f"the property {missing[0]!r} is not among properties"
+        if missing
+        else _needs_object_type(core)
+    )
 
 
 def _small_multiple(core: Core) -> str | None:
     bounded = core.keys() & {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
-    if core.get("type") != "integer" or bounded or not isinstance(core["multipleOf"], int) or core["multipleOf"] > 1024:
+    if (
+        core.get("type") != "integer"
+        or bounded
+        or not isinstance(core["multipleOf"], int)
+        or core["multipleOf"] > 1024
+    ):
         return "it is kept for type integer, up to 1024 and without bounds only"
     return None
 
 
 def _has_many_remainders(core: Core) -> str | None:
-    """llguidance's automaton may have a state for each remainder: of 100,000 it takes a second and 100 MB."""
+    """llguidance's automaton may have a state for each remainder: of 100,000 it takes a second and
+    100 MB."""
     scaled = exact(core["multipleOf"])
     while scaled.denominator > 1:
         scaled *= 10
@@ -148,7 +169,9 @@ def _never(core: Core) -> str:
     return "it would be forgotten or take what is no instance"
 
 
-_ENFORCED, _IGNORED, _REFUSED = (Support(level) for level in (Level.ENFORCED, Level.IGNORED, Level.REFUSED))
+_ENFORCED, _IGNORED, _REFUSED = (
+    Support(level) for level in (Level.ENFORCED, Level.IGNORED, Level.REFUSED)
+)
 
 
 def _partly(unless: Condition | None = None) -> Support:
@@ -161,23 +184,44 @@ _MAX_REMAINDERS = 100_000
 
 KEYWORDS: dict[str, Row] = {
     "type": Row(_ENFORCED, _ENFORCED, core=True),
-    "enum": Row(_partly(), _partly(_has_siblings("enum")), core=True, handling="values that do not fit the type go"),
+    "enum": Row(
+        _partly(),
+        _partly(_has_siblings("enum")),
+        core=True,
+        handling="values that do not fit the type go",
+    ),
     "const": Row(_partly(), _partly(), handling="an enum of one value"),
     "minimum": Row(_ENFORCED, _partly(_needs_type), core=True),
     "maximum": Row(_ENFORCED, _partly(_needs_type), core=True),
-    "exclusiveMinimum": Row(_ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"),
-    "exclusiveMaximum": Row(_ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"),
+    "exclusiveMinimum": Row(
+        _ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"
+    ),
+    "exclusiveMaximum": Row(
+        _ENFORCED, _partly(_needs_type), core=True, handling="draft 4's boolean is spelt out"
+    ),
     "multipleOf": Row(_partly(_has_many_remainders), _partly(_small_multiple), core=True),
-    "minLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
-    "maxLength": Row(_ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"),
-    "pattern": Row(_partly(), _partly(_flat_pattern), core=True, handling="written anew in one dialect"),
+    "minLength": Row(
+        _ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"
+    ),
+    "maxLength": Row(
+        _ENFORCED, _partly(_never), core=True, handling=f"kept; for xgrammar {_PATTERN}"
+    ),
+    "pattern": Row(
+        _partly(), _partly(_flat_pattern), core=True, handling="written anew in one dialect"
+    ),
     "format": Row(_partly(), _partly(), handling=_PATTERN),
     "properties": Row(_ENFORCED, _partly(), core=True),
-    "patternProperties": Row(_partly(_may_be_used_up), _partly(_patterns_alone), core=True,
-                             handling="written anew in one dialect; of a few names, properties"),
+    "patternProperties": Row(
+        _partly(_may_be_used_up),
+        _partly(_patterns_alone),
+        core=True,
+        handling="written anew in one dialect; of a few names, properties",
+    ),
     "additionalProperties": Row(_ENFORCED, _partly(_told_apart), core=True),
     "required": Row(_ENFORCED, _partly(_named), core=True),
-    "minProperties": Row(_partly(_repeats), _partly(_counted), core=True, handling="a choice of properties, if few"),
+    "minProperties": Row(
+        _partly(_repeats), _partly(_counted), core=True, handling="a choice of properties, if few"
+    ),
     "maxProperties": Row(_partly(), _partly(_counted), core=True),
     "propertyNames": Row(_REFUSED, _partly(), handling="properties or patternProperties"),
     "items": Row(_ENFORCED, _partly(), core=True, handling="a list of them becomes prefixItems"),
@@ -185,7 +229,11 @@ KEYWORDS: dict[str, Row] = {
     "additionalItems": Row(_partly(), _partly(), handling="items"),
     "minItems": Row(_ENFORCED, _partly(_needs_type), core=True),
     "maxItems": Row(_ENFORCED, _partly(_needs_type), core=True),
-    "uniqueItems": Row(_REFUSED, _IGNORED, handling="one item at most, or an enum's items in its order; else refused"),
+    "uniqueItems": Row(
+        _REFUSED,
+        _IGNORED,
+        handling="one item at most, or an enum's items in its order; else refused",
+    ),
     "contains": Row(_REFUSED, _IGNORED, handling="the first items"),
     "minContains": Row(_REFUSED, _IGNORED, handling="the first items"),
     "maxContains": Row(_REFUSED, _IGNORED, handling="the items after them fail it"),
@@ -193,7 +241,11 @@ KEYWORDS: dict[str, Row] = {
     "unevaluatedProperties": Row(_REFUSED, _IGNORED, handling="additionalProperties"),
     "allOf": Row(_ENFORCED, _partly(_never), core=True),
     "anyOf": Row(_ENFORCED, _partly(_has_siblings("anyOf")), core=True),
-    "oneOf": Row(_partly(), _partly(), handling="anyOf, each branch without the others where they may overlap"),
+    "oneOf": Row(
+        _partly(),
+        _partly(),
+        handling="anyOf, each branch without the others where they may overlap",
+    ),
     "not": Row(_REFUSED, _IGNORED, handling="a choice of ways to fail"),
     "if": Row(_REFUSED, _IGNORED, handling=_CHOICE),
     "then": Row(_REFUSED, _IGNORED, handling=_CHOICE),
@@ -201,7 +253,13 @@ KEYWORDS: dict[str, Row] = {
     "dependentRequired": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
     "dependentSchemas": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
     "dependencies": Row(_REFUSED, _IGNORED, handling="a choice of its absence and the rest"),
-    "$ref": Row(_partly(), _partly(_has_siblings("$ref")), core=True, handling="a root definition; remote: refused"),
+    "$ref": Row(
+        _partly(),
+        _partly(_has_siblings("$ref")),
+        core=True,
+        handling="a root definition; remote: refused",
+    ),
     "$dynamicRef": Row(_REFUSED, _IGNORED, handling="refused"),
 }
-"""Keyword → what becomes of it. Keywords that are not here are annotations, and any backend may ignore them."""
+"""Keyword → what becomes of it. Keywords that are not here are annotations, and any backend may
+ignore them."""

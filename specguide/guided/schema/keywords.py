@@ -12,7 +12,8 @@ from specguide.guided.schema.keyword_table import KEYWORDS, Level
 
 @dataclass(frozen=True)
 class Unenforced:
-    """A keyword that a backend would not enforce, the JSON pointer of its subschema in the original schema, and why."""
+    """A keyword that a backend would not enforce, the JSON pointer of its subschema in the original
+    schema, and why."""
 
     keyword: str
     path: str

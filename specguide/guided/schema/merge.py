@@ -1,7 +1,8 @@
-"""Owns the merging of core schemas that hold at once, keyword by keyword, for one type of value at a time.
+"""Owns the merging of core schemas that hold at once, keyword by keyword, for one type of value at
+a time.
 
-Each merge takes atoms (see `conjunction`) and gives the keywords of one schema for them, or None where no value of the
-type fits them all.
+Each merge takes atoms (see `conjunction`) and gives the keywords of one schema for them, or None
+where no value of the type fits them all.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _MAX_BITS = 2100  # of a numerator: those of the largest double times those of t
 
 def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
     """The tightest bounds, the least common multiple."""
-    found = _tightest(atoms, lower=("minimum", "exclusiveMinimum"), upper=("maximum", "exclusiveMaximum"))
+    found = _tightest(
+        atoms, lower=("minimum", "exclusiveMinimum"), upper=("maximum", "exclusiveMaximum")
+    )
     steps = {exact(atom["multipleOf"]) for atom in atoms if "multipleOf" in atom}
     if steps:
         step = _least_common_multiple(steps, path)
@@ -58,10 +61,16 @@ def _unwritable(path: str) -> UnsupportedGuide:
 
 def holds_number(found: Mapping[str, Any], whole: bool) -> bool:
     """Whether some number is within the bounds and a multiple of the step."""
-    lows = [(exact(found[name]), name == "exclusiveMinimum") for name in ("minimum", "exclusiveMinimum")
-            if name in found]
-    highs = [(exact(found[name]), name == "exclusiveMaximum") for name in ("maximum", "exclusiveMaximum")
-             if name in found]
+    lows = [
+        (exact(found[name]), name == "exclusiveMinimum")
+        for name in ("minimum", "exclusiveMinimum")
+        if name in found
+    ]
+    highs = [
+        (exact(found[name]), name == "exclusiveMaximum")
+        for name in ("maximum", "exclusiveMaximum")
+        if name in found
+    ]
     if not lows or not highs:
         return True
     (low, above), (high, below) = max(lows), min(highs, key=lambda bound: (bound[0], not bound[1]))
@@ -75,8 +84,11 @@ def holds_number(found: Mapping[str, Any], whole: bool) -> bool:
     return first <= last
 
 
-def merge_strings(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
-    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay side by side."""
+def merge_strings(
+    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
+) -> Merged:
+    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
+    side by side."""
     found = _tightest(atoms, lower=("minLength",), upper=("maxLength",))
     patterns = list(dict.fromkeys(atom["pattern"] for atom in atoms if "pattern" in atom))
     least, most = found.get("minLength", 0), found.get("maxLength")
@@ -94,15 +106,19 @@ def merge_strings(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
     return {**found, "pattern": common} if common else found
 
 
-def merge_arrays(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
+def merge_arrays(
+    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
+) -> Merged:
     """The tightest counts; at each place what all ask of it."""
     found = _tightest(atoms, lower=("minItems",), upper=("maxItems",))
     least, most = found.get("minItems", 0), found.get("maxItems", math.inf)
     rest = conjunctions.all((atom.get("items", True) for atom in atoms), path)
-    prefix = [conjunctions.all((_asked_of_item(atom, i) for atom in atoms), path)
-              for i in range(max((len(atom.get("prefixItems", ())) for atom in atoms), default=0))]
+    prefix = [
+        conjunctions.all((_asked_of_item(atom, i) for atom in atoms), path)
+        for i in range(max((len(atom.get("prefixItems", ())) for atom in atoms), default=0))
+    ]
     if False in prefix:  # the array ends before it
-        prefix, rest = prefix[:prefix.index(False)], False
+        prefix, rest = prefix[: prefix.index(False)], False
     if least > most or (rest is False and least > len(prefix)):
         return None
     if prefix:
@@ -117,16 +133,23 @@ def _asked_of_item(atom: Atom, i: int) -> CoreSchema:
     return prefix[i] if i < len(prefix) else atom.get("items", True)
 
 
-def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
-    """Per name what all ask of it; the patterns cut so that no two of them, and none of the names, overlap."""
+def merge_objects(
+    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
+) -> Merged:
+    """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
+    overlap."""
     found: dict[str, Any] = {}
     required = list(dict.fromkeys(name for atom in atoms for name in atom.get("required", ())))
     names = dict.fromkeys(name for atom in atoms for name in atom.get("properties", ()))
     spend(len(atoms) * (len(names) + len(required)) // 2)
-    properties = {name: conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path)
-                  for name in names}
-    if any(conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path) is False
-           for name in required):
+    properties = {
+        name: conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path)
+        for name in names
+    }
+    if any(
+        conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path) is False
+        for name in required
+    ):
         return None
     counts = _tightest(atoms, lower=("minProperties",), upper=("maxProperties",))
     if max(counts.get("minProperties", 0), len(required)) > counts.get("maxProperties", math.inf):
@@ -135,9 +158,15 @@ def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
     patterns = _patterns(conjunctions, atoms, list(properties), path, additional)
     if additional is False:
         _write_out(patterns, properties)
-    if additional is False and not _enough_names(properties, patterns, counts.get("minProperties", 0)):
+    if additional is False and not _enough_names(
+        properties, patterns, counts.get("minProperties", 0)
+    ):
         return None
-    for keyword, value in (("properties", properties), ("patternProperties", patterns), ("required", required)):
+    for keyword, value in (
+        ("properties", properties),
+        ("patternProperties", patterns),
+        ("required", required),
+    ):
         if value:
             found[keyword] = value
     if additional is not True:
@@ -145,7 +174,9 @@ def merge_objects(conjunctions: Conjunctions, atoms: list[Atom], types: frozense
     return {**found, **counts}
 
 
-def _enough_names(properties: dict[str, CoreSchema], patterns: dict[str, CoreSchema], least: int) -> bool:
+def _enough_names(
+    properties: dict[str, CoreSchema], patterns: dict[str, CoreSchema], least: int
+) -> bool:
     """Whether an object of these properties alone can have `least` of them, as far as is plain."""
     num_names = sum(child is not False for child in properties.values())
     try:
@@ -157,10 +188,17 @@ def _enough_names(properties: dict[str, CoreSchema], patterns: dict[str, CoreSch
     return num_names >= least
 
 
-def _patterns(conjunctions: Conjunctions, atoms: list[Atom], names: list[str], path: str,
-              additional: CoreSchema) -> dict[str, CoreSchema]:
+def _patterns(
+    conjunctions: Conjunctions,
+    atoms: list[Atom],
+    names: list[str],
+    path: str,
+    additional: CoreSchema,
+) -> dict[str, CoreSchema]:
     """What all ask of the properties that patterns match, under patterns that do not overlap."""
-    patterns = list(dict.fromkeys(pattern for atom in atoms for pattern in atom.get("patternProperties", ())))
+    patterns = list(
+        dict.fromkeys(pattern for atom in atoms for pattern in atom.get("patternProperties", ()))
+    )
     sides = [atom for atom in atoms if atom.keys() & {"patternProperties", "additionalProperties"}]
     found: dict[str, CoreSchema] = {}
     for text, matched in _cells(conjunctions, patterns, names, path):
@@ -184,13 +222,17 @@ def _write_out(patterns: dict[str, CoreSchema], properties: dict[str, CoreSchema
 
 
 def _asked_of_cell(atom: Atom, matched: frozenset[str]) -> list[CoreSchema]:
-    """What an atom asks of unnamed properties that match just these patterns. Names that it knows are no matter: the
-    cells leave out all names."""
-    found = [child for pattern, child in atom.get("patternProperties", {}).items() if pattern in matched]
+    """What an atom asks of unnamed properties that match just these patterns. Names that it knows
+    are no matter: the cells leave out all names."""
+    found = [
+        child for pattern, child in atom.get("patternProperties", {}).items() if pattern in matched
+    ]
     return found or [atom.get("additionalProperties", True)]
 
 
-def _cells(conjunctions: Conjunctions, patterns: list[str], names: list[str], path: str) -> list[Cell]:
+def _cells(
+    conjunctions: Conjunctions, patterns: list[str], names: list[str], path: str
+) -> list[Cell]:
     """The patterns cut into cells that do not overlap and match none of the names."""
     try:
         return conjunctions.patterns.cells(patterns, names)

@@ -1,7 +1,8 @@
 """Owns the rewriting of JSON Schemas into the core that grammar backends enforce.
 
-Every instance of the core schema is one of the original. Where the core cannot say the same it says less: a format's
-rare spellings are left out, an array with `contains` begins with what it must contain. What it cannot say even so is
+Every instance of the core schema is one of the original. Where the core cannot say the same it says
+less: a format's rare spellings are left out, an array with `contains` begins with what it must
+      contain. What it cannot say even so is
 refused by keyword and place.
 """
 
@@ -39,13 +40,15 @@ MAX_NEGATED = 50
 _STEPS_A_SUBSCHEMA = 20
 
 
-def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False) -> Core:
+def normalise(
+    schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False
+) -> Core:
     """The core schema for a backend, with its definitions under `$defs`.
 
     short_formats: less of some formats, which libraries can put together with other patterns
 
-    Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place where the core cannot
-    express it.
+    Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place
+    where the core cannot express it.
     """
     lowering = Lowering(Document(schema), backend, short_formats)
     core = lowering.lower(schema, lowering.document.start)
@@ -57,7 +60,9 @@ def normalise(schema: Mapping[str, Any] | bool, backend: str, *, short_formats: 
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
     if isinstance(core, bool):
         return Core("")
-    return Core(core.path, {**core, "$defs": lowering.definitions}) if lowering.definitions else core
+    return (
+        Core(core.path, {**core, "$defs": lowering.definitions}) if lowering.definitions else core
+    )
 
 
 class Lowering:
@@ -73,7 +78,9 @@ class Lowering:
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
         self._to_define: list[tuple[str, Any, Place]] = []
-        self._num_negated = 0  # references on the way here, each inside the negation of the one before
+        self._num_negated = (
+            0  # references on the way here, each inside the negation of the one before
+        )
 
     def lower(self, schema: Any, place: Place) -> CoreSchema:
         """The core of a subschema: its instances, or some of them."""
@@ -102,7 +109,8 @@ class Lowering:
         return negate(self, schema, self.document.enter(schema, place))
 
     def reference(self, reference: str, place: Place) -> CoreSchema:
-        """The core of what a `$ref` at `place` points to: a root definition, written by `finish`."""
+        """The core of what a `$ref` at `place` points to: a root definition, written by
+        `finish`."""
         schema, found = self.document.resolve(reference, place)
         if isinstance(schema, bool):
             return schema
@@ -111,14 +119,19 @@ class Lowering:
         return Core(place.path, {"$ref": f"#/$defs/{self._names['lower', found.path]}"})
 
     def negated_reference(self, reference: str, place: Place) -> CoreSchema:
-        """As `reference`, for what is no instance of it; defined at once, since that may be refused."""
+        """As `reference`, for what is no instance of it; defined at once, since that may be
+        refused."""
         schema, found = self.document.resolve(reference, place)
         key = ("negate", found.path)
         if key in self._refused:
             raise self._refused[key]
         if key not in self._names:
             if self._num_negated >= MAX_NEGATED:
-                raise refuse("$ref", place.path, f"it is negated through a chain of more than {MAX_NEGATED} references")
+                raise refuse(
+                    "$ref",
+                    place.path,
+                    f"it is negated through a chain of more than {MAX_NEGATED} references",
+                )
             name = self._name("negate", found)
             self._num_negated += 1
             try:
@@ -129,7 +142,11 @@ class Lowering:
             finally:
                 self._num_negated -= 1
         known = self.definitions.get(self._names[key])
-        return known if isinstance(known, bool) else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
+        return (
+            known
+            if isinstance(known, bool)
+            else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
+        )
 
     def finish(self) -> None:
         """Writes the definitions that were referred to."""
@@ -139,8 +156,10 @@ class Lowering:
 
     def _name(self, how: str, place: Place) -> str:
         if len(self._names) >= MAX_DEFINITIONS:  # the libraries follow a chain of them on the stack
-            raise GuideLimitExceeded(f"the schema refers to more than {MAX_DEFINITIONS} definitions; make it smaller",
-                                     limit="max_source_bytes")
+            raise GuideLimitExceeded(
+                f"the schema refers to more than {MAX_DEFINITIONS} definitions; make it smaller",
+                limit="max_source_bytes",
+            )
         return self._names.setdefault((how, place.path), f"d{len(self._names)}")
 
     def visit(self, schema: Any, place: Place) -> None:
@@ -149,7 +168,8 @@ class Lowering:
         check_shapes(schema, place.path)
 
     def _parts(self, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-        """What holds of an instance, keyword by keyword in the schema's order, those that belong together at once."""
+        """What holds of an instance, keyword by keyword in the schema's order, those that belong
+        together at once."""
         types = allowed_types(schema)
         done = set()
         for keyword in schema:
@@ -166,21 +186,30 @@ def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterato
 
 
 def _all_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-    yield from (lowering.lower(child, place / "allOf" / i) for i, child in enumerate(schema["allOf"]))
+    yield from (
+        lowering.lower(child, place / "allOf" / i) for i, child in enumerate(schema["allOf"])
+    )
 
 
 def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
-    yield any_of(place.path, [lowering.lower(child, place / "anyOf" / i) for i, child in enumerate(schema["anyOf"])])
+    yield any_of(
+        place.path,
+        [lowering.lower(child, place / "anyOf" / i) for i, child in enumerate(schema["anyOf"])],
+    )
 
 
 def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
-    beside = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")}
+    beside = {
+        keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")
+    }
     pairs = []
     for left, right in combinations(branches, 2):
         shared = lowering.comparison.shared_types(left, right, types, context=(beside, place))
-        types -= {name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)}
+        types -= {
+            name for name in shared if _takes_all(left[0], name) and _takes_all(right[0], name)
+        }
         if shared:
             pairs.append((left, right, shared))
     rivals: dict[str, list[tuple[Any, Place]]] = {at.path: [] for _, at in branches}
@@ -216,7 +245,9 @@ def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterato
 
 def _if(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
     condition = lowering.lower(schema["if"], place / "if")
-    then, otherwise = (lowering.lower(schema.get(keyword, True), place / keyword) for keyword in ("then", "else"))
+    then, otherwise = (
+        lowering.lower(schema.get(keyword, True), place / keyword) for keyword in ("then", "else")
+    )
     try:
         unmet = all_of(place.path, [lowering.negate(schema["if"], place / "if"), otherwise])
     except UnsupportedGuide:
@@ -231,15 +262,21 @@ def _refused(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Ite
 
 
 def _conjoin(core: Core, part: Core, path: str) -> None:
-    """Adds to `core` what `part` asks too; parts of the same subschema that share no keyword go side by side."""
-    if part.path == path and (part.keys() <= _BASE or len(part) == 1) and not part.keys() & core.keys():
+    """Adds to `core` what `part` asks too; parts of the same subschema that share no keyword go
+    side by side."""
+    if (
+        part.path == path
+        and (part.keys() <= _BASE or len(part) == 1)
+        and not part.keys() & core.keys()
+    ):
         core.update(part)
     else:
         core.setdefault("allOf", []).extend(part["allOf"] if part.keys() == {"allOf"} else [part])
 
 
 def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
-    """Raises UnsupportedGuide where a definition leads back to itself before it has asked for anything."""
+    """Raises UnsupportedGuide where a definition leads back to itself before it has asked for
+    anything."""
     finished: set[str] = set()
     for root in (core, *definitions.values()):
         on_the_way: dict[str, None] = {}
@@ -271,17 +308,33 @@ def _leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
 _REFUSED = ("$dynamicRef", "$recursiveRef")
 
 _TOPICS: dict[str, tuple[str, ...]] = {
-    "number": NUMBER, "string": STRING, "array": ARRAY, "object": OBJECT,
+    "number": NUMBER,
+    "string": STRING,
+    "array": ARRAY,
+    "object": OBJECT,
     "dependencies": ("dependencies", "dependentRequired", "dependentSchemas"),
     "values": ("const", "enum"),
     "refused": _REFUSED,
     **{keyword: (keyword,) for keyword in ("type", "$ref", "allOf", "anyOf", "oneOf", "not", "if")},
 }
 _TOPIC_OF = {keyword: topic for topic, keywords in _TOPICS.items() for keyword in keywords}
-_BASE = frozenset({"type", "additionalProperties"}.union(*(_TOPICS[topic] for topic in TYPES if topic in _TOPICS)))
+_BASE = frozenset(
+    {"type", "additionalProperties"}.union(*(_TOPICS[topic] for topic in TYPES if topic in _TOPICS))
+)
 
 _LOWERINGS: dict[str, Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]] = {
-    "type": lower_type, "values": lower_values, "number": lower_number, "string": lower_string,
-    "array": lower_array, "object": lower_object, "dependencies": lower_dependencies, "$ref": _ref, "allOf": _all_of,
-    "anyOf": _any_of, "oneOf": _one_of, "not": _not, "if": _if, "refused": _refused,
+    "type": lower_type,
+    "values": lower_values,
+    "number": lower_number,
+    "string": lower_string,
+    "array": lower_array,
+    "object": lower_object,
+    "dependencies": lower_dependencies,
+    "$ref": _ref,
+    "allOf": _all_of,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "if": _if,
+    "refused": _refused,
 }

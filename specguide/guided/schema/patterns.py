@@ -1,4 +1,5 @@
-"""Owns what patterns that hold at once come to: their common part, and patterns cut so that no two of them overlap."""
+"""Owns what patterns that hold at once come to: their common part, and patterns cut so that no two
+of them overlap."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ Cell = tuple[str, frozenset[str]]
 
 
 class Patterns:
-    """The patterns of one schema. After MAX_WORK states of automata everything raises UnsupportedRegex."""
+    """The patterns of one schema. After MAX_WORK states of automata everything raises
+    UnsupportedRegex."""
 
     def __init__(self) -> None:
         self._work = 0
         self._common: dict[tuple[tuple[str, ...], int, int | None], str | None] = {}
 
     def common(self, patterns: tuple[str, ...], least: int, most: int | None) -> str | None:
-        """One pattern for all, "" where there is none; None where no string of `least` to `most` characters matches.
+        """One pattern for all, "" where there is none; None where no string of `least` to `most`
+        characters matches.
 
         Raises UnsupportedRegex where that takes too many states.
         """
@@ -43,11 +46,14 @@ class Patterns:
             both = self._counted(both & pattern_automaton(pattern))
         sized = both
         if max(least, most or 0) <= _MAX_COUNTED and (least or most is not None):
-            sized = self._counted(both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most)))
+            sized = self._counted(
+                both & automaton(Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), least, most))
+            )
         return None if sized.is_empty else self._text(both)
 
     def cells(self, patterns: list[str], names: list[str]) -> list[Cell]:
-        """Patterns that do not overlap and match none of `names`, but together what `patterns` match.
+        """Patterns that do not overlap and match none of `names`, but together what `patterns`
+        match.
 
         Raises UnsupportedRegex where that takes too many states, or they overlap in too many ways.
         """
@@ -59,8 +65,11 @@ class Patterns:
                 left = self._counted(left - automaton(literals(matched)))
             for cell, texts in cells:
                 common, rest = self._counted(cell & left), self._counted(cell - left)
-                cut += [(part, found) for part, found in ((common, (*texts, pattern)), (rest, texts))
-                        if not part.is_empty]
+                cut += [
+                    (part, found)
+                    for part, found in ((common, (*texts, pattern)), (rest, texts))
+                    if not part.is_empty
+                ]
                 left = self._counted(left - cell)
             cells = cut + ([] if left.is_empty else [(left, (pattern,))])
             if len(cells) > _MAX_CELLS:
@@ -71,7 +80,9 @@ class Patterns:
     def _text(self, found: Automaton) -> str:
         text = f"^(?:{write(self._counted(found).node())})$"
         if len(text) > MAX_CHARS:
-            raise UnsupportedRegex("what regular expressions have in common is too long to write down")
+            raise UnsupportedRegex(
+                "what regular expressions have in common is too long to write down"
+            )
         return text
 
     def _counted(self, found: Automaton) -> Automaton:

@@ -19,18 +19,25 @@ MAX_COUNT = 2**53
 
 
 def check_shapes(schema: Any, path: str) -> None:
-    """Raises InvalidGuide, with the JSON pointer, where `schema` or a keyword's value in it is of the wrong kind."""
+    """Raises InvalidGuide, with the JSON pointer, where `schema` or a keyword's value in it is of
+    the wrong kind."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
-        raise InvalidGuide(f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a boolean, "
-                           f"found {_shown(schema)}", param="json_schema")
+        raise InvalidGuide(
+            f"what is at {path or 'the root'} must be a JSON Schema, that is, an object or a "
+            "boolean, "
+            f"found {_shown(schema)}",
+            param="json_schema",
+        )
     for keyword, value in schema.items():
         spend(1 + (len(value) // 8 if isinstance(value, (list, Mapping)) else 0))
         shape = SHAPES.get(keyword)
         if shape is not None and not shape[0](value):
-            raise InvalidGuide(f"{keyword} at {path}/{keyword} must be {shape[1]}, found {_shown(value)}",
-                               param="json_schema")
+            raise InvalidGuide(
+                f"{keyword} at {path}/{keyword} must be {shape[1]}, found {_shown(value)}",
+                param="json_schema",
+            )
 
 
 def is_number(value: Any) -> bool:
@@ -65,40 +72,86 @@ def _is_names(value: Any) -> bool:
 
 def _is_type(value: Any) -> bool:
     names = value if isinstance(value, list) else [value]
-    return bool(names) and all(name in (*TYPES, "integer") for name in names if isinstance(name, str)) \
+    return (
+        bool(names)
+        and all(name in (*TYPES, "integer") for name in names if isinstance(name, str))
         and _is_names(names)
+    )
 
 
 _SCHEMA = (_is_schema, "a schema")
 _COUNT = (_is_count, "an integer from 0 to 2^53")
 _TEXT = (lambda value: isinstance(value, str), "a string")
 _SCHEMAS = (_is_schemas, "a non-empty list of schemas")
-_SCHEMA_MAP = (lambda value: _is_map(value) and all(map(_is_schema, value.values())), "an object of schemas")
+_SCHEMA_MAP = (
+    lambda value: _is_map(value) and all(map(_is_schema, value.values())),
+    "an object of schemas",
+)
 _NAMES = (_is_names, "a list of strings")
 
 SHAPES: dict[str, tuple[Shape, str]] = {
     "type": (_is_type, f"one or several of {', '.join((*TYPES, 'integer'))}"),
     "enum": (lambda value: isinstance(value, list), "a list"),
     **dict.fromkeys(("minimum", "maximum"), (is_number, "a number")),
-    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"),
-                    (lambda value: isinstance(value, bool) or is_number(value), "a number (in draft 4, a boolean)")),
+    **dict.fromkeys(
+        ("exclusiveMinimum", "exclusiveMaximum"),
+        (
+            lambda value: isinstance(value, bool) or is_number(value),
+            "a number (in draft 4, a boolean)",
+        ),
+    ),
     "multipleOf": (lambda value: is_number(value) and value > 0, "a number > 0"),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
-                     "maxContains"), _COUNT),
-    **dict.fromkeys(("pattern", "format", "$ref", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor"), _TEXT),
-    **dict.fromkeys(("not", "if", "then", "else", "propertyNames", "contains", "additionalProperties",
-                     "additionalItems", "unevaluatedItems", "unevaluatedProperties"), _SCHEMA),
-    "items": (lambda value: _is_schema(value) or (isinstance(value, list) and all(map(_is_schema, value))),
-              "a schema or a list of schemas"),
+    **dict.fromkeys(
+        (
+            "minLength",
+            "maxLength",
+            "minItems",
+            "maxItems",
+            "minProperties",
+            "maxProperties",
+            "minContains",
+            "maxContains",
+        ),
+        _COUNT,
+    ),
+    **dict.fromkeys(
+        ("pattern", "format", "$ref", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor"), _TEXT
+    ),
+    **dict.fromkeys(
+        (
+            "not",
+            "if",
+            "then",
+            "else",
+            "propertyNames",
+            "contains",
+            "additionalProperties",
+            "additionalItems",
+            "unevaluatedItems",
+            "unevaluatedProperties",
+        ),
+        _SCHEMA,
+    ),
+    "items": (
+        lambda value: (
+            _is_schema(value) or (isinstance(value, list) and all(map(_is_schema, value)))
+        ),
+        "a schema or a list of schemas",
+    ),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _SCHEMAS),
     **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), _SCHEMA_MAP),
     **dict.fromkeys(("$defs", "definitions"), (_is_map, "an object of schemas")),
     "required": _NAMES,
-    "dependentRequired": (lambda value: _is_map(value) and all(map(_is_names, value.values())),
-                          "an object of lists of strings"),
-    "dependencies": (lambda value: _is_map(value) and all(_is_schema(item) or _is_names(item)
-                                                          for item in value.values()),
-                     "an object of schemas or lists of strings"),
+    "dependentRequired": (
+        lambda value: _is_map(value) and all(map(_is_names, value.values())),
+        "an object of lists of strings",
+    ),
+    "dependencies": (
+        lambda value: (
+            _is_map(value) and all(_is_schema(item) or _is_names(item) for item in value.values())
+        ),
+        "an object of schemas or lists of strings",
+    ),
     "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
 }
 """Keyword → (check of its value, what it must be). Keywords that are not here take any value."""

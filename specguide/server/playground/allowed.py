@@ -1,4 +1,5 @@
-"""Owns what a grammar allowed in each place of an output, found again by a matcher beside the engine."""
+"""Owns what a grammar allowed in each place of an output, found again by a matcher beside the
+engine."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Allowed:
 
     num_tokens:     how many; 1: the token was forced
     sample:         ids of the first ones in order of their ids, MAX_SAMPLE at most
-    is_text_forced: whatever could come began with the text of the token that came, however that is cut into tokens
+    is_text_forced: whatever could come began with the text of the token that came, however that is
+                    cut into tokens
     """
 
     num_tokens: int
@@ -40,7 +42,8 @@ class AllowedWalk:
         self._row = np.zeros(vocabulary.num_words, np.int32)
 
     def take(self, token: int) -> Allowed | None:
-        """What was allowed in the place of the next token; None where the grammar has ended or refuses it."""
+        """What was allowed in the place of the next token; None where the grammar has ended or
+        refuses it."""
         if self._matcher.is_terminated:
             return None
         ids, text = self._ids(), self._token_bytes[token]
@@ -55,11 +58,12 @@ class AllowedWalk:
         return np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little"))
 
     def _is_forced(self, text: bytes, ids: npt.NDArray[np.int64]) -> bool:
-        """All allowed tokens go along with the text, and again behind the shortest of them, with which all begin."""
+        """All allowed tokens go along with the text, and again behind the shortest of them, with
+        which all begin."""
         num_taken = 0
         while text and all(_go_along(self._token_bytes[one], text) for one in ids):
             shortest = min(ids.tolist(), key=lambda one: len(self._token_bytes[one]))
-            text = text[len(self._token_bytes[shortest]):]
+            text = text[len(self._token_bytes[shortest]) :]
             if text:
                 num_taken += self._matcher.accept(shortest)
                 ids = self._ids()

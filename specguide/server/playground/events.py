@@ -1,4 +1,5 @@
-"""Owns what the playground's page is told: an event for the beginning, and one for each delta, token by token."""
+"""Owns what the playground's page is told: an event for the beginning, and one for each delta,
+token by token."""
 
 from __future__ import annotations
 
@@ -36,29 +37,56 @@ class Narrator:
     def start(self) -> dict[str, Any]:
         """What is known before the first token."""
         engine = self._backend.engine
-        return {"type": "start", "model": self._backend.config.model_name, "prompt_tokens": len(self._turn.prompt_ids),
-                "is_guided": self._turn.params.guide is not None, "vocab_size": engine.vocab_size,
-                "num_draft_tokens": engine.config.spec.num_draft_tokens if engine.config.spec else 0}
+        return {
+            "type": "start",
+            "model": self._backend.config.model_name,
+            "prompt_tokens": len(self._turn.prompt_ids),
+            "is_guided": self._turn.params.guide is not None,
+            "vocab_size": engine.vocab_size,
+            "num_draft_tokens": engine.config.spec.num_draft_tokens if engine.config.spec else 0,
+        }
 
     def delta(self, delta: RequestDelta) -> dict[str, Any]:
         """What is new, and the figures up to here; the last one says why the request ended."""
         iterations = [self._iteration(iteration) for iteration in delta.iterations or ()]
-        told = {"type": "delta", "text": delta.text, "iterations": iterations, "num_tokens": self._num_tokens,
-                "num_iterations": self._num_decoded,
-                "acceptance_length": self._num_gained / self._num_decoded if self._num_decoded else 0.0}
+        told = {
+            "type": "delta",
+            "text": delta.text,
+            "iterations": iterations,
+            "num_tokens": self._num_tokens,
+            "num_iterations": self._num_decoded,
+            "acceptance_length": self._num_gained / self._num_decoded if self._num_decoded else 0.0,
+        }
         if delta.finish_reason is None:
             return told
-        return {**told, "finish_reason": delta.finish_reason, "stop_reason": delta.stop_reason,
-                "metrics": asdict(delta.metrics) if delta.metrics else None}
+        return {
+            **told,
+            "finish_reason": delta.finish_reason,
+            "stop_reason": delta.stop_reason,
+            "metrics": asdict(delta.metrics) if delta.metrics else None,
+        }
 
     def spans(self, spans: Sequence[Span]) -> dict[str, Any]:
-        """Of a traced engine, those of the request's time; the last MAX_SPANS where there are more."""
+        """Of a traced engine, those of the request's time; the last MAX_SPANS where there are
+        more."""
         origin_s = self._origin_s or 0.0
-        own = [span for span in spans if span.end_ns >= origin_s * 1e9 and span.begin_ns <= self._end_s * 1e9]
-        return {"type": "spans", "spans": [
-            {"track": span.track, "name": span.name, "begin_ms": span.begin_ns * 1e-6 - 1e3 * origin_s,
-             "end_ms": span.end_ns * 1e-6 - 1e3 * origin_s}
-            for span in sorted(own, key=lambda span: span.begin_ns)[-MAX_SPANS:]]}
+        own = [
+            span
+            for span in spans
+            if span.end_ns >= origin_s * 1e9 and span.begin_ns <= self._end_s * 1e9
+        ]
+        return {
+            "type": "spans",
+            "spans": [
+                {
+                    "track": span.track,
+                    "name": span.name,
+                    "begin_ms": span.begin_ns * 1e-6 - 1e3 * origin_s,
+                    "end_ms": span.end_ns * 1e-6 - 1e3 * origin_s,
+                }
+                for span in sorted(own, key=lambda span: span.begin_ns)[-MAX_SPANS:]
+            ],
+        }
 
     def _iteration(self, iteration: Iteration) -> dict[str, Any]:
         times = iteration.times
@@ -69,39 +97,67 @@ class Narrator:
         if not (iteration.is_prefill or iteration.is_held):
             self._num_decoded += 1
             self._num_gained += len(iteration.tokens)
-        return {"is_prefill": iteration.is_prefill, "is_held": iteration.is_held,
-                "drafts": [self._named(token) for token in iteration.drafts], "num_accepted": iteration.num_accepted,
-                "tokens": [self._token(token, place < iteration.num_accepted)
-                           for place, token in enumerate(iteration.tokens)],
-                "begin_ms": 1e3 * (times.begin_s - self._origin_s), "end_ms": 1e3 * (times.end_s - self._origin_s),
-                "wait_ms": 1e3 * times.wait_s, "grammar_ms": _ms(times.grammar_s),
-                "grammar_exposed_ms": _ms(times.grammar_exposed_s)}
+        return {
+            "is_prefill": iteration.is_prefill,
+            "is_held": iteration.is_held,
+            "drafts": [self._named(token) for token in iteration.drafts],
+            "num_accepted": iteration.num_accepted,
+            "tokens": [
+                self._token(token, place < iteration.num_accepted)
+                for place, token in enumerate(iteration.tokens)
+            ],
+            "begin_ms": 1e3 * (times.begin_s - self._origin_s),
+            "end_ms": 1e3 * (times.end_s - self._origin_s),
+            "wait_ms": 1e3 * times.wait_s,
+            "grammar_ms": _ms(times.grammar_s),
+            "grammar_exposed_ms": _ms(times.grammar_exposed_s),
+        }
 
     def _token(self, token: int, is_accepted: bool) -> dict[str, Any]:
         allowed = self._allowed(token)
-        told = {**self._named(token), "is_accepted": is_accepted, "is_forced": False, "allowed": None}
+        told = {
+            **self._named(token),
+            "is_accepted": is_accepted,
+            "is_forced": False,
+            "allowed": None,
+        }
         if allowed is None:
             return told
-        return {**told, "is_forced": allowed.num_tokens == 1, "allowed": {
-            "num_tokens": allowed.num_tokens, "is_text_forced": allowed.is_text_forced,
-            "sample": [self._named(one) for one in allowed.sample]}}
+        return {
+            **told,
+            "is_forced": allowed.num_tokens == 1,
+            "allowed": {
+                "num_tokens": allowed.num_tokens,
+                "is_text_forced": allowed.is_text_forced,
+                "sample": [self._named(one) for one in allowed.sample],
+            },
+        }
 
     def _allowed(self, token: int) -> Allowed | None:
         """A walk that fails ends, and the output does not: its grammar is the engine's affair."""
         try:
             if self._take is None:  # the engine has compiled the grammar before there is a token
                 grammar = self._backend.engine.grammar_of(self._turn.params)
-                self._take = free if grammar is None else AllowedWalk(grammar.matcher(), self._vocabulary).take
+                self._take = (
+                    free
+                    if grammar is None
+                    else AllowedWalk(grammar.matcher(), self._vocabulary).take
+                )
             return self._take(token)
         except Exception as error:
-            _LOGGER.warning("what the grammar allowed is not shown any more: %s", error, exc_info=error)
+            _LOGGER.warning(
+                "what the grammar allowed is not shown any more: %s", error, exc_info=error
+            )
             self._take = free
             return None
 
     def _named(self, token: int) -> dict[str, Any]:
         """With its text; bytes that are no text of their own are written as \\x…"""
         text = self._vocabulary.token_bytes[token].decode("utf-8", "backslashreplace")
-        return {"id": token, "text": text or self._backend.tokenizer.decode([token], skip_special_tokens=False)}
+        return {
+            "id": token,
+            "text": text or self._backend.tokenizer.decode([token], skip_special_tokens=False),
+        }
 
 
 def _ms(seconds: float | None) -> float | None:

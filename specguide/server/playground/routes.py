@@ -22,11 +22,21 @@ from specguide.server.requests import ChatRequest
 from specguide.server.turn import Turn
 
 _PAGE = Path(__file__).parent / "page"
-_PARTS = {"playground.css": "text/css", "playground.js": "text/javascript", "tokens.js": "text/javascript",
-          "timeline.js": "text/javascript"}
-_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'")}
+_PARTS = {
+    "playground.css": "text/css",
+    "playground.js": "text/javascript",
+    "tokens.js": "text/javascript",
+    "timeline.js": "text/javascript",
+}
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src "
+        "data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+}
 
 router = APIRouter(route_class=BodyRoute, include_in_schema=False)
 
@@ -47,13 +57,17 @@ async def part(name: str) -> FileResponse:
 
 @router.post("/playground/generate")
 async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
-    """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token came about."""
+    """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token
+    came about."""
     backend: Backend = request.app.state.backend
     turn = await backend.understood(len(await request.body()), _understood, body)
     stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
     deltas = await unless_left(request, begun(stream, turn.schema_params))
-    return StreamingResponse(_lines(backend.engine, Narrator(backend, turn), deltas), media_type="text/event-stream",
-                             headers={"Cache-Control": "no-cache"})
+    return StreamingResponse(
+        _lines(backend.engine, Narrator(backend, turn), deltas),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-cache"},
+    )
 
 
 def _understood(backend: Backend, body: ChatRequest) -> Turn:
@@ -61,13 +75,19 @@ def _understood(backend: Backend, body: ChatRequest) -> Turn:
     if body.n not in (None, 1):
         raise InvalidParams("the playground shows one sample: leave n out", param="n")
     if body.logprobs:
-        raise InvalidParams("the playground shows no log-probabilities: leave logprobs out", param="logprobs")
+        raise InvalidParams(
+            "the playground shows no log-probabilities: leave logprobs out", param="logprobs"
+        )
     turn = understand(backend, body)
     return replace(turn, params=replace(turn.params, return_drafts=True))
 
 
-async def _lines(engine: AsyncEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]) -> AsyncIterator[str]:
-    """Server-sent events, the last of them "[DONE]"; an error is an event. A traced engine tells its timeline."""
+async def _lines(
+    engine: AsyncEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]
+) -> AsyncIterator[str]:
+    """Server-sent events, the last of them "[DONE]"; an error is an event. A traced engine tells
+    its timeline."""
+
     def line(event: object) -> str:
         return f"data: {json.dumps(event, ensure_ascii=False)}\n\n"
 

@@ -1,0 +1,415 @@
+"""Owns the Triton paged attention: decode, chain and tree verification, and prefill, with lengths
+on the device.
+
+A program takes a tile of rows, the query heads that share a key head times some tokens of a
+sequence, so that each key is read once for all of them. Where the rows are too few to keep the
+device busy, the keys of a sequence are split over programs, and a second kernel puts the parts
+together (Dao et al. 2023, "Flash-Decoding").
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.batch import ForwardContext
+from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The shape of a launch.
+
+    block_rows: rows a tile, query tokens · heads of a group
+    block_keys: keys a step
+    num_splits: programs over which the keys of a sequence are spread
+    """
+
+    block_rows: int
+    block_keys: int
+    num_splits: int
+    num_warps: int
+    num_stages: int
+
+
+@triton.jit
+def _load_queries(
+    query, token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM: tl.constexpr
+):
+    """Query heads of the tile's rows, [rows, dim], 0 where none is."""
+    source = token.to(tl.int64) * query_stride + head * query_head_stride
+    return tl.load(
+        query + source[:, None] + dim[None, :],
+        mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
+        other=0,
+    )
+
+
+@triton.jit
+def _key_range(
+    sees,
+    position,
+    earlier,
+    seq_len,
+    num_own,
+    split,
+    num_splits,
+    window,
+    IS_SPLIT: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """The first key that a program looks at, and the one behind its last.
+
+    sees:     None where there is no tree
+    position: of the tile's rows; None without a window
+    earlier:  keys before the pass's or the tree's
+    num_own:  of the new keys, those that any row of the tile sees where there is no tree
+    """
+    begin, end = 0, seq_len
+    if sees is None:
+        end = tl.minimum(seq_len, earlier + num_own)
+    if position is not None:
+        begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
+    if IS_SPLIT:
+        share = tl.cdiv(tl.cdiv(end - begin, KEYS), num_splits) * KEYS
+        begin += split * share
+        end = tl.minimum(end, begin + share)
+    return begin, end
+
+
+@triton.jit
+def _load_kv(
+    key_cache,
+    value_cache,
+    pages,
+    kv_head,
+    key_id,
+    exists,
+    dim,
+    PAGE_SIZE: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """Keys and values, each [keys, dim], 0 where none is; `pages` points to the sequence's first
+    page id."""
+    page = tl.load(pages + key_id // PAGE_SIZE, mask=exists, other=0)
+    slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
+    cell = (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
+    # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let
+    # through.
+    is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
+    keys = tl.load(key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+    return keys, tl.load(value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+
+
+@triton.jit
+def _visible(
+    sees, last_positions, position, token, is_row, key_id, exists, earlier, num_last, window
+):
+    """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window
+    where there is one.
+
+    sees:           points to the sequence's mask of a tree, [Q, num_last]; None where there is none
+    last_positions: points to the positions of the sequence's last keys, those of the pass or the
+                    tree
+    position:       of the rows; None without a window
+    earlier:        keys before the last ones
+    """
+    own = key_id - earlier
+    if sees is None:
+        visible = exists[None, :] & (own[None, :] <= token[:, None])
+    else:
+        is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
+        is_seen = tl.load(sees + token[:, None] * num_last + own[None, :], mask=is_own, other=1)
+        visible = exists[None, :] & (is_seen != 0)
+    if position is not None:
+        own_position = tl.load(last_positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
+        key_position = tl.where(own < 0, key_id, own_position)
+        visible = visible & (position[:, None] - key_position[None, :] < window)
+    return visible
+
+
+@triton.jit
+def _online_softmax(scores, values, best, total, mixed):
+    """Each row's greatest score, sum of exponentials and sum of values weighted by them, with more
+    keys taken in."""
+    higher = tl.maximum(best, tl.max(scores, 1))
+    shift = tl.where(higher == float("-inf"), 0.0, higher)
+    weights = tl.exp2(scores - shift[:, None])
+    decay = tl.exp2(best - shift)
+    total = total * decay + tl.sum(weights, 1)
+    mixed = mixed * decay[:, None] + tl.dot(
+        weights.to(values.dtype), values, input_precision="ieee"
+    )
+    return higher, total, mixed
+
+
+@triton.jit
+def _store_rows(
+    output,
+    log_sums,
+    best,
+    total,
+    mixed,
+    row_id,
+    is_row,
+    dim,
+    IS_SPLIT: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+):
+    """Each row's attention, `mixed`; of a split also the logarithm of the row's sum of
+    exponentials."""
+    if IS_SPLIT:
+        tl.store(log_sums + row_id, best + tl.log2(total), mask=is_row)
+        is_row = is_row & (total != 0)
+    tl.store(
+        output + row_id[:, None] * HEAD_DIM + dim[None, :],
+        mixed,
+        mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["num_blocks", "num_splits", "num_tree_keys"])
+def _attention_kernel(
+    query,
+    key_cache,
+    value_cache,
+    output,
+    log_sums,
+    block_table,
+    query_start_loc,
+    seq_lens,
+    position_ids,
+    sees,
+    tree_positions,
+    scale,
+    query_stride,
+    query_head_stride,
+    block_table_stride,
+    num_blocks,
+    num_splits,
+    num_tree_keys,
+    window,
+    HAS_WINDOW: tl.constexpr,
+    IS_SPLIT: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_DIM: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
+    ROWS: tl.constexpr,
+    KEYS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """Attention of one tile of rows over its split of the keys. `scale` includes log₂ e: exponents
+    are to base 2."""
+    await_results(OVERLAP)
+    kv_head, split = tl.program_id(0), tl.program_id(2)
+    seq, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
+    first = tl.load(query_start_loc + seq)
+    query_len = tl.load(query_start_loc + seq + 1) - first
+    seq_len = tl.load(seq_lens + seq)
+    num_last, last_positions = query_len, position_ids + first
+    if sees is not None:
+        num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
+        sees += seq * query_len * num_tree_keys
+    earlier = seq_len - num_last
+    TOKENS: tl.constexpr = ROWS // GROUP
+    if block * TOKENS < query_len:
+        row, dim = tl.arange(0, ROWS), tl.arange(0, BLOCK_DIM)
+        token, head = block * TOKENS + row // GROUP, kv_head * GROUP + row % GROUP
+        is_row = (row < TOKENS * GROUP) & (token < query_len)
+        queries = _load_queries(
+            query, first + token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM
+        )
+        position = None
+        if HAS_WINDOW:
+            position = tl.load(position_ids + first + token, mask=is_row, other=2**31 - 1).to(
+                tl.int32
+            )
+        begin, end = _key_range(
+            sees,
+            position,
+            earlier,
+            seq_len,
+            tl.minimum((block + 1) * TOKENS, query_len),
+            split,
+            num_splits,
+            window,
+            IS_SPLIT,
+            KEYS,
+        )
+        total, best = tl.full((ROWS,), 0, tl.float32), tl.full((ROWS,), float("-inf"), tl.float32)
+        mixed = tl.full((ROWS, BLOCK_DIM), 0, tl.float32)
+        for start in range(begin, end, KEYS):
+            key_id = start + tl.arange(0, KEYS)
+            keys, values = _load_kv(
+                key_cache,
+                value_cache,
+                block_table + seq * block_table_stride,
+                kv_head,
+                key_id,
+                key_id < end,
+                dim,
+                PAGE_SIZE,
+                NUM_KV_HEADS,
+                HEAD_DIM,
+            )
+            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
+            visible = _visible(
+                sees,
+                last_positions,
+                position,
+                token,
+                is_row,
+                key_id,
+                key_id < end,
+                earlier,
+                num_last,
+                window,
+            )
+            best, total, mixed = _online_softmax(
+                tl.where(visible, scores, float("-inf")), values, best, total, mixed
+            )
+        mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
+        row_id = ((first + token).to(tl.int64) * NUM_KV_HEADS * GROUP + head) * num_splits + split
+        _store_rows(output, log_sums, best, total, mixed, row_id, is_row, dim, IS_SPLIT, HEAD_DIM)
+
+
+@triton.jit(do_not_specialize=["num_splits"])
+def _combine_kernel(
+    parts,
+    log_sums,
+    output,
+    num_splits,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_DIM: tl.constexpr,
+    BLOCK_SPLITS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """One head of one token: the mean of its parts, each weighted by its sum of exponentials."""
+    await_results(OVERLAP)
+    row = tl.program_id(0).to(tl.int64)
+    split, dim = tl.arange(0, BLOCK_SPLITS), tl.arange(0, BLOCK_DIM)
+    log_sum = tl.load(
+        log_sums + row * num_splits + split, mask=split < num_splits, other=float("-inf")
+    )
+    best = tl.max(log_sum, 0)
+    weight = tl.exp2(log_sum - tl.where(best == float("-inf"), 0.0, best))
+    # A NaN part must be read, so that it spoils the row; only what was never written is left out.
+    mask = (log_sum != float("-inf"))[:, None] & (dim < HEAD_DIM)[None, :]
+    part = tl.load(
+        parts + (row * num_splits + split)[:, None] * HEAD_DIM + dim[None, :], mask=mask, other=0
+    )
+    total = tl.sum(weight, 0)
+    mixed = tl.sum(part * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
+    tl.store(output + row * HEAD_DIM + dim, mixed, mask=dim < HEAD_DIM)
+
+
+def paged_attention(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    context: ForwardContext,
+    *,
+    scale: float,
+    sliding_window: int | None = None,
+) -> Tensor:
+    """See paged.paged_attention."""
+    num_tokens, num_heads, head_dim = query.shape
+    page_size, num_kv_heads = key_cache.shape[1:3]
+    group, num_seqs = num_heads // num_kv_heads, context.seq_lens.shape[0]
+    launch = choose_launch(context, query, page_size, num_kv_heads)
+    num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
+    output = torch.empty(num_tokens, num_heads, head_dim, dtype=query.dtype, device=query.device)
+    parts, log_sums = output, output
+    if launch.num_splits > 1:
+        shape = (num_tokens, num_heads, launch.num_splits)
+        parts = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
+        log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
+    block_dim = max(16, triton.next_power_of_2(head_dim))
+    sees, tree_positions, num_tree_keys = None, None, 0
+    if context.tree is not None:
+        sees, tree_positions = (
+            context.tree.sees.contiguous().view(torch.uint8),
+            context.tree.position_ids.contiguous(),
+        )
+        num_tree_keys = tree_positions.shape[1]
+    _attention_kernel[(num_kv_heads, num_seqs * num_blocks, launch.num_splits)](
+        query,
+        key_cache,
+        value_cache,
+        parts,
+        log_sums,
+        context.block_table,
+        context.query_start_loc,
+        context.seq_lens,
+        context.position_ids,
+        sees,
+        tree_positions,
+        scale * math.log2(math.e),
+        query.stride(0),
+        query.stride(1),
+        context.block_table.stride(0),
+        num_blocks,
+        launch.num_splits,
+        num_tree_keys,
+        sliding_window or 0,
+        HAS_WINDOW=sliding_window is not None,
+        IS_SPLIT=launch.num_splits > 1,
+        NUM_KV_HEADS=num_kv_heads,
+        GROUP=group,
+        HEAD_DIM=head_dim,
+        BLOCK_DIM=block_dim,
+        PAGE_SIZE=page_size,
+        ROWS=launch.block_rows,
+        KEYS=launch.block_keys,
+        num_warps=launch.num_warps,
+        num_stages=launch.num_stages,
+        **overlap(query.device),
+    )
+    if launch.num_splits > 1:
+        block_splits = triton.next_power_of_2(launch.num_splits)
+        _combine_kernel[(num_tokens * num_heads,)](
+            parts,
+            log_sums,
+            output,
+            launch.num_splits,
+            HEAD_DIM=head_dim,
+            BLOCK_DIM=block_dim,
+            BLOCK_SPLITS=block_splits,
+            num_warps=max(1, block_splits // 16),
+            **overlap(query.device),
+        )
+    return output
+
+
+def choose_launch(
+    context: ForwardContext, query: Tensor, page_size: int, num_kv_heads: int
+) -> Launch:
+    """From shapes alone, so that a captured launch suits every length that it will meet."""
+    group, is_half = query.shape[1] // num_kv_heads, query.element_size() == 2
+    is_tree = context.tree is not None  # whose mask is read beside the keys
+    most_rows = 32 if not is_half else 64 if is_tree else 128
+    wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
+    block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
+    num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
+    num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
+    max_keys = context.block_table.shape[1] * page_size
+    num_processors = num_multiprocessors(query.device)
+    is_few = num_programs <= 2 * num_processors
+    num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
+    return Launch(
+        block_rows=block_rows,
+        block_keys=32 if num_splits > 8 or not is_half or is_tree else 64,
+        num_splits=max(1, num_splits),
+        num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
+        num_stages=3 if is_half else 2,
+    )

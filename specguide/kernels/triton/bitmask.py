@@ -1,0 +1,195 @@
+"""Owns apply_bitmask in Triton, and how the sampling kernels read bitmask rows and the logits under
+them.
+
+The latter's tiles are [rows, words, 32]: a word is loaded once for its 32 tokens, and its logits
+only where it allows any.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def load_row(row, num_rows, guided, row_ids, row_ids_stride, bitmask_stride):
+    """Offset of each row's first word, whether the row is guided, and whether it exists. row:
+    [rows, 1, 1]."""
+    exists = row < num_rows
+    mask_row = tl.load(row_ids + row * row_ids_stride, mask=exists, other=0).to(tl.int64)
+    is_guided = tl.load(guided + mask_row, mask=exists, other=0) != 0
+    return mask_row * bitmask_stride, is_guided, exists
+
+
+@triton.jit
+def load_tile(
+    logits,
+    bitmask,
+    first_column,
+    vocab_size,
+    logits_offset,
+    words_offset,
+    is_guided,
+    exists,
+    WORDS: tl.constexpr,
+):
+    """Logits [rows, words, 32] from a column on, float32, and int32 that is 0 where the row forbids
+    the token.
+
+    Past the end, and where a word allows nothing, a logit is -inf; a NaN is a NaN.
+    """
+    word, bit = tl.arange(0, WORDS)[None, :, None], tl.arange(0, 32)[None, None, :]
+    column = first_column + word * 32 + bit
+    num_left = vocab_size - first_column - word * 32
+    words = tl.load(
+        bitmask + words_offset + first_column // 32 + word,
+        mask=is_guided & (num_left > 0),
+        other=-1,
+    )
+    # Bits past the end are dropped word by word, which is 32 times cheaper than token by token.
+    words = tl.where(num_left >= 32, words, words & ~(-1 << tl.maximum(num_left, 0)))
+    values = tl.load(
+        logits + logits_offset + column,
+        mask=(column < vocab_size) & exists & (words != 0),
+        other=float("-inf"),
+    )
+    return values.to(tl.float32), words & (1 << bit)
+
+
+@triton.jit
+def _load_allowed(words, column, end, LANES: tl.constexpr):
+    """One bit for each token of the groups that begin at the columns, lowest first; all ones past
+    the end."""
+    word = tl.load(words + (column >> 5), mask=column < end, other=-1)
+    return (word >> (column & 31)) & ((1 << LANES) - 1)
+
+
+@triton.jit
+def _apply_kernel(
+    logits,
+    bitmask,
+    guided,
+    row_ids,
+    vocab_size,
+    logits_stride,
+    bitmask_stride,
+    row_ids_stride,
+    share,
+    GROUPS: tl.constexpr,
+    LANES: tl.constexpr,
+    MERGES: tl.constexpr,
+):
+    """`share` columns of one row, in tiles [lanes, groups]: a group is what a thread stores at
+    once."""
+    row = tl.program_id(1).to(tl.int64)  # programs side by side write side by side
+    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+    words, logits = bitmask + mask_row * bitmask_stride, logits + row * logits_stride
+    begin = tl.program_id(0) * share
+    end = tl.minimum(begin + share, vocab_size)
+    group, lane = tl.arange(0, GROUPS)[None, :] * LANES, tl.arange(0, LANES)[:, None]
+    step, full = GROUPS * LANES, (1 << LANES) - 1
+    nothing = tl.full((LANES, GROUPS), float("-inf"), tl.float32).to(logits.dtype.element_ty)
+    allowed = _load_allowed(
+        words, begin + group, end, LANES
+    )  # on its way before it is known whether it counts
+    if tl.load(guided + mask_row) != 0:
+        for start in range(begin, end, step):
+            column = start + group
+            next_allowed = _load_allowed(words, column + step, end, LANES)
+            sink, in_vocab, is_allowed = (
+                logits + (column + lane),
+                column + lane < end,
+                (allowed >> lane) & 1 != 0,
+            )
+            if MERGES:
+                values = tl.load(
+                    sink, mask=in_vocab & (allowed != 0) & (allowed != full), other=float("-inf")
+                )
+                tl.store(
+                    sink, tl.where(is_allowed, values, nothing), mask=in_vocab & (allowed != full)
+                )
+            else:
+                tl.store(sink, nothing, mask=in_vocab & (allowed == 0))
+                tl.store(sink, nothing, mask=in_vocab & (allowed != 0) & (is_allowed == 0))
+            allowed = next_allowed
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The shape of a launch: columns a tile, tiles a program, warps a program; whether mixed groups
+    are merged."""
+
+    tile: int
+    num_tiles: int
+    num_warps: int
+    merges: bool
+
+
+def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> None:
+    """See reference.apply_bitmask."""
+    num_rows, vocab_size = logits.shape
+    launch = choose_launch(num_rows, logits.element_size())
+    lanes, share = 16 // logits.element_size(), launch.tile * launch.num_tiles
+    _apply_kernel[(triton.cdiv(vocab_size, share), num_rows)](
+        logits,
+        bitmask,
+        guided.view(torch.uint8),
+        row_ids,
+        vocab_size,
+        logits.stride(0),
+        bitmask.stride(0),
+        row_ids.stride(0),
+        share,
+        GROUPS=launch.tile // lanes,
+        LANES=lanes,
+        MERGES=launch.merges,
+        num_warps=launch.num_warps,
+    )
+
+
+def choose_launch(num_rows: int, element_size: int) -> Launch:
+    """What was fastest on an H200: few rows are spread wide, of many a program takes several tiles;
+    merging groups costs a load and saves stores, which are more where elements are small."""
+    if element_size == 2:
+        return Launch(
+            tile=2048, num_tiles=max(1, min(num_rows // 128, 4)), num_warps=4, merges=True
+        )
+    if num_rows < 32:
+        return Launch(tile=1024, num_tiles=1, num_warps=2, merges=False)
+    return Launch(tile=1024, num_tiles=4, num_warps=4, merges=True)
+
+
+@triton.jit
+def _copy_kernel(
+    copies, bitmask, guided, num_words, row_stride, slot_stride, guided_stride, BLOCK: tl.constexpr
+):
+    """One row, if it counts."""
+    row, slot = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if tl.load(guided + row * guided_stride + slot) != 0:
+        first = row * row_stride + slot * slot_stride
+        for start in range(0, num_words, BLOCK):
+            word = start + tl.arange(0, BLOCK)
+            words = tl.load(bitmask + first + word, mask=word < num_words, other=0)
+            tl.store(copies + first + word, words, mask=word < num_words)
+
+
+def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
+    """See reference.copy_guided_rows. Strides of both bitmasks are the same."""
+    num_rows, num_slots, num_words = copies.shape
+    _copy_kernel[(num_rows, num_slots)](
+        copies,
+        bitmask,
+        guided,
+        num_words,
+        copies.stride(0),
+        copies.stride(1),
+        guided.stride(0),
+        BLOCK=1024,
+        num_warps=4,
+    )

@@ -1,0 +1,53 @@
+"""Owns what a launch depends on beside the shapes of its tensors: the device, and the kernel
+launched before it.
+
+On Hopper and later a kernel may be launched before its predecessor on the stream has ended
+(programmatic dependent launch): its programs take their places, and begin when the predecessor's
+results are there. A kernel of a forward pass is launched with `**overlap(device)`, and calls
+`await_results(OVERLAP)` before it reads or writes anything but weights. Since each of them does,
+what any earlier kernel wrote is there too.
+
+Triton compiles a kernel anew where an integer is 1 or a multiple of 16 and was not before. What
+follows the number of requests or tokens is exempt from that, `@triton.jit(do_not_specialize=[…])`:
+a request of a new length would wait for the compiler, and all others with it.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import cuda
+
+_HOPPER = (9, 0)
+
+
+@cache
+def num_multiprocessors(device: torch.device) -> int:
+    """Of the GPU; 1 elsewhere, where only Triton's interpreter runs."""
+    return (
+        torch.cuda.get_device_properties(device).multi_processor_count
+        if device.type == "cuda"
+        else 1
+    )
+
+
+@cache
+def overlap(device: torch.device) -> dict[str, Any]:
+    """Arguments of a launch that may overlap with the end of the one before it, where the device
+    can do that."""
+    can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _HOPPER
+    return {"OVERLAP": can} | ({"launch_pdl": True} if can else {})
+
+
+@triton.jit
+def await_results(OVERLAP: tl.constexpr):
+    """Let the next kernel take its place, and wait for the results of those before."""
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+        cuda.gdc_wait()

@@ -1,0 +1,208 @@
+"""Owns the Triton products of few rows with a large weight: what decoding small batches spends its
+time on.
+
+Such a product takes as long as reading the weight does. What a library's kernel loses is the time
+between two of them: here a program takes its place while the kernels before it still run, and has
+its part of the weight brought to the L2 cache meanwhile. Where the programs are too few to keep the
+device busy, the sum is split over several, and the parts are left to whoever adds them to the
+residual stream.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.language.extra import cuda
+
+from specguide.kernels.triton.activation import silu_mul
+from specguide.kernels.triton.device import num_multiprocessors, overlap
+
+_MOST_ROWS = 64
+_BLOCK_IN = 128
+_LIBRARY_TILE = 128
+"""Rows and features that a program of the library's computes at least, where the rows are many."""
+_PREFETCHED = 128
+"""Columns of each row of a weight that are brought to the cache before the kernel may begin; more
+displace others."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """block_out: features of a program; num_splits: programs over which the sum of one feature is
+    spread."""
+
+    block_out: int
+    num_splits: int
+    num_stages: int
+
+
+@triton.jit
+def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
+    """Ask for the first columns of some rows, a line of 64 columns each, to be in the L2 cache
+    soon."""
+    lines = (
+        weight + row[:, None].to(tl.int64) * row_len + tl.arange(0, PREFETCHED // 64)[None, :] * 64
+    )
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+        "=r,l",
+        [lines],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _linear_kernel(
+    x,
+    weight,
+    bias,
+    output,
+    num_rows,
+    num_outputs,
+    x_stride,
+    ROW_LEN: tl.constexpr,
+    GATED: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK_OUT: tl.constexpr,
+    BLOCK_IN: tl.constexpr,
+    NUM_SPLITS: tl.constexpr,
+    PREFETCHED: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """Some features of all rows. GATED: the weight's second half is multiplied with the activated
+    first half."""
+    feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
+    exists = feature < num_outputs
+    source = tl.where(exists, feature, 0)
+    split = tl.program_id(1)
+    SHARE: tl.constexpr = ROW_LEN // NUM_SPLITS
+    if OVERLAP:
+        cuda.gdc_launch_dependents()
+        _prefetch(weight + split * SHARE, PREFETCHED, source, ROW_LEN)
+        if GATED:
+            _prefetch(weight, PREFETCHED, source + num_outputs, ROW_LEN)
+        cuda.gdc_wait()
+    row = tl.arange(0, ROWS)
+    total = tl.zeros((BLOCK_OUT, ROWS), tl.float32)
+    total_up = total
+    for start in range(0, SHARE, BLOCK_IN):
+        column = split * SHARE + start + tl.arange(0, BLOCK_IN)
+        inputs = tl.load(
+            x + row[None, :] * x_stride + column[:, None], mask=row[None, :] < num_rows, other=0
+        )
+        weights = weight + source[:, None].to(tl.int64) * ROW_LEN + column[None, :]
+        total = tl.dot(tl.load(weights), inputs, total)
+        if GATED:
+            up = weights + tl.cast(num_outputs, tl.int64) * ROW_LEN
+            total_up = tl.dot(tl.load(up), inputs, total_up)
+    if bias is not None:
+        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
+        if GATED:
+            total_up += tl.load(bias + num_outputs + source).to(tl.float32)[:, None]
+    if GATED:
+        total = total / (1.0 + tl.exp(-total)) * total_up
+    sink = output + (split * num_rows + row[None, :]).to(tl.int64) * num_outputs + feature[:, None]
+    tl.store(sink, total, mask=exists[:, None] & (row < num_rows)[None, :])
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """See pointwise.linear."""
+    if not _is_few(x, weight):
+        return F.linear(x, weight, bias)
+    return _launch(
+        x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=False), is_gated=False
+    )[0]
+
+
+def linear_parts(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """See pointwise.linear_parts."""
+    if _is_few(x, weight):
+        return _launch(
+            x, weight, bias, choose_tile(x, weight, is_gated=False, may_split=True), is_gated=False
+        )
+    tiles = triton.cdiv(x.shape[0], _LIBRARY_TILE) * triton.cdiv(weight.shape[0], _LIBRARY_TILE)
+    if bias is not None or x.element_size() != 2 or _num_splits(x, tiles) == 1:
+        return F.linear(x, weight, bias)[None]
+    halves = x.unflatten(1, (2, -1)).transpose(0, 1), weight.unflatten(1, (2, -1)).permute(1, 2, 0)
+    return torch.bmm(*halves, out_dtype=torch.float32)
+
+
+def gated_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """See pointwise.gated_linear."""
+    if not _is_few(x, weight):
+        return silu_mul(F.linear(x, weight, bias))
+    return _launch(
+        x, weight, bias, choose_tile(x, weight, is_gated=True, may_split=False), is_gated=True
+    )[0]
+
+
+def _is_few(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.shape[0] <= _MOST_ROWS
+        and x.element_size() == 2
+        and x.stride(1) == 1
+        and weight.is_contiguous()
+        and weight.shape[1] % _BLOCK_IN == 0
+    )
+
+
+def choose_tile(x: Tensor, weight: Tensor, *, is_gated: bool, may_split: bool) -> Tile:
+    """From shapes alone; what was fastest on an H200."""
+    num_processors, num_outputs = (
+        num_multiprocessors(x.device),
+        weight.shape[0] // (2 if is_gated else 1),
+    )
+    block_out = 128 if not is_gated and num_outputs >= 128 * num_processors else 64
+    num_splits = _num_splits(x, triton.cdiv(num_outputs, block_out)) if may_split else 1
+    return Tile(block_out, num_splits, num_stages=4 if is_gated or block_out == 128 else 6)
+
+
+def _num_splits(x: Tensor, num_programs: int) -> int:
+    """Over so many programs each sum may be spread before there are more of them than
+    multiprocessors."""
+    num_splits = 1
+    while (
+        num_splits < 4
+        and 2 * num_splits * num_programs <= num_multiprocessors(x.device)
+        and x.shape[1] % (2 * num_splits * _BLOCK_IN) == 0
+    ):
+        num_splits *= 2
+    return num_splits
+
+
+def _launch(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tile: Tile, *, is_gated: bool
+) -> Tensor:
+    """[splits, T, outputs]; float32 where there are several splits."""
+    num_rows, num_outputs = x.shape[0], weight.shape[0] // (2 if is_gated else 1)
+    dtype = torch.float32 if tile.num_splits > 1 else x.dtype
+    output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
+    _linear_kernel[(triton.cdiv(num_outputs, tile.block_out), tile.num_splits)](
+        x,
+        weight,
+        bias,
+        output,
+        num_rows,
+        num_outputs,
+        x.stride(0),
+        ROW_LEN=weight.shape[1],
+        GATED=is_gated,
+        ROWS=max(16, triton.next_power_of_2(num_rows)),
+        BLOCK_OUT=tile.block_out,
+        BLOCK_IN=_BLOCK_IN,
+        NUM_SPLITS=tile.num_splits,
+        PREFETCHED=_PREFETCHED,
+        num_warps=4,
+        num_stages=tile.num_stages,
+        **overlap(x.device),
+    )
+    return output

@@ -1,0 +1,130 @@
+"""Owns the Triton norms: rms_norm, norm_into for rows looked up on the way, add_rms_norm, which
+adds up its input."""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.triton.device import await_results, overlap
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _norm_kernel(
+    x,
+    row_ids,
+    residual,
+    weight,
+    total,
+    output,
+    num_rows,
+    row_stride,
+    head_stride,
+    part_stride,
+    residual_stride,
+    output_stride,
+    eps,
+    NUM_PARTS: tl.constexpr,
+    NUM_HEADS: tl.constexpr,
+    NUM_WEIGHTS: tl.constexpr,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    await_results(OVERLAP)
+    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+    dim = tl.arange(0, BLOCK)[None, :]
+    exists = (row < num_rows) & (dim < DIM)
+    token = (row // NUM_HEADS).to(tl.int64)
+    if row_ids is not None:
+        token = tl.load(row_ids + token, mask=row < num_rows, other=0).to(tl.int64)
+    source = token * row_stride + (row % NUM_HEADS) * head_stride + dim
+    sink = row.to(tl.int64) * output_stride + dim
+    values = tl.load(x + source, mask=exists, other=0).to(tl.float32)
+    for part in tl.static_range(1, NUM_PARTS):
+        values += tl.load(x + part * part_stride + source, mask=exists, other=0)
+    if residual is not None:
+        values += tl.load(
+            residual + row.to(tl.int64) * residual_stride + dim, mask=exists, other=0
+        ).to(tl.float32)
+        values = values.to(
+            total.dtype.element_ty
+        )  # what is normed is what the next layer will see as the residual
+        tl.store(total + row.to(tl.int64) * DIM + dim, values, mask=exists)
+        values = values.to(tl.float32)
+    scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
+    weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0).to(tl.float32)
+    tl.store(output + sink, values * scale * weights, mask=exists)
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """See pointwise.rms_norm."""
+    shape = x.shape
+    x = x if x.dim() == 3 else x.reshape(-1, 1, shape[-1])
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    output = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    _launch(x[None], None, None, weight, None, output.view(-1, shape[-1]), eps)
+    return output.view(shape)
+
+
+def norm_into(
+    output: Tensor, x: Tensor, weight: Tensor, eps: float, row_ids: Tensor | None = None
+) -> None:
+    """See pointwise.norm_into."""
+    _launch(x[None, :, None], row_ids, None, weight, None, output, eps)
+
+
+def add_rms_norm(
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """See pointwise.add_rms_norm."""
+    total, output = (
+        torch.empty(residual.shape, dtype=residual.dtype, device=residual.device) for _ in range(2)
+    )
+    _launch(parts[:, :, None], None, residual, weight, total, output, eps)
+    return total, output
+
+
+def _launch(
+    parts: Tensor,
+    row_ids: Tensor | None,
+    residual: Tensor | None,
+    weight: Tensor,
+    total: Tensor | None,
+    output: Tensor,
+    eps: float,
+) -> None:
+    """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
+    · heads, D]."""
+    num_parts, _, num_heads, dim = parts.shape
+    num_rows = len(output)
+    block = triton.next_power_of_2(dim)
+    rows = max(1, 1024 // block)
+    _norm_kernel[(triton.cdiv(num_rows, rows),)](
+        parts,
+        row_ids,
+        residual,
+        weight,
+        total,
+        output,
+        num_rows,
+        parts.stride(1),
+        parts.stride(2),
+        parts.stride(0),
+        0 if residual is None else residual.stride(0),
+        output.stride(0),
+        eps,
+        NUM_PARTS=num_parts,
+        NUM_HEADS=num_heads,
+        NUM_WEIGHTS=weight.numel() // dim,
+        DIM=dim,
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=min(8, max(1, block // 512)),
+        **overlap(parts.device),
+    )

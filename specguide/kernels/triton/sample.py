@@ -1,0 +1,496 @@
+"""Owns the Triton masked_sample: three launches, no sort.
+
+The first finds each row's best token, as masked_argmax does; it is also what a greedy row outputs.
+The second runs the race of the exponential clocks over all allowed tokens. The third looks whether
+the winner is one that top-k and top-p keep. If not, neither is any token that comes after it in the
+order in which they filter, so the race is run again over those before it, until its winner is kept:
+that one has won the race among the kept tokens. The mass and the number of tokens before a winner,
+which is all that the filters ask, are sums over one pass.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
+from specguide.kernels.triton.argmax import (
+    MOST_SPLITS,
+    choose_launch,
+    launch_argmax,
+    masked_argmax,
+    row_max,
+)
+from specguide.kernels.triton.bitmask import load_row, load_tile
+from specguide.kernels.triton.noise import exponential_noise, row_state
+
+_GREEDY: tl.constexpr = tl.constexpr(GREEDY_TEMPERATURE)
+_NONE: tl.constexpr = tl.constexpr(2**31 - 1)
+_INFINITY_BITS: tl.constexpr = tl.constexpr(0x7F800000)
+_PIVOTS: tl.constexpr = tl.constexpr(8)
+
+
+@triton.jit
+def _load_best(bests, ats, row, num_splits, BLOCK: tl.constexpr):
+    """The greatest part of a row and its index; both scalars."""
+    split = tl.arange(0, BLOCK)
+    best = tl.load(bests + row * num_splits + split, mask=split < num_splits, other=float("-inf"))
+    at = tl.load(ats + row * num_splits + split, mask=split < num_splits, other=_NONE)
+    greatest = tl.max(best, 0)
+    return greatest, tl.min(tl.where(best == greatest, at, _NONE), 0)
+
+
+@triton.jit
+def _load_choosable(
+    logits,
+    bitmask,
+    row,
+    words_offset,
+    is_guided,
+    exists,
+    start,
+    vocab_size,
+    logits_stride,
+    WORDS: tl.constexpr,
+):
+    """Logits [1, words, 32] with -inf where a token cannot be chosen, and their columns [1, words,
+    32]."""
+    values, allowed = load_tile(
+        logits,
+        bitmask,
+        start,
+        vocab_size,
+        row * logits_stride,
+        words_offset,
+        is_guided,
+        exists,
+        WORDS,
+    )
+    column = start + tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
+    return tl.where((allowed != 0) & (values == values), values, float("-inf")), column
+
+
+@triton.jit
+def _log_weights(values, best, temperature):
+    """Log-weights of logits, the greatest 0; of an infinite best, its equals are 0 and all others
+    -inf."""
+    return tl.where(values == best, 0.0, tl.div_rn(values - best, values * 0 + temperature))
+
+
+@triton.jit
+def _race(
+    logits,
+    bitmask,
+    row,
+    words_offset,
+    is_guided,
+    exists,
+    first,
+    last,
+    vocab_size,
+    logits_stride,
+    best,
+    temperature,
+    min_p,
+    state,
+    limit,
+    limit_at,
+    WORDS: tl.constexpr,
+):
+    """Over columns first … last - 1, of the kept tokens before (limit, limit_at): best clock, its
+    column, the mass.
+
+    Before: of greater log-weight, or of the same and a lower id.
+    """
+    clock = tl.full((1, WORDS, 32), float("-inf"), tl.float32)
+    at = tl.full((1, WORDS, 32), _NONE, tl.int32)
+    mass = tl.full((1, WORDS, 32), 0, tl.float64)
+    for start in range(first, last, WORDS * 32):
+        values, column = _load_choosable(
+            logits,
+            bitmask,
+            row,
+            words_offset,
+            is_guided,
+            exists,
+            start,
+            vocab_size,
+            logits_stride,
+            WORDS,
+        )
+        if tl.max((values > float("-inf")).to(tl.int32)) != 0:
+            log_weight = _log_weights(values, best, temperature)
+            weight = tl.exp(log_weight)
+            is_before = (log_weight > limit) | ((log_weight == limit) & (column < limit_at))
+            runs = is_before & (values > float("-inf")) & (weight >= min_p)
+            speed = tl.where(runs, weight / exponential_noise(state, column), float("-inf"))
+            mass += tl.where(runs, weight, 0.0).to(tl.float64)
+            is_better = speed > clock
+            clock = tl.where(is_better, speed, clock)
+            at = tl.where(is_better, column, at)
+    fastest, winner = row_max(clock, at)
+    return tl.max(fastest, 0), tl.min(winner, 0), tl.sum(tl.sum(tl.sum(mass, 2), 1), 0)
+
+
+@triton.jit
+def _rank(
+    logits,
+    bitmask,
+    row,
+    words_offset,
+    is_guided,
+    exists,
+    vocab_size,
+    logits_stride,
+    best,
+    temperature,
+    min_p,
+    limit,
+    limit_at,
+    WORDS: tl.constexpr,
+):
+    """Number of kept tokens of greater log-weight than `limit`, and the mass of those before
+    (limit, limit_at)."""
+    count = tl.full((1, WORDS, 32), 0, tl.int32)
+    mass = tl.full((1, WORDS, 32), 0, tl.float64)
+    for start in range(0, vocab_size, WORDS * 32):
+        values, column = _load_choosable(
+            logits,
+            bitmask,
+            row,
+            words_offset,
+            is_guided,
+            exists,
+            start,
+            vocab_size,
+            logits_stride,
+            WORDS,
+        )
+        log_weight = _log_weights(values, best, temperature)
+        weight = tl.exp(log_weight)
+        is_kept = (values > float("-inf")) & (weight >= min_p)
+        count += (is_kept & (log_weight > limit)).to(tl.int32)
+        is_before = (log_weight > limit) | ((log_weight == limit) & (column < limit_at))
+        mass += tl.where(is_kept & is_before, weight, 0.0).to(tl.float64)
+    return tl.sum(tl.sum(tl.sum(count, 2), 1), 0), tl.sum(tl.sum(tl.sum(mass, 2), 1), 0)
+
+
+@triton.jit
+def _kth_log_weight(
+    logits,
+    bitmask,
+    row,
+    words_offset,
+    is_guided,
+    exists,
+    vocab_size,
+    logits_stride,
+    best,
+    temperature,
+    top_k,
+    WORDS: tl.constexpr,
+):
+    """A log-weight that exactly the top_k greatest tokens and all equals of the last of them reach.
+
+    Log-weights are not above 0, so their bits less the sign count upwards from the best. The least
+    such number that top_k tokens do not exceed is found between `low` (too few) and `high`
+    (enough), _PIVOTS cuts a pass.
+    """
+    low, high = tl.full((), -1, tl.int32), tl.full((), _INFINITY_BITS, tl.int32)
+    cut = tl.arange(0, _PIVOTS)[:, None, None]
+    while high - low > 1:
+        width = tl.maximum((high - low) // (_PIVOTS + 1), 1)
+        pivots = tl.minimum(low + width * (cut + 1), high)
+        count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
+        for start in range(0, vocab_size, WORDS * 32):
+            values, _column = _load_choosable(
+                logits,
+                bitmask,
+                row,
+                words_offset,
+                is_guided,
+                exists,
+                start,
+                vocab_size,
+                logits_stride,
+                WORDS,
+            )
+            size = _log_weights(values, best, temperature).to(tl.int32, bitcast=True) & 0x7FFFFFFF
+            count += (size <= pivots).to(tl.int32)
+        reached = tl.sum(tl.sum(count, 2), 1)[:, None, None]
+        is_exact = tl.max((reached == top_k).to(tl.int32)) != 0
+        exact = tl.min(tl.where(reached == top_k, pivots, _INFINITY_BITS))
+        high = tl.minimum(high, tl.min(tl.where(reached >= top_k, pivots, _INFINITY_BITS)))
+        low = tl.maximum(low, tl.max(tl.where(reached < top_k, pivots, -1)))
+        if is_exact:
+            high, low = exact, exact - 1
+    return -high.to(tl.float32, bitcast=True)
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
+def _race_kernel(
+    logits,
+    bitmask,
+    guided,
+    row_ids,
+    bests,
+    ats,
+    temperatures,
+    min_ps,
+    seeds,
+    positions,
+    clocks,
+    winners,
+    masses,
+    num_rows,
+    vocab_size,
+    logits_stride,
+    bitmask_stride,
+    row_ids_stride,
+    num_splits,
+    share,
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The race of one row over `share` columns."""
+    row = tl.program_id(0).to(tl.int64)
+    split = tl.program_id(1)
+    temperature = tl.load(temperatures + row)
+    if temperature >= _GREEDY:
+        best, _at = _load_best(bests, ats, row, num_splits, BLOCK)
+        row3 = row + tl.arange(0, 1)[:, None, None]
+        words_offset, is_guided, exists = load_row(
+            row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride
+        )
+        min_p = 0.0
+        if min_ps is not None:
+            min_p = tl.load(min_ps + row)
+        state = row_state(tl.load(seeds + row), tl.load(positions + row))
+        clock, winner, mass = _race(
+            logits,
+            bitmask,
+            row,
+            words_offset,
+            is_guided,
+            exists,
+            split * share,
+            tl.minimum((split + 1) * share, vocab_size),
+            vocab_size,
+            logits_stride,
+            best,
+            temperature,
+            min_p,
+            state,
+            float("-inf"),
+            _NONE,
+            WORDS,
+        )
+        tl.store(clocks + row * num_splits + split, clock)
+        tl.store(winners + row * num_splits + split, winner)
+        tl.store(masses + row * num_splits + split, mass)
+
+
+@triton.jit
+def _load_filters(top_ks, top_ps, min_ps, row):
+    """A row's top_k, top_p and min_p, each neutral where no row asks for it."""
+    top_k, top_p, min_p = tl.full((), 0, tl.int64), 1.0, 0.0
+    if top_ks is not None:
+        top_k = tl.load(top_ks + row)
+    if top_ps is not None:
+        top_p = tl.load(top_ps + row)
+    if min_ps is not None:
+        min_p = tl.load(min_ps + row)
+    return top_k, top_p, min_p
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_splits"])
+def _settle_kernel(
+    logits,
+    bitmask,
+    guided,
+    row_ids,
+    bests,
+    ats,
+    temperatures,
+    top_ks,
+    top_ps,
+    min_ps,
+    seeds,
+    positions,
+    clocks,
+    winners,
+    masses,
+    output,
+    num_rows,
+    vocab_size,
+    logits_stride,
+    bitmask_stride,
+    row_ids_stride,
+    num_splits,
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One row's token: the race's winner, once top-k and top-p keep it."""
+    row = tl.program_id(0).to(tl.int64)
+    best, token = _load_best(bests, ats, row, num_splits, BLOCK)
+    temperature = tl.load(temperatures + row)
+    if (temperature >= _GREEDY) & (best > float("-inf")):
+        _clock, token = _load_best(clocks, winners, row, num_splits, BLOCK)
+        top_k, top_p, min_p = _load_filters(top_ks, top_ps, min_ps, row)
+        if (top_k > 0) | (top_p < 1):
+            row3 = row + tl.arange(0, 1)[:, None, None]
+            words_offset, is_guided, exists = load_row(
+                row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride
+            )
+            state = row_state(tl.load(seeds + row), tl.load(positions + row))
+            split = tl.arange(0, BLOCK)
+            mass = tl.sum(
+                tl.load(masses + row * num_splits + split, mask=split < num_splits, other=0), 0
+            )
+            if (top_k > 0) & (top_p < 1):
+                kth = _kth_log_weight(
+                    logits,
+                    bitmask,
+                    row,
+                    words_offset,
+                    is_guided,
+                    exists,
+                    vocab_size,
+                    logits_stride,
+                    best,
+                    temperature,
+                    top_k,
+                    WORDS,
+                )
+                _count, mass = _rank(
+                    logits,
+                    bitmask,
+                    row,
+                    words_offset,
+                    is_guided,
+                    exists,
+                    vocab_size,
+                    logits_stride,
+                    best,
+                    temperature,
+                    min_p,
+                    kth,
+                    _NONE,
+                    WORDS,
+                )
+            is_kept = False
+            while not is_kept:
+                value = tl.load(logits + row * logits_stride + token).to(tl.float32)
+                limit = _log_weights(value, best, temperature)
+                num_greater, mass_before = _rank(
+                    logits,
+                    bitmask,
+                    row,
+                    words_offset,
+                    is_guided,
+                    exists,
+                    vocab_size,
+                    logits_stride,
+                    best,
+                    temperature,
+                    min_p,
+                    limit,
+                    token,
+                    WORDS,
+                )
+                is_kept = ((top_k <= 0) | (num_greater < top_k)) & (
+                    (top_p >= 1) | (mass_before < top_p * mass)
+                )
+                if not is_kept:
+                    _clock, token, _mass = _race(
+                        logits,
+                        bitmask,
+                        row,
+                        words_offset,
+                        is_guided,
+                        exists,
+                        0,
+                        vocab_size,
+                        vocab_size,
+                        logits_stride,
+                        best,
+                        temperature,
+                        min_p,
+                        state,
+                        limit,
+                        token,
+                        WORDS,
+                    )
+    tl.store(output + row, tl.where(best == float("-inf"), -1, token))
+
+
+def masked_sample(
+    logits: Tensor,
+    bitmask: Tensor,
+    guided: Tensor,
+    row_ids: Tensor,
+    params: SamplingTensors,
+    positions: Tensor,
+) -> Tensor:
+    """See reference.masked_sample."""
+    if params.temperature is None:
+        return masked_argmax(logits, bitmask, guided, row_ids)
+    num_rows, vocab_size = logits.shape
+    launch = choose_launch(num_rows, vocab_size, logits.device, pruned=False)
+    parts = launch_argmax(logits, bitmask, guided, row_ids, None, launch, None)
+    assert parts is not None
+    clocks, winners = torch.empty_like(parts.best), torch.empty_like(parts.at)
+    masses = torch.empty(clocks.shape, dtype=torch.float64, device=logits.device)
+    output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
+    rows = (
+        logits,
+        bitmask,
+        guided.view(torch.uint8),
+        row_ids,
+        parts.best,
+        parts.at,
+        params.temperature,
+    )
+    sizes = (
+        num_rows,
+        vocab_size,
+        logits.stride(0),
+        bitmask.stride(0),
+        row_ids.stride(0),
+        launch.num_splits,
+    )
+    _race_kernel[(num_rows, launch.num_splits)](
+        *rows,
+        params.min_p,
+        params.seed,
+        positions,
+        clocks,
+        winners,
+        masses,
+        *sizes,
+        launch.share,
+        WORDS=launch.tile // 32,
+        BLOCK=MOST_SPLITS,
+        num_warps=launch.num_warps,
+    )
+    _settle_kernel[(num_rows,)](
+        *rows,
+        params.top_k,
+        params.top_p,
+        params.min_p,
+        params.seed,
+        positions,
+        clocks,
+        winners,
+        masses,
+        output,
+        *sizes,
+        WORDS=128,
+        BLOCK=MOST_SPLITS,
+        num_warps=16,
+    )
+    return output

@@ -1,0 +1,160 @@
+"""Owns the choices of an iteration: what the target says, how much of a chain is accepted, what is
+drafted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.guided.buffers import GuideBuffers
+from specguide.kernels import masked_argmax
+from specguide.sampling import (
+    Failures,
+    accept_chains,
+    append_drafts,
+    process_logits,
+    score_tokens,
+    store_drafts,
+)
+from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.results import Verified
+from specguide.speculation.selection import Sampling, SamplingKind
+from specguide.speculation.slots import Query, Slots, SlotState
+from specguide.speculation.token_choice import TokenChoice
+
+
+class ChainSampler:
+    """Reads the rows and writes tokens and accept counts of the slots.
+
+    guided_drafts: drafts are chosen among what the rows allow; False: among all, and only
+                   verification is guided
+    """
+
+    def __init__(
+        self,
+        buffers: GuideBuffers,
+        state: SlotState,
+        *,
+        guided_drafts: bool = True,
+        forced: ForcedAcceptance | None = None,
+    ) -> None:
+        self._buffers, self._state, self.forced, self.guided_drafts = (
+            buffers,
+            state,
+            forced,
+            guided_drafts,
+        )
+        self._choice = TokenChoice(buffers, state)
+        self._guided_at_draft = (
+            buffers.guided if guided_drafts else torch.zeros_like(buffers.guided)
+        )
+
+    def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
+        """Choose a token after every node and take the longest matching path into the slots' state.
+
+        logits: [B · N, vocab_size]
+        """
+        drafts = self._drafts(
+            query
+        ).clone()  # the next ones take their place before the host reads these
+        processed, failures = self._process(logits, query, sampling)
+        origins = self._origins(query)
+        tokens = self._choice.choose(processed, query, sampling)
+        num_accepted = self._accept(tokens, query)
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
+        scores = score_tokens(logits, tokens) if sampling.kind >= SamplingKind.SCORED else None
+        return Verified(tokens, num_accepted, drafts, scores, failures, origins=origins)
+
+    def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
+        if not sampling.processed:
+            return logits, {}
+        return process_logits(logits, self._drafts(query), sampling.processed)
+
+    def _drafts(self, query: Query) -> Tensor:
+        """Those that are verified, int32 [B, N - 1]."""
+        return self._buffers.tokens[query.slots][:, 1 : query.num_nodes]
+
+    def _origins(self, query: Query) -> Tensor | None:
+        """Who proposed them, uint8 [B, N - 1]."""
+        proposals = self._buffers.proposals
+        return (
+            None
+            if proposals is None
+            else proposals.origins[query.slots][:, 1 : query.num_nodes].clone()
+        )
+
+    def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
+        """Drafts accepted, int32 [B]; -1: held."""
+        buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
+        if self.forced is not None:
+            self.forced.target(target_tokens, slots, query.start, query.depths)
+        num_accepted = accept_chains(
+            target_tokens,
+            slots,
+            query.start,
+            tokens=buffers.tokens,
+            late=buffers.held,
+            active=state.active,
+            lengths=state.lengths,
+            max_lens=state.max_lens,
+            end_ids=state.end_ids,
+            slot_num_accepted=buffers.num_accepted,
+        )
+        if self.forced is not None:
+            self.forced.prepare_drafts(slots, state.lengths[query.slots])
+        return num_accepted
+
+    def draft(
+        self,
+        logits: Tensor,
+        slots: Slots,
+        node: int,
+        num_accepted: Tensor,
+        target_ids: Tensor | None,
+    ) -> Tensor:
+        """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the
+        one it has, and one whose request takes fewer drafts has none.
+
+        logits:       [B, draft_vocab_size]
+        num_accepted: int32 [B], as `verify` gives it
+        target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
+        """
+        limits = self._state.drafts
+        drafts = masked_argmax(
+            logits,
+            self._buffers.bitmask[node - 1],
+            self._guided_at_draft[node - 1],
+            limits.guides[slots],
+            target_ids,
+        )
+        if self.forced is not None:
+            drafts = self.forced.draft(drafts, node)
+        store_drafts(
+            drafts,
+            node,
+            limits.num_model,
+            num_accepted,
+            self._state.ids[slots],
+            self._buffers.tokens,
+        )
+        return drafts
+
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        """No drafts for any slot; one that was held keeps those it has."""
+        drafts = self._buffers.tokens[slots, 1:]
+        self._buffers.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
+
+    def append(
+        self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None
+    ) -> None:
+        """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
+        proposals, ids = self._buffers.proposals, self._state.ids[slots]
+        assert proposals is not None
+        guides = self._state.drafts.guides[slots]
+        drafts = masked_argmax(
+            logits, proposals.draft_rows, proposals.draft_guided, guides, target_ids
+        )
+        if self.forced is not None:
+            drafts = self.forced.append(drafts, proposals.chain_len[slots])
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)

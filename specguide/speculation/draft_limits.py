@@ -1,0 +1,39 @@
+"""Owns what the requests in the slots let be drafted for them, as the device reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from specguide.config import MOST_DRAFTS
+from specguide.request import Request
+
+
+class DraftLimits:
+    """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
+
+    num_model: int32 [num_slots], most drafts of a draft head or model
+    guides:    int64 [num_slots], the slot whose rows say what these are chosen among: itself, or
+               the last one, which never has a request and whose rows are free
+    """
+
+    def __init__(self, num_slots: int, device: torch.device) -> None:
+        self.num_model = torch.full((num_slots,), MOST_DRAFTS, dtype=torch.int32, device=device)
+        self.guides = torch.arange(num_slots, device=device)
+        self._limited: set[int] = set()
+
+    def enter(self, requests: Sequence[Request]) -> None:
+        """Take in the limits of requests in their slots, where limits of an earlier request may
+        still stand."""
+        for request in requests:
+            slot, is_limited = (
+                request.slot,
+                request.window is not None or not request.has_guided_drafts,
+            )
+            if is_limited or slot in self._limited:
+                self.num_model[slot] = (
+                    MOST_DRAFTS if request.window is None else request.window.num_model
+                )
+                self.guides[slot] = slot if request.has_guided_drafts else len(self.guides) - 1
+                (self._limited.add if is_limited else self._limited.discard)(slot)

@@ -1,0 +1,194 @@
+"""Owns draft trees: how they grow depth by depth with the grammar beside, are verified, and
+followed.
+
+The drafter expands some nodes at each depth, all in one pass; the walk follows them meanwhile, so
+that their children are chosen among what the grammar allows. Which candidates are verified is known
+at the end; those that were not expanded the walk follows beside the target's next forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specguide.draft_tree import TreeExpansion
+from specguide.draft_window import DraftWindow
+from specguide.guided.decoder import GuidedDecoder
+from specguide.kernels import constant, masked_top_k
+from specguide.sampling import (
+    GrowingTrees,
+    SlotTrees,
+    TreeLevel,
+    accept_trees,
+    finish_trees,
+    grow_trees,
+    score_tokens,
+)
+from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.results import Verified
+from specguide.speculation.selection import Sampling, SamplingKind
+from specguide.speculation.slots import Query, Slots, SlotState
+from specguide.speculation.token_choice import TokenChoice
+
+
+class DraftedTrees:
+    """The trees of all slots, which an iteration may draft smaller. D is their depth, N their
+    number of nodes.
+
+    guided_drafts: children are chosen among what the rows allow; False: among all, and only
+                   verification is guided
+    """
+
+    def __init__(
+        self,
+        passes: ForwardPasses,
+        state: SlotState,
+        guide: GuidedDecoder,
+        *,
+        guided_drafts: bool = True,
+        forced: ForcedAcceptance | None = None,
+    ) -> None:
+        assert guide.window.tree is not None and guide.buffers.trees is not None
+        self._passes, self._state, self._guide, self._forced = passes, state, guide, forced
+        self._buffers, self._tree_buffers, self._recorder = (
+            guide.buffers,
+            guide.buffers.trees,
+            guide.recorder,
+        )
+        self._choice = TokenChoice(guide.buffers, state)
+        self._trees = SlotTrees.empty(len(state.ids), guide.window.tree.num_nodes, state.ids.device)
+        self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
+        self._guided_at_draft = guided if guided_drafts else torch.zeros_like(guided)
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget the drafts of `slots` int64 [B]."""
+        self._trees.clear(slots)
+
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        """No drafts for any slot; one that was held keeps those it has."""
+        self._trees.drop(slots, num_accepted < 0)
+
+    def query(self, slots: Slots, expansion: TreeExpansion) -> Query:
+        """The nodes to verify; of a slot that was held, and whose tree is larger, the first
+        ones."""
+        trees, start = self._trees.select(slots, expansion.num_nodes), self._state.lengths[slots]
+        tokens = torch.cat([self._buffers.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
+        return replace(
+            self._state.tree(tokens, start, trees.depths, trees.sees, slots), trees=trees
+        )
+
+    def verify(
+        self, logits: Tensor, query: Query, taps: Tensor, sampling: Sampling, depth: int
+    ) -> tuple[Verified, Query, Tensor]:
+        """Choose a token after every node, take the longest path that matches into the slots'
+        state, and leave its keys as if it had been a chain.
+
+        logits: [B · N, vocab_size]
+        taps:   [B · N, …]
+        depth:  D
+        Returns what was verified along that path, which also is the chain that the drafter goes on
+        from, and its taps.
+        """
+        assert query.trees is not None
+        said, slots = self._choice.choose(logits, query, sampling), self._state.ids[query.slots]
+        if self._forced is not None:
+            self._forced.target(said, slots, query.start, query.depths)
+        num_accepted, path = self._accept(said, query, slots, depth)
+        nodes = path.clamp(min=0)
+        said_on_path = said.gather(1, nodes)
+        index = (query.first_node[:, None] + nodes).flatten()
+        drafts = query.trees.tokens.gather(1, nodes[:, 1:]).masked_fill(path[:, 1:] < 0, -1)
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            self._state.adjustments.take(slots, said_on_path, num_accepted)
+        scores = (
+            score_tokens(logits[index], said_on_path)
+            if sampling.kind >= SamplingKind.SCORED
+            else None
+        )
+        self._passes.move_keys(path[:, 1:], query)
+        tokens = query.input_ids[index].view(nodes.shape).int()
+        verified = Verified(said_on_path, num_accepted, drafts, scores, {})
+        return verified, self._state.chain(tokens, query.start, query.slots), taps[index]
+
+    def _accept(
+        self, said: Tensor, query: Query, slots: Tensor, depth: int
+    ) -> tuple[Tensor, Tensor]:
+        buffers, state = self._buffers, self._state
+        found = accept_trees(
+            said,
+            slots,
+            query.start,
+            self._trees,
+            depth,
+            tokens=buffers.tokens,
+            accepted_path=self._tree_buffers.accepted_path,
+            late=buffers.held,
+            active=state.active,
+            lengths=state.lengths,
+            max_lens=state.max_lens,
+            end_ids=state.end_ids,
+            slot_num_accepted=buffers.num_accepted,
+        )
+        if self._forced is not None:
+            self._forced.prepare_drafts(slots, state.lengths[query.slots])
+        return found
+
+    def draft(
+        self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow
+    ) -> None:
+        """Refresh the drafter from the target's hidden states along the path, then grow the tree of
+        `window`."""
+        slots, expansion, state = query.slots, window.tree, self._state
+        assert expansion is not None
+        walk = dict(walk_tokens=self._buffers.tokens, walk_parents=self._tree_buffers.parents)
+        self._guide.launch(1, num_slots)
+        normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
+        start = state.lengths[slots]
+        growing = GrowingTrees.empty(expansion, state.ids[slots], verified.num_accepted)
+        level = TreeLevel.root(self._buffers.tokens[slots, :1], state.drafts.guides[slots])
+        for depth in range(1, expansion.depth + 1):
+            self._guide.announce_wait()
+            logits = self._passes.draft_logits(normed)
+            self._recorder.forward(f"draft {depth}")
+            self._guide.wait_rows()
+            children = self._top_k(logits, level, expansion.num_children)
+            if self._forced is not None:
+                children = self._forced.children(*children, depth)
+            level = grow_trees(
+                *children,
+                level,
+                growing,
+                expansion,
+                depth,
+                num_model=state.drafts.num_model,
+                guides=state.drafts.guides,
+                **walk,
+            )
+            if depth == expansion.depth:
+                break
+            self._recorder.forward(f"choose {depth}")
+            self._guide.launch(depth + 1, num_slots)
+            num_before = constant(expansion.num_before[: level.sees.shape[2]], hidden.device)
+            normed, hidden = self._passes.draft_nodes(
+                level.tokens, hidden[level.parent_ids], start, num_before, level.sees, slots
+            )
+        finish_trees(growing, expansion, self._trees, **walk)
+        self._recorder.forward(f"choose {expansion.depth}")
+
+    def _top_k(self, logits: Tensor, level: TreeLevel, num_children: int) -> tuple[Tensor, Tensor]:
+        """The likeliest children of a level's nodes, tokens int32 and log-probabilities [B, w,
+        k]."""
+        tokens, logprobs = masked_top_k(
+            logits,
+            self._bitmask,
+            self._guided_at_draft,
+            level.row_ids,
+            self._passes.target_ids,
+            num_children,
+        )
+        return tokens.view(*level.tokens.shape, num_children), logprobs.view(
+            *level.tokens.shape, num_children
+        )

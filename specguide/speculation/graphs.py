@@ -1,0 +1,69 @@
+"""Owns how iterations of fixed sizes run on a GPU: as CUDA graphs, or for comparison as they
+are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from specguide.speculation.capture import capturing
+from specguide.speculation.results import Verified
+from specguide.trace import Marks, Recorder
+
+Iterate = Callable[..., Verified]
+
+
+class EagerIterations:
+    """Runs iterations of fixed sizes as they are: the slow twin of CapturedIterations, of equal
+    arithmetic."""
+
+    def run(self, iterate: Iterate, *sizes: Any) -> Verified:
+        """`iterate(*sizes)`, which depends on nothing else but tensors at fixed addresses."""
+        return iterate(*sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class _Captured:
+    """A graph, the tensors that each of its replays writes, and the marks that each records."""
+
+    graph: torch.cuda.CUDAGraph
+    outputs: Verified
+    marks: Marks
+
+
+class CapturedIterations(EagerIterations):
+    """A graph for each function and sizes.
+
+    The first iteration of its kind runs as it is, which loads and compiles what it uses; the second
+    is captured, and it and all later ones are replays.
+
+    stream: where everything runs
+    """
+
+    def __init__(self, stream: torch.cuda.Stream, recorder: Recorder) -> None:
+        self._stream, self._recorder = stream, recorder
+        self._captured: dict[tuple[Any, ...], _Captured | None] = {}
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, iterate: Iterate, *sizes: Any) -> Verified:
+        """As EagerIterations'; the tensors are the graph's own: the next replay writes over
+        them."""
+        key = (iterate, *sizes, self._recorder.turn)
+        if key not in self._captured:
+            self._captured[key] = None
+            return super().run(iterate, *sizes)
+        captured = self._captured[key]
+        if captured is None:
+            captured = self._captured[key] = self._capture(iterate, *sizes)
+        captured.graph.replay()
+        self._recorder.replayed(captured.marks)
+        return captured.outputs
+
+    def _capture(self, iterate: Iterate, *sizes: Any) -> _Captured:
+        graph = torch.cuda.CUDAGraph()
+        with self._recorder.capture() as marks, capturing(graph, self._stream, self._pool):
+            outputs = iterate(*sizes)
+        return _Captured(graph, outputs, marks)

@@ -1,0 +1,159 @@
+"""Owns the forward passes of an iteration: the target's, the drafter's over the same tokens, and
+one per draft."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.batch import TokenScores
+from specguide.cache import KVCache, move_keys
+from specguide.models import Decoder
+from specguide.sampling import score_tokens
+from specguide.speculation.drafters import Drafter
+from specguide.speculation.slots import Query, Slots, SlotState
+
+_MOST_SCORED = 1 << 24
+"""Logits of prompt tokens that are there at once."""
+
+
+class ForwardPasses:
+    """Target and drafter over the slots' caches. Without a drafter only `target` may be called."""
+
+    def __init__(
+        self, target: Decoder, cache: KVCache, state: SlotState, drafter: Drafter | None = None
+    ) -> None:
+        self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
+        self._tapped_layers = drafter.tapped_layers if drafter else ()
+
+    @property
+    def has_drafter(self) -> bool:
+        return self._drafter is not None
+
+    @property
+    def target_ids(self) -> Tensor | None:
+        """int32 [draft_vocab_size], the target id of each draft id; None where they are the
+        same."""
+        return self._drafting.target_ids
+
+    def target(self, query: Query, *, is_tapped: bool = True) -> tuple[Tensor, Tensor]:
+        """Hidden states [T, hidden], and those that the drafter taps, [T, …]; not tapped: [T,
+        0]."""
+        layers = self._tapped_layers if is_tapped else ()
+        return self._target.forward(query.input_ids, query.context, self._cache, layers)
+
+    def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
+        """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
+        return self._target.logits(query.at_nodes(hidden))
+
+    def score_prompts(self, query: Query, hidden: Tensor) -> TokenScores | None:
+        """Scores of the S prompt tokens that the query wants scored, [S, 1, …]; None where it wants
+        none.
+
+        The logits come in blocks, so that a long prompt takes no more memory than a short one.
+        """
+        if query.scored is None:
+            return None
+        num_rows = max(1, _MOST_SCORED // self._target.config.vocab_size)
+        blocks = [
+            score_tokens(self._target.logits(hidden[index]), next_ids)
+            for index, next_ids in zip(
+                *(tensor.split(num_rows) for tensor in query.scored), strict=True
+            )
+        ]
+        return TokenScores(
+            *(
+                torch.cat(parts)
+                for parts in zip(*(block.tensors() for block in blocks), strict=True)
+            )
+        )
+
+    def refresh(
+        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The drafter over the target's tokens, once the target has said what follows each node.
+
+        target_tokens: int32 [B, N]
+        num_accepted:  int32 [B], -1 where held
+        Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
+        """
+        return self._drafting.refresh(query, taps, target_tokens, num_accepted)
+
+    def draft(
+        self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """One more step of the drafter: as `refresh`, for `drafts` int32 [B] behind `start` int64
+        [B] + `offset`."""
+        drafter = self._drafting
+        offset += 1 + drafter.position_offset
+        return drafter.step(self._state.chain(drafts[:, None], start, slots, offset), hidden)
+
+    def draft_spans(
+        self,
+        spans: Tensor,
+        num_tokens: Tensor,
+        normed: Tensor,
+        hidden: Tensor,
+        start: Tensor,
+        slots: Slots,
+    ) -> tuple[Tensor, Tensor]:
+        """One step of the drafter over some drafts of each slot at once.
+
+        spans:          int32 [B, S], at positions `start` + 1 and following; `start` int64 [B]
+        num_tokens:     int32 [B], how many of them there are, the first ones; of a held slot any
+                        number
+        normed, hidden: [B, hidden], of the position before the first
+        Returns both as they are behind each span's last token, where the next draft is chosen:
+        unchanged where there is no token.
+
+        An approximation, for draft heads: they want with each token the feature of the position
+        before it, and all tokens of a span are given that of the position before the span, so that
+        they go through the head in one pass. What follows a forced token depends little on the
+        feature. Keys behind a span's last token are of no token; they are read by none of the span,
+        and the next pass from there writes its own over them.
+        """
+        drafter, (num_requests, span_len) = self._drafting, spans.shape
+        query = self._state.chain(spans, start, slots, 1 + drafter.position_offset)
+        features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
+        normed_there, hidden_there = drafter.step(query, features)
+        last = query.first_node + num_tokens.clamp(1, span_len) - 1
+        has_tokens = (num_tokens > 0)[:, None]
+        return torch.where(has_tokens, normed_there[last], normed), torch.where(
+            has_tokens, hidden_there[last], hidden
+        )
+
+    def draft_nodes(
+        self,
+        tokens: Tensor,
+        hidden: Tensor,
+        start: Tensor,
+        depths: Tensor,
+        sees: Tensor,
+        slots: Slots,
+    ) -> tuple[Tensor, Tensor]:
+        """One step of the drafter over some nodes of draft trees.
+
+        tokens: int32 [B, Q], -1 for none; their keys come behind those of M - Q other nodes
+        hidden: [B · Q, hidden], the features of their parents
+        start:  int64 [B], position of the golden token
+        depths: int64 [M], of all M nodes, drafts on the path to each
+        sees:   bool [B, Q, M]
+        Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
+        """
+        drafter = self._drafting
+        offset = 1 + drafter.position_offset
+        return drafter.step(self._state.tree(tokens, start, depths, sees, slots, offset), hidden)
+
+    def move_keys(self, nodes: Tensor, query: Query) -> None:
+        """Of the target, those of accepted nodes int64 [B, D] of the query's trees; as
+        `cache.move_keys`."""
+        move_keys(self._cache.memory, nodes, query.start, query.context.block_table)
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        """The drafter's logits for the next draft, [B, draft_vocab_size]."""
+        return self._drafting.draft_logits(normed)
+
+    @property
+    def _drafting(self) -> Drafter:
+        assert self._drafter is not None
+        return self._drafter

@@ -1,0 +1,147 @@
+"""Owns what a prefill computes, as small integers that go to the device together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Chunk
+from specguide.kernels import on_device
+
+GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
+GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512)
+"""Sizes of the prefills that are captured. Beyond, the device takes longer than the host that
+launches for it."""
+
+
+class PrefillPlan(NamedTuple):
+    """B requests and T tokens in all; int64, on the device. Behind the last request's tokens there
+    may be padding.
+
+    slots:      [B]
+    token_ids:  [T]
+    bounds:     [B + 1], the tokens of request b are bounds[b] … bounds[b + 1] - 1
+    ends:       [B], position after each request's last token
+    nodes:      [B], index of each request's last token
+    known_next: [B], the token after it where that is known, else -1
+    """
+
+    slots: Tensor
+    token_ids: Tensor
+    bounds: Tensor
+    ends: Tensor
+    nodes: Tensor
+    known_next: Tensor
+
+    @classmethod
+    def of(cls, values: Tensor, num_requests: int, num_tokens: int) -> PrefillPlan:
+        """Views of the beginning of `values`, which hold what `pack` gives."""
+        lens = [
+            num_requests,
+            num_tokens,
+            num_requests + 1,
+            num_requests,
+            num_requests,
+            num_requests,
+        ]
+        return cls(*values[: packed_len(num_requests, num_tokens)].split(lens))
+
+    @classmethod
+    def exact(
+        cls, chunks: Sequence[Chunk], slots: Sequence[int], device: torch.device
+    ) -> PrefillPlan:
+        """One that is not filled up."""
+        size = len(chunks), sum(len(chunk.token_ids) for chunk in chunks)
+        return cls.of(on_device(pack(chunks, slots, size, spare_slot=-1), device), *size)
+
+
+def packed_len(num_requests: int, num_tokens: int) -> int:
+    """Values of a plan."""
+    return 5 * num_requests + num_tokens + 1
+
+
+def pack(
+    chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int], spare_slot: int
+) -> list[int]:
+    """A plan's values in its order.
+
+    size: B and T. What is not there is filled up with empty requests of `spare_slot` and tokens of
+          nobody, of which there must be one where there is an empty request
+    """
+    num_requests, num_tokens = size
+    num_empty = num_requests - len(chunks)
+    bounds = [0, *accumulate(len(chunk.token_ids) for chunk in chunks)]
+    token_ids = [token for chunk in chunks for token in chunk.token_ids]
+    return [
+        *slots,
+        *[spare_slot] * num_empty,
+        *token_ids,
+        *[0] * (num_tokens - len(token_ids)),
+        *bounds,
+        *[bounds[-1]] * num_empty,
+        *(chunk.end for chunk in chunks),
+        *[0] * num_empty,
+        *(bound - 1 for bound in bounds[1:]),
+        *[num_tokens - 1] * num_empty,
+        *(-1 if chunk.next_id is None else chunk.next_id for chunk in chunks),
+        *[-1] * num_empty,
+    ]
+
+
+def captured_size(
+    num_requests: int, num_tokens: int, max_batch_size: int
+) -> tuple[int, int] | None:
+    """Requests and tokens of the captured prefill in which so many of each find room; None where
+    there is none."""
+    requests = next(
+        (min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS if size >= num_requests), None
+    )
+    if requests is None:
+        return None
+    needed = num_tokens + (requests > num_requests)
+    tokens = next((size for size in GRAPH_NUM_TOKENS if size >= needed), None)
+    return None if tokens is None else (requests, tokens)
+
+
+def captured_sizes(
+    max_batch_size: int, max_tokens: int = GRAPH_NUM_TOKENS[-1]
+) -> list[tuple[int, int]]:
+    """All that `captured_size` gives for prefills of at most `max_tokens`, largest first."""
+    requests = {min(size, max_batch_size) for size in GRAPH_NUM_REQUESTS}
+    tokens = [
+        size
+        for size, smaller in zip(GRAPH_NUM_TOKENS, (0, *GRAPH_NUM_TOKENS), strict=False)
+        if smaller <= max_tokens
+    ]
+    return sorted(product(requests, tokens), reverse=True)
+
+
+class ScoredTokens(NamedTuple):
+    """Prompt tokens that are scored.
+
+    before:   int64 [S], index among the T tokens of the one before each
+    next_ids: int32 [S, 1]
+    """
+
+    before: Tensor
+    next_ids: Tensor
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk], device: torch.device) -> ScoredTokens | None:
+        """None where there are none."""
+        starts = accumulate((len(chunk.token_ids) for chunk in chunks), initial=0)
+        index = [
+            start + place
+            for start, chunk in zip(starts, chunks, strict=False)
+            for place in range(len(chunk.scored_ids))
+        ]
+        next_ids = [[token] for chunk in chunks for token in chunk.scored_ids]
+        return (
+            cls(on_device(index, device), on_device(next_ids, device, torch.int32))
+            if index
+            else None
+        )

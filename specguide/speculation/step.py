@@ -1,0 +1,277 @@
+"""Owns the one-model iteration: verify K drafts, accept, draft the next K, with the grammar beside
+it.
+
+The forward stream's work is the code below, in order; `guide.launch` forks the grammar stream and
+`guide.wait_rows` joins it. One walk serves both models: row j of a slot is filled once, when node j
+becomes known, and read twice, by the drafter to choose node j + 1 and by the target to verify it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Batch, Chunk
+from specguide.draft_window import DraftWindow, Levels
+from specguide.guided.decoder import GuidedDecoder
+from specguide.kernels import on_device
+from specguide.speculation.chain_sampler import ChainSampler
+from specguide.speculation.drafted_chains import DraftedChains
+from specguide.speculation.drafted_trees import DraftedTrees
+from specguide.speculation.graphs import CapturedIterations, EagerIterations
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.prefill_plan import (
+    PrefillPlan,
+    ScoredTokens,
+    captured_size,
+    captured_sizes,
+    pack,
+    packed_len,
+)
+from specguide.speculation.proposals import ProposedChains
+from specguide.speculation.results import PendingOutput, ResultRing, Verified
+from specguide.speculation.selection import (
+    Sampling,
+    SamplingKind,
+    Selection,
+    all_used,
+    guide_snapshot,
+    num_graph_slots,
+)
+from specguide.speculation.slots import Query, Slots, SlotState
+from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
+
+
+class OneModelStep:
+    """Target, drafter, grammar and sampling as one iteration. Without a drafter and proposals it is
+    the plain step.
+
+    On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different
+    sizes, and so is a prefill of few tokens, filled up to the next size.
+
+    An iteration may draft less than the window, one of its levels; the next one then verifies as
+    much. A prefill drafts `window.first_level`, of which no more is verified.
+
+    enforce_eager: never capture any
+    adaptive:      iterations of all levels come up
+    """
+
+    def __init__(
+        self,
+        passes: ForwardPasses,
+        sampler: ChainSampler,
+        state: SlotState,
+        guide: GuidedDecoder,
+        lag: int,
+        *,
+        enforce_eager: bool = False,
+        adaptive: bool = False,
+    ) -> None:
+        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
+        self._window = guide.window
+        self._is_adaptive, self._all = adaptive, Levels(guide.window, guide.window)
+        first = guide.window.first_level if adaptive else guide.window
+        self._first = Levels(DraftWindow(), first)  # of a prefill
+        self._max_batch_size = self._spare_slot = num_slots - 1
+        stream, self._recorder = guide.forward_stream, guide.recorder
+        self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
+        if stream is not None:
+            self._fixed = (
+                EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
+            )
+        self._trees = (
+            None
+            if guide.window.tree is None
+            else DraftedTrees(
+                passes, state, guide, guided_drafts=sampler.guided_drafts, forced=sampler.forced
+            )
+        )
+        chains = ProposedChains if guide.window.has_proposals else DraftedChains
+        self._drafting = self._trees or chains(passes, sampler, state, guide)
+        self._plan = torch.zeros(
+            packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device
+        )
+        self._results = ResultRing(lag + 1, self._max_batch_size, num_nodes, stream)
+        self._selection = Selection(state.lengths.device)
+
+    @torch.inference_mode()
+    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
+        """Start one iteration. B requests; N = 1 node each in a prefill, when decoding as many as
+        were drafted and one.
+
+        levels: of a decode iteration; None: all
+        On a GPU it returns at once. lag + 1 iterations may be under way before the first one's
+        result is read.
+        """
+        levels = levels or self._all
+        with self._recorder.host("submit"):
+            self._guide.submit(
+                guide_snapshot(batch, self._first.drafted if batch.is_prefill else levels.drafted)
+            )
+        with self._guide.on_forward_stream(), self._recorder.host("launch"):
+            self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
+            slots, sampling = self._selection.of(batch)
+            if batch.is_prefill:
+                return self._results.put(
+                    self._prefill(batch, slots, sampling), range(len(batch.slots))
+                )
+            self._state.grow(batch)
+            if self._fixed is None or sampling.processed:
+                return self._results.put(
+                    self._decode(slots, sampling, levels), range(len(batch.slots))
+                )
+            num_slots = num_graph_slots(batch, self._max_batch_size)
+            return self._results.put(
+                self._fixed.run(self._decode_first, num_slots, sampling.kind, levels), batch.slots
+            )
+
+    def leave(self, slot: int) -> None:
+        """A request has finished: from now on its slot stores and accepts nothing."""
+        with self._guide.on_forward_stream():
+            self._state.leave(slot)
+
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
+        """What captures all graphs and compiles all kernels that requests may need; nothing on a
+        CPU.
+
+        No slot may have a request while one runs.
+        """
+        if self._fixed is None:
+            return WarmUps()
+        sizes = self._max_batch_size, max_prefill_tokens, max_model_len
+        prefills = prefills_without_requests(
+            self._guide, self._prefill_exactly, self._state.ids.device, *sizes
+        )
+        if not isinstance(self._fixed, CapturedIterations):
+            return WarmUps((*prefills, self._forget_rehearsals))
+        kinds = [
+            (*kind, levels)
+            for kind in decode_kinds(self._max_batch_size)
+            for levels in self._levels(kind[0])
+        ]
+        prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
+        iterations = (
+            *runs(self._guide, partial(self._fixed.run, self._decode_first), kinds),
+            *runs(self._guide, partial(self._prefill_sized, [], []), prefill_kinds),
+        )
+        rehearsals = (*prefills, *iterations, self._forget_rehearsals)
+        return WarmUps(rehearsals, iterations)  # the first of a kind runs as it is
+
+    @torch.inference_mode()
+    def _forget_rehearsals(self) -> None:
+        """What was accepted then, by kernels that may not have run, has been counted for slots
+        without requests."""
+        with self._guide.on_forward_stream():
+            self._state.adjustments.clear(slice(None))
+
+    def _levels(self, num_slots: int) -> list[Levels]:
+        """That come up where the slots 0 … num_slots - 1 have requests."""
+        if not self._is_adaptive:
+            return [self._all]
+        return [Levels(*pair) for pair in product(self._window.levels_for(num_slots), repeat=2)]
+
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
+        self._state.enter(batch, slots)
+        self._guide.buffers.clear_chains(slots)
+        if self._trees is not None:
+            self._trees.clear(slots)
+        size = None
+        if (
+            self._fixed is not None
+            and sampling.kind <= SamplingKind.SAMPLED
+            and not sampling.processed
+            and not any(chunk.scored_ids for chunk in batch.chunks)
+        ):
+            num_tokens = sum(len(chunk.token_ids) for chunk in batch.chunks)
+            size = captured_size(len(batch.slots), num_tokens, self._max_batch_size)
+        if size is None:
+            return self._prefill_exactly(batch.chunks, batch.slots, sampling)
+        return self._prefill_sized(batch.chunks, batch.slots, size)
+
+    def _prefill_exactly(
+        self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
+    ) -> Verified:
+        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        plan = PrefillPlan.exact(chunks, slots, device)
+        return self._prefill_plan(
+            plan, longest, sampling, max(slots) + 1, ScoredTokens.of(chunks, device)
+        )
+
+    def _prefill_sized(
+        self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]
+    ) -> Verified:
+        """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
+        and others."""
+        assert self._fixed is not None
+        values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
+        self._plan[: len(values)].copy_(values)
+        return self._fixed.run(self._prefill_first, *size)
+
+    def _prefill_first(self, num_requests: int, num_tokens: int) -> Verified:
+        """What the first values of the plan say."""
+        plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
+        sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
+        return self._prefill_plan(plan, num_tokens, sampling, self._max_batch_size)
+
+    def _prefill_plan(
+        self,
+        plan: PrefillPlan,
+        max_query_len: int,
+        sampling: Sampling,
+        num_slots: int,
+        scored: ScoredTokens | None = None,
+    ) -> Verified:
+        self._guide.launch(0, num_slots)
+        verified = self._iterate(
+            self._state.prefill(plan, max_query_len, scored), sampling, num_slots, self._first
+        )
+        active = self._state.active
+        active[plan.slots] = active[plan.slots] & (
+            verified.num_accepted >= 0
+        )  # else it starts again
+        return verified
+
+    def _decode_first(self, num_slots: int, kind: SamplingKind, levels: Levels) -> Verified:
+        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), levels)
+
+    def _decode(self, slots: Slots, sampling: Sampling, levels: Levels) -> Verified:
+        num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
+        num_nodes = levels.verified.num_verified + 1
+        self._guide.launch(0, num_slots, num_nodes)
+        if self._trees is not None and levels.verified.tree is not None:
+            query = self._trees.query(slots, levels.verified.tree)
+        else:
+            query = self._state.chain(
+                self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots
+            )
+        return self._iterate(query, sampling, num_slots, levels)
+
+    def _iterate(
+        self, query: Query, sampling: Sampling, num_slots: int, levels: Levels
+    ) -> Verified:
+        self._recorder.forward("prepare")
+        window = levels.drafted
+        hidden, taps = self._passes.target(query, is_tapped=window.num_model > 0)
+        self._guide.announce_wait()
+        logits = self._passes.target_logits(query, hidden)
+        self._recorder.forward("target forward")
+        self._guide.wait_rows()
+        chain = query
+        if self._trees is None or query.trees is None:
+            verified = self._sampler.verify(logits, query, sampling)
+        else:
+            verified, chain, taps = self._trees.verify(
+                logits, query, taps, sampling, levels.verified.num_drafts
+            )
+        self._recorder.forward("verify")
+        if window.num_drafts:
+            self._drafting.draft(chain, verified, taps, num_slots, window)
+        elif self._window.num_drafts:
+            (self._trees or self._sampler).drop(query.slots, verified.num_accepted)
+        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))

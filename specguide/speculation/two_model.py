@@ -1,0 +1,224 @@
+"""Owns the two-model iteration: target and drafter as passes of their own, and the host between
+them.
+
+This is the arrangement that one-model speculation is compared with. Its outputs are the same; what
+differs is when things happen: nothing of the grammar runs beside a forward pass, and every token
+goes through the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specguide.batch import Batch, Chunk
+from specguide.draft_window import Levels
+from specguide.guided.decoder import GuidedDecoder
+from specguide.speculation.chain_sampler import ChainSampler
+from specguide.speculation.pass_graphs import PassGraphs
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
+from specguide.speculation.results import PendingOutput, ResultRing, Verified
+from specguide.speculation.selection import (
+    Sampling,
+    SamplingKind,
+    Selection,
+    all_used,
+    guide_snapshot,
+    num_graph_slots,
+)
+from specguide.speculation.slots import Query, SlotState
+from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
+
+Pass = Callable[..., tuple[Tensor, Tensor]]
+
+
+class TwoModelStep:
+    """Verify, accept and draft as `OneModelStep` does, from the host.
+
+    On a GPU the target's verification, the drafter's refresh and its draft step are a CUDA graph
+    each; sampling and acceptance run between them. The host waits for each pass, has the rows
+    computed, and reads the tokens back before the drafter takes them.
+
+    enforce_eager: never capture any
+    """
+
+    def __init__(
+        self,
+        passes: ForwardPasses,
+        sampler: ChainSampler,
+        state: SlotState,
+        guide: GuidedDecoder,
+        lag: int,
+        *,
+        enforce_eager: bool = False,
+    ) -> None:
+        assert passes.has_drafter
+        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        num_slots, self._num_nodes = guide.buffers.tokens.shape
+        self._max_batch_size = num_slots - 1  # the last one is spare
+        self._stream, self._recorder = guide.forward_stream, guide.recorder
+        self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
+        self._selection, self._num_slots = Selection(state.lengths.device), 0
+        self._graph_stream = None if enforce_eager else self._stream
+        pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
+        self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
+        self._refresh_chain = PassGraphs(self._refresh, self._graph_stream, pool)
+        self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
+
+    @torch.inference_mode()
+    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
+        """Run one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding.
+
+        levels: None, that is all; it always drafts as much
+        """
+        assert levels is None
+        with self._recorder.host("submit"):
+            self._guide.submit(guide_snapshot(batch))
+        with self._guide.on_forward_stream(), self._recorder.host("launch"):
+            self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
+            slots, sampling = self._selection.of(batch)
+            self._num_slots = num_graph_slots(batch, self._max_batch_size)
+            if batch.is_prefill:
+                return self._results.put(
+                    self._prefill(batch, slots, sampling), range(len(batch.slots))
+                )
+            self._state.grow(batch)
+            if self._stream is None or sampling.processed:
+                return self._results.put(self._decode(slots, sampling), range(len(batch.slots)))
+            return self._results.put(
+                self._decode(self._state.ids[: self._num_slots], sampling), batch.slots
+            )
+
+    def leave(self, slot: int) -> None:
+        """A request has finished: from now on its slot stores and accepts nothing."""
+        with self._guide.on_forward_stream():
+            self._state.leave(slot)
+
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
+        """What captures all graphs and compiles all kernels that requests may need; nothing on a
+        CPU.
+
+        No slot may have a request while one runs.
+        """
+        if self._stream is None:
+            return WarmUps()
+        sizes = self._max_batch_size, max_prefill_tokens, max_model_len
+        warm_ups = prefills_without_requests(
+            self._guide, self._prefill_exactly, self._state.ids.device, *sizes
+        )
+        if self._graph_stream is not None:
+            warm_ups += runs(
+                self._guide, self._decode_first, decode_kinds(self._max_batch_size), num_times=2
+            )
+        return WarmUps(captures=warm_ups)  # an iteration may capture a pass that it has run before
+
+    def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
+        """Slots 0 … num_slots - 1, whichever of them have requests."""
+        self._num_slots = num_slots
+        return self._decode(self._state.ids[:num_slots], all_used(kind, self._state.ids.device))
+
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
+        self._state.enter(batch, slots)
+        self._guide.buffers.clear_chains(slots)
+        verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
+        self._state.active[slots] = self._state.active[slots] & (
+            verified.num_accepted >= 0
+        )  # else it starts again
+        return verified
+
+    def _prefill_exactly(
+        self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
+    ) -> Verified:
+        self._num_slots = max(slots) + 1
+        device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
+        plan = PrefillPlan.exact(chunks, slots, device)
+        query = self._state.prefill(plan, longest, ScoredTokens.of(chunks, device))
+        return self._iterate(query, plan.slots, sampling)
+
+    def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
+        hidden, taps = self._passes.target(query)
+        verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
+        self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
+        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
+
+    def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:
+        """Verify and draft for `slots` int64 [B]."""
+        tokens = _via_host(self._guide.buffers.tokens[slots])
+        query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
+        verified = self._verify(logits, query, sampling)
+        refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
+        self._draft(slots, verified, refresh, self._draft_next)
+        return verified
+
+    def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
+        self._synchronize("target forward")
+        self._compute_rows(0)
+        verified = self._sampler.verify(logits, query, sampling)
+        self._recorder.forward("verify")
+        return verified
+
+    def _draft(self, slots: Tensor, verified: Verified, refresh: Pass, draft_next: Pass) -> None:
+        target_tokens, num_accepted = _via_host(verified.tokens), _via_host(verified.num_accepted)
+        position = self._state.lengths[slots]
+        logits, hidden = refresh(target_tokens, num_accepted)
+        for node in range(1, self._num_nodes):
+            self._synchronize(f"draft {node}")
+            if self._sampler.guided_drafts:
+                self._compute_rows(node)
+            drafts = _via_host(
+                self._sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids)
+            )
+            self._recorder.forward(f"choose {node}")
+            if node + 1 < self._num_nodes:
+                logits, hidden = draft_next(drafts, hidden, position + node - 1, slots)
+        if not self._sampler.guided_drafts:
+            for node in range(1, self._num_nodes):
+                self._compute_rows(node)
+
+    def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
+        query = self._state.chain(tokens, start, slots)
+        hidden, taps = self._passes.target(query)
+        return query, self._passes.target_logits(query, hidden), taps
+
+    def _refresh(
+        self,
+        tokens: Tensor,
+        start: Tensor,
+        slots: Tensor,
+        taps: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        return self._first_draft(
+            self._state.chain(tokens, start, slots), taps, target_tokens, num_accepted
+        )
+
+    def _first_draft(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        """Draft logits, and the features to go on from."""
+        normed, hidden = self._passes.refresh(*arguments)
+        return self._passes.draft_logits(normed), hidden
+
+    def _draft_on(self, *arguments: Any) -> tuple[Tensor, Tensor]:
+        normed, hidden = self._passes.draft(*arguments)
+        return self._passes.draft_logits(normed), hidden
+
+    def _compute_rows(self, callback: int) -> None:
+        """Run a grammar callback and wait for it; no forward pass is under way."""
+        self._guide.launch(callback, self._num_slots)
+        self._guide.wait_rows()
+        self._synchronize(f"rows {callback}")
+
+    def _synchronize(self, name: str) -> None:
+        self._recorder.forward(name)
+        if self._stream is not None:
+            self._stream.synchronize()
+
+
+def _via_host(tokens: Tensor) -> Tensor:
+    """As the host feeds back what it has read."""
+    return tokens.cpu().to(tokens.device)

@@ -1,0 +1,107 @@
+"""Owns iterations without requests: what they capture and compile, no request has to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import torch
+
+from specguide.batch import Chunk, GuideSnapshot
+from specguide.guided.decoder import GuidedDecoder
+from specguide.speculation.selection import Sampling, SamplingKind, all_used, graph_sizes
+
+WarmUp = Callable[[], object]
+"""Runs iterations without requests, from which what they capture or compile remains."""
+
+
+def decode_kinds(max_batch_size: int) -> list[tuple[int, SamplingKind]]:
+    """Numbers of slots and kinds of all decode iterations that can come up, in the order in which
+    to capture them."""
+    return list(product(graph_sizes(max_batch_size), SamplingKind))
+
+
+def prefill_kinds(
+    max_batch_size: int, max_prefill_tokens: int, max_model_len: int
+) -> list[tuple[list[Chunk], SamplingKind]]:
+    """Prefills that between them launch all kernels that any can: what is compiled goes by powers
+    of two."""
+    numbers, lengths = (
+        [1 << power for power in range(most.bit_length())]
+        for most in (max_batch_size, min(max_prefill_tokens, max_model_len))
+    )
+    sizes = [
+        (number, length, SamplingKind.GREEDY)
+        for number in numbers
+        for length in lengths
+        if number * length <= max_prefill_tokens
+    ]
+    sizes += [
+        (number, 1, kind)
+        for number in numbers
+        for kind in SamplingKind
+        if kind is not SamplingKind.GREEDY
+    ]
+    return [([Chunk([0] * length, 0)] * number, kind) for number, length, kind in sizes]
+
+
+@torch.inference_mode()
+def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int = 1) -> None:
+    """Run `iterate` over slots that have no requests, and wait for it.
+
+    Such slots are not active: nothing is stored or accepted for them, and the callbacks find an
+    empty snapshot.
+    """
+    for _ in range(num_times):
+        guide.submit(GuideSnapshot(started=(), continued=()))
+        with guide.on_forward_stream():
+            guide.recorder.begin_iteration("warm-up")
+            iterate()
+    if guide.forward_stream is not None:
+        guide.forward_stream.synchronize()
+
+
+def prefills_without_requests(
+    guide: GuidedDecoder,
+    prefill: Callable[[list[Chunk], range, Sampling], object],
+    device: torch.device,
+    max_batch_size: int,
+    max_prefill_tokens: int,
+    max_model_len: int,
+) -> list[WarmUp]:
+    """`prefill` of each of `prefill_kinds`."""
+    return [
+        partial(
+            run_idle, guide, partial(prefill, chunks, range(len(chunks)), all_used(kind, device))
+        )
+        for chunks, kind in prefill_kinds(max_batch_size, max_prefill_tokens, max_model_len)
+    ]
+
+
+@dataclass(frozen=True)
+class WarmUps:
+    """What compiles all kernels and captures all graphs that requests may need.
+
+    rehearsals: launch each kernel as it may be launched; nothing that they compute is needed, so
+                kernels may be compiled meanwhile instead of launched
+    captures:   once these have run there is nothing left to capture
+    """
+
+    rehearsals: Sequence[WarmUp] = ()
+    captures: Sequence[WarmUp] = ()
+
+
+def runs(
+    guide: GuidedDecoder,
+    iterate: Callable[..., object],
+    kinds: Iterable[tuple[Any, ...]],
+    num_times: int = 1,
+) -> list[WarmUp]:
+    """`iterate` of each kind, `num_times` for every turn of the recorder."""
+    return [
+        partial(run_idle, guide, partial(iterate, *kind), num_times * guide.recorder.num_turns)
+        for kind in kinds
+    ]

@@ -1,0 +1,92 @@
+"""How large a KV cache is made."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from specguide import LLM, CacheConfig, SpecConfig
+from specguide.cache import CacheNeeds, CacheSize, cache_size, sizing
+from specguide.errors import InvalidParams
+
+GIB = 1 << 30
+NEEDS = CacheNeeds(
+    page_bytes=1 << 20,
+    request_pages=100,
+    max_model_len=1580,
+    max_batch_size=8,
+    activation_bytes=2 * GIB,
+)
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A card of 100 GiB that has 70 GiB free, 20 GiB being this process's weights."""
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (70 * GIB, 100 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 20 * GIB)
+
+
+def test_on_a_gpu_the_cache_takes_what_the_others_leave(gpu):
+    for share, gib in ((0.5, 28), (0.9, 68), (1.0, 68)):
+        size = cache_size(CacheConfig(gpu_memory_utilization=share), NEEDS, CUDA)
+        assert size.num_pages == gib * 1024, share
+
+
+def test_on_a_cpu_it_takes_a_quarter_of_what_is_free_and_no_more_than_it_can_use(monkeypatch):
+    monkeypatch.setattr(sizing, "_free_memory", lambda: 2 * GIB)
+    assert cache_size(CacheConfig(), NEEDS, CPU).num_pages == 512
+    monkeypatch.setattr(sizing, "_free_memory", lambda: 200 * GIB)
+    assert cache_size(CacheConfig(), NEEDS, CPU).num_pages == 800
+
+
+def test_a_size_that_is_given_is_taken(gpu):
+    assert cache_size(CacheConfig(num_pages=7), NEEDS, CUDA).num_pages == 7
+    assert cache_size(CacheConfig(kv_cache_memory_bytes=GIB), NEEDS, CUDA).num_pages == 1024
+
+
+def test_the_error_names_the_longest_context_that_finds_room(gpu):
+    with pytest.raises(
+        InvalidParams, match=r"set max_model_len to (\d+) or less.*gpu_memory_utilization"
+    ) as error:
+        cache_size(CacheConfig(kv_cache_memory_bytes=50 << 20), NEEDS, CUDA)
+    longest = int(str(error.value).split("max_model_len to ")[1].split()[0])
+    assert 0 < -(-(longest + 20) // 16) <= 50
+    with pytest.raises(InvalidParams, match="leaves, beside the weights"):
+        cache_size(CacheConfig(gpu_memory_utilization=0.1), NEEDS, CUDA)
+
+
+def test_what_it_holds_is_told_in_words():
+    size = CacheSize(num_pages=6400, page_size=16, num_bytes=3 * GIB // 2, max_model_len=4096)
+    assert (
+        str(size)
+        == "KV cache: 1.5 GiB, 102,400 tokens, that is 25.0 requests of full context (4,096 tokens)"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        dict(page_size=0),
+        dict(num_pages=0),
+        dict(gpu_memory_utilization=0.0),
+        dict(gpu_memory_utilization=1.1),
+        dict(kv_cache_memory_bytes=-1),
+    ],
+)
+def test_sizes_out_of_range_are_refused(wrong):
+    with pytest.raises(InvalidParams, match=next(iter(wrong))):
+        CacheConfig(**wrong)
+
+
+@pytest.mark.gpu
+def test_weights_graphs_and_cache_together_keep_to_the_share():
+    total, share = torch.cuda.mem_get_info()[1], 0.05
+    llm = LLM(spec=SpecConfig(), max_batch_size=64, cache=CacheConfig(gpu_memory_utilization=share))
+    torch.cuda.reset_peak_memory_stats()
+    llm.warm_up()
+    outputs = llm.generate(["a b c " * 100] * 128)
+    assert all(output.error is None for output in outputs)
+    assert 0.6 * share * total < torch.cuda.max_memory_reserved() < share * total
+    llm.close()

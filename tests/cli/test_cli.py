@@ -1,0 +1,330 @@
+"""The command line on the shipped model."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import jsonschema
+import pytest
+import uvicorn
+
+from specguide.cli.chat import chat
+from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, engine_config, field_words
+from specguide.cli.generate import generate
+from specguide.cli.serve import serve
+from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
+from specguide.draft_tree import DynamicTree
+from specguide.server.config import ServerConfig
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TEXT = (EXAMPLES / "person.txt").read_text()
+
+
+COMMAND = [sys.executable, "-m", "specguide"]
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 20}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *args], input=stdin, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_generate_reads_standard_input_and_writes_json():
+    done = specguide(
+        "generate", "--schema", str(EXAMPLES / "person.json"), "--json-stats", stdin=TEXT
+    )
+    assert done.returncode == 0, done.stderr
+    answer, figures = json.loads(done.stdout), json.loads(done.stderr.splitlines()[-1])
+    jsonschema.validate(answer, json.loads((EXAMPLES / "person.json").read_text()))
+    assert answer["name"] == "Maria Keller" and answer["age"] == 34
+    assert figures["finish_reason"] == "stop" and figures["acceptance_length"] > 1.5
+    assert (
+        figures["output_tokens"]
+        == sum(n * (a + 1) for a, n in enumerate(figures["accepted_histogram"])) + 1
+    )
+
+
+def test_speculation_does_not_change_the_output():
+    args = ["generate", "--schema", str(EXAMPLES / "person.json"), TEXT]
+    fast, plain = specguide(*args), specguide(*args, "--no-spec")
+    assert fast.stdout == plain.stdout and "acceptance length 1.00" in plain.stderr
+
+
+def test_a_regex_and_a_grammar_guide(tmp_path):
+    assert specguide("generate", "--regex", "(yes|no)!", "is it?").stdout in ("yes!\n", "no!\n")
+    grammar = tmp_path / "digits.ebnf"
+    grammar.write_text('root ::= "<" [0-9] [0-9] ">"')
+    out = specguide("generate", "--grammar", str(grammar), "a number").stdout.strip()
+    assert len(out) == 4 and out[0] == "<" and out[1:3].isdigit()
+
+
+def test_a_timeline_is_written(tmp_path):
+    done = specguide(
+        "generate", "--max-tokens", "8", "--trace", str(tmp_path / "out.json"), "hello"
+    )
+    assert done.returncode == 0, done.stderr
+    names = {
+        event["name"] for event in json.loads((tmp_path / "out.json").read_text())["traceEvents"]
+    }
+    assert {"target forward", "callback 3", "schedule"} <= names
+    done = specguide("generate", "--max-tokens", "8", "--trace", str(tmp_path), "hello")
+    assert done.returncode == 2 and "cannot write" in done.stderr and done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--schema", "nowhere.json", "x"], "cannot read nowhere.json"),
+        (["--schema", __file__, "x"], "json_schema is not valid JSON"),
+        (["--regex", "a", "--grammar", __file__, "x"], "exactly one"),
+        (["--temperature", "-1", "x"], "temperature"),
+        (["--spec-method", "guessing", "x"], "known: eagle3, mtp, draft_model"),
+        (["--spec-method", "draft_model", "x"], "needs the folder of a small model"),
+        (["--model", "/nowhere", "x"], "/nowhere"),
+        ([""], "empty"),
+        (["--max-tokens", "0", "x"], "max_tokens"),
+        (["x " * 5000], "context"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(args, words):
+    done = specguide("generate", *args)
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, (
+        done.stderr
+    )
+
+
+def test_doctor_finds_what_is_needed():
+    done = specguide("doctor")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for words in (
+        "grammar backend llguidance",
+        "grammar backend xgrammar",
+        "shipped model",
+        "CUDA driver",
+    ):
+        assert words in done.stdout
+
+
+@pytest.mark.parametrize("args", [[], ["generate"], ["chat"], ["serve"], ["bench", "serve"]])
+def test_help_needs_no_torch(args):
+    code = (
+        f"import sys; sys.modules['torch'] = None; sys.argv[1:] = {[*args, '--help']}; "
+        "import specguide.__main__"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "Usage" in done.stdout, done.stderr
+
+
+def test_chat_answers_line_after_line():
+    done = specguide(
+        "chat",
+        "--schema",
+        str(EXAMPLES / "person.json"),
+        "--max-tokens",
+        "200",
+        stdin="/nope\n/help\n"
+        + TEXT.strip().replace("\n", " ")
+        + "\n\n/reset\nAnna is 31.\n/quit\nx\n",
+    )
+    assert done.returncode == 0 and "no command /nope" in done.stderr and "/reset" in done.stderr, (
+        done.stderr
+    )
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert first["name"] == "Maria Keller" and second["name"] == "Anna" and second["age"] == 31
+
+
+def chats_with_tools(tmp_path, *args):
+    (tmp_path / "tools.json").write_text(json.dumps([WEATHER]))
+    return specguide(
+        "chat",
+        "--tools",
+        str(tmp_path / "tools.json"),
+        "--max-tokens",
+        "100",
+        *args,
+        stdin="What is the weather in Oslo?\nrain\nThanks.\n",
+    )
+
+
+def test_chat_shows_calls_and_takes_their_results(tmp_path):
+    done = chats_with_tools(tmp_path)
+    assert done.returncode == 0 and '→ get_weather({"city": "Oslo"})' in done.stderr
+    assert (
+        done.stdout.strip() or done.stderr.count("→ get_weather(") == 3
+    )  # it was not trained on results
+
+
+def test_chat_with_a_server_is_the_same(tmp_path):
+    from specguide.config import EngineConfig, SpecConfig
+    from specguide.engine import AsyncEngine, Engine
+    from specguide.server.app import create_app
+    from specguide.server.config import ServerConfig
+
+    app = create_app(
+        AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=1))),
+        ServerConfig("small"),
+    )
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    local, remote = chats_with_tools(tmp_path), chats_with_tools(tmp_path, "--url", url)
+    wrong = specguide("chat", "--url", url, "--temperature", "-1", stdin="hello\n")
+    server.should_exit = True
+    thread.join(30)
+    assert remote.returncode == 0 and (remote.stdout, remote.stderr) == (local.stdout, local.stderr)
+    assert wrong.returncode == 0 and "no answer" in wrong.stderr and "temperature" in wrong.stderr
+
+
+def test_an_error_ends_its_turn_alone():
+    done = specguide("chat", "--max-tokens", "5", stdin="x " * 5000 + "\nhello\n")
+    assert done.returncode == 0 and "no answer: " in done.stderr and "context" in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(tmp_path):
+    schema = tmp_path / "long.json"
+    schema.write_text(json.dumps({"type": "array", "items": {"type": "integer"}, "minItems": 300}))
+    chat = subprocess.Popen(
+        [*COMMAND, "chat", "--schema", str(schema), "--max-tokens", "1500"],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert chat.stdin and chat.stdout
+    chat.stdin.write("count\n")
+    chat.stdin.flush()
+    assert os.read(chat.stdout.fileno(), 1) == b"["
+    chat.send_signal(signal.SIGINT)
+    _, told = chat.communicate("/quit\n", timeout=60)
+    assert chat.returncode == 0 and told.strip() == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--schema", __file__], "not valid JSON"),
+        (["--tools", "nowhere.json"], "cannot read nowhere.json"),
+        (["--tools", str(EXAMPLES / "person.json")], "list of tool definitions"),
+        (["--url", "http://127.0.0.1:9/v1"], "is it running"),
+    ],
+)
+def test_a_mistake_in_chat_is_one_line_and_exit_code_2(args, words):
+    done = specguide("chat", *args, stdin="hello\n")
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, (
+        done.stderr
+    )
+
+
+def test_forced_tokens_alone():
+    done = specguide(
+        "generate",
+        "--schema",
+        str(EXAMPLES / "person.json"),
+        "--spec-method",
+        "grammar",
+        "--num-forced-tokens",
+        "4",
+        "--json-stats",
+        TEXT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stderr.splitlines()[-1])["drafts_accepted"]["forced"] > 0
+    refused = specguide("generate", "--spec-method", "grammar", TEXT)
+    assert refused.returncode == 2 and "num_forced_tokens must be 1 to 32" in refused.stderr
+
+
+def test_a_tree_of_drafts():
+    args = ("generate", "--schema", str(EXAMPLES / "person.json"), "--json-stats", TEXT)
+    chain, tree = (
+        json.loads(specguide(*args, *more).stderr.splitlines()[-1])
+        for more in ((), ("--tree", "4,4,16"))
+    )
+    assert tree["num_iterations"] <= chain["num_iterations"]
+    for words, tree in (("TOP_K,DEPTH,NODES", "10,6"), ("at most 21", "4,2,60")):
+        refused = specguide("generate", "--tree", tree, TEXT)
+        assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+
+
+@pytest.mark.parametrize("command", [serve, generate, chat])
+def test_every_field_of_the_configuration_is_an_option(command):
+    options = inspect.signature(command).parameters
+    fixed = {
+        "model_name",
+        "model",
+        "guide",
+        "cache",
+        "spec",
+        "api_keys",
+        "method",
+        "backend",
+    }  # called otherwise
+    if command is not serve:
+        fixed |= {"max_batch_size", "trace"}
+    for config in (
+        EngineConfig,
+        CacheConfig,
+        GuideConfig,
+        SpecConfig,
+        *([ServerConfig] if command is serve else ()),
+    ):
+        words = field_words(config)
+        for field in fields(config):
+            assert words.get(field.name), f"{config.__name__} says nothing of {field.name}"
+            source = next((s for s in (CACHE, ENGINE, GUIDE, SPEC) if s.config is config), None)
+            name = source.names.get(field.name) if source else None
+            if field.name not in fixed:
+                parameter = options[name or field.name]
+                if field.name not in (
+                    "max_batch_size",
+                    "isolate_compiles",
+                ):  # a server's is larger, or safer
+                    assert parameter.default == field.default
+
+
+def test_options_come_to_a_configuration():
+    given = {
+        CacheConfig: {"page_size": 8},
+        GuideConfig: {"num_threads": 3},
+        EngineConfig: {"lag": 0},
+        SpecConfig: {"method": None, "model": Path("head"), "tree": "4,3,9"},
+    }
+    config = engine_config(Path("target"), given)
+    assert (config.model, config.lag, config.cache.page_size, config.guide.num_threads) == (
+        Path("target"),
+        0,
+        8,
+        3,
+    )
+    assert config.spec == SpecConfig("eagle3", Path("head"), tree=DynamicTree(4, 3, 9))
+    assert engine_config(Path("target"), given, no_spec=True).spec is None
+    given[SpecConfig] |= {"model": None, "tree": None}
+    assert (
+        engine_config(Path("target"), given).spec is None
+        and engine_config(None, given).spec == SpecConfig()
+    )

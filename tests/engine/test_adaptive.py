@@ -1,0 +1,206 @@
+"""How much an iteration drafts, where that is chosen: no token depends on it, and what gains most
+is what runs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+from mtp_heads import save_mimo
+from test_engine import Scripted, cases, with_misfit
+from test_proposals import METHODS, generate, plain_outputs, told
+from test_speculation_choice import check_choice, fitting
+
+from benchmarks.adaptive import Task, load_models, measure
+from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
+from specguide.config import CacheConfig, EngineConfig
+from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.draft_window import DraftWindow
+from specguide.engine.adaptive import LevelChoice
+from specguide.engine.draft_models import chosen_method
+from specguide.errors import InvalidParams
+
+
+def make(folders, method: str, **options) -> LLM:
+    target, head = folders
+    model = {
+        "eagle3": head,
+        "eagle3 and grammar": head,
+        "draft model and grammar": target,
+        "tree": head,
+        "draft model's tree": target,
+    }.get(method)
+    return LLM(target, spec=SpecConfig(model=model, adaptive=True, **SPECS[method]), **options)
+
+
+SPECS = {
+    "eagle3": dict(num_draft_tokens=3),
+    "tree": dict(tree=DynamicTree(5, 5, 30)),
+    "draft model's tree": dict(method="draft_model", tree=DynamicTree(4, 4, 20)),
+    **METHODS,
+}
+
+
+@pytest.fixture
+def any_level(monkeypatch):
+    """Levels come up in any order."""
+    rng, seen = random.Random(1), set()
+
+    def choose(self, requests):
+        level = rng.randrange(len(self.levels))
+        seen.add(level)
+        return level
+
+    monkeypatch.setattr(LevelChoice, "_next", choose)
+    yield
+    assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", SPECS)
+def test_levels_in_any_order_change_no_token(folders, any_level, method, temperature):
+    for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
+        prompts, all_params, expected = plain_outputs(folders, backend, temperature)
+        llm = make(folders, method, max_batch_size=8, lag=lag, guide=GuideConfig(backend=backend))
+        outs = generate(llm, prompts, all_params)
+        assert told(outs) == expected
+        assert any(out.metrics.acceptance_length > 1.1 for out in outs)
+
+
+@pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar", "tree"])
+def test_requests_choose_beside(folders, any_level, method):
+    window = SpecConfig(**SPECS[method]).window
+    prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
+    chosen = list(zip(all_params, cycle(fitting(window))))
+    outs = generate(
+        make(folders, method, max_batch_size=8, lag=1),
+        prompts,
+        [replace(params, speculation=choice, return_drafts=True) for params, choice in chosen],
+    )
+    assert told(outs) == expected
+    for out, (_, choice) in zip(outs, chosen, strict=True):
+        check_choice(out, choice, window)
+
+
+def test_levels_of_a_window():
+    nothing = DraftWindow()
+    assert nothing.levels == (nothing,)
+    assert DraftWindow(num_model=3).levels == (nothing, DraftWindow(num_model=3))
+    assert DraftWindow(num_forced=8).levels == (nothing, DraftWindow(num_forced=8))
+    assert DraftWindow(3, 0, 8).levels == (nothing, DraftWindow(3), DraftWindow(3, 0, 8))
+    assert DraftWindow(0, 4, 8).levels == (nothing, DraftWindow(0, 4), DraftWindow(0, 4, 8))
+    trees = SpecConfig(tree=DynamicTree()).window
+    assert [(level.num_drafts, level.num_verified) for level in trees.levels] == [
+        (0, 0),
+        (3, 3),
+        (4, 15),
+        (6, 59),
+    ]
+    assert trees.first_level == trees.levels[1] and trees.levels[-1] == trees
+    assert [len(trees.levels_for(num_slots)) for num_slots in (1, 8, 9, 32, 33, 128)] == [
+        4,
+        4,
+        3,
+        3,
+        2,
+        2,
+    ]
+    assert (
+        len(DraftWindow(3, 0, 8).levels_for(42)) == 3
+        and len(DraftWindow(3, 0, 8).levels_for(43)) == 2
+    )
+    assert len(SpecConfig(tree=DraftTree.chain(3)).window.levels) == 2
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+def test_the_choice_itself_changes_no_token(folders, lag):
+    for method in ("eagle3", "eagle3 and grammar", "suffix and grammar", "tree"):
+        prompts, all_params = cases(5, 40)
+        plain = LLM(folders[0], spec=None, max_batch_size=6)
+        expected = told(generate(plain, prompts, all_params))
+        llm = make(folders, method, max_batch_size=6, lag=lag)
+        assert told(generate(llm, prompts, all_params)) == expected
+
+
+@pytest.mark.parametrize("method", ["eagle3 and grammar", "tree"])
+def test_a_sleeping_matcher_is_held_at_any_level(folders, any_level, method):
+    prompts, params = ["ab", "ba"], [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
+    llm = make(folders, method, guide=GuideConfig(deadline_us=2000))
+    alone = llm.generate(prompts, params)
+    for _ in range(3):
+        outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+        assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+        assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    llm.close()
+
+
+def test_few_pages_at_any_level(folders, any_level):
+    prompts, all_params = cases(6, 24)
+    prompts = ["a common beginning " * 3 + prompt for prompt in prompts]
+    plain = generate(LLM(folders[0], spec=None, max_batch_size=8), prompts, all_params)
+    llm = make(folders, "tree", max_batch_size=8, cache=CacheConfig(page_size=4, num_pages=150))
+    assert told(llm.generate(prompts, all_params)) == told(plain)
+    assert told(generate(llm, prompts, all_params)) == told(plain)
+
+
+def test_logits_processors_beside_trees(folders):
+    """Those that turn the choice around: what a draft head says of it is wrong."""
+    prompts, without = cases(3, 12)
+    all_params = [
+        replace(params, logits_processors=[lambda ids, logits: -logits])
+        if number % 3 == 0
+        else params
+        for number, params in enumerate(without)
+    ]
+    outs = told(generate(make(folders, "tree", max_batch_size=4, lag=1), prompts, all_params))
+    plain, otherwise = (
+        told(generate(LLM(folders[0], spec=None, max_batch_size=4), prompts, params))
+        for params in (all_params, without)
+    )
+    assert outs == plain
+    assert outs[::3] != otherwise[::3] and outs[1::3] == otherwise[1::3]
+
+
+def test_where_nothing_is_chosen():
+    with pytest.raises(InvalidParams, match="leave adaptive out"):
+        SpecConfig(adaptive=True, arrangement="two_model")
+    with pytest.raises(InvalidParams, match="trees of its own"):
+        SpecConfig("auto", tree=DynamicTree(2, 2, 4))
+    with pytest.raises(InvalidParams, match="always take all drafts"):
+        EngineConfig(spec=SpecConfig(adaptive=True), guide=GuideConfig(callbacks="python"))
+
+
+def test_auto_takes_the_head_that_belongs_to_the_target(folders, tmp_path):
+    auto, few = SpecConfig("auto"), SpecConfig("auto", num_forced_tokens=4)
+    assert chosen_method(auto, None) == SpecConfig("eagle3", tree=DynamicTree(), adaptive=True)
+    assert chosen_method(few, None) == SpecConfig("eagle3", num_forced_tokens=4, adaptive=True)
+    assert chosen_method(auto, folders[0]) == SpecConfig(
+        "suffix", num_forced_tokens=8, adaptive=True
+    )
+    assert chosen_method(few, folders[0]) == SpecConfig(
+        "suffix", num_forced_tokens=4, adaptive=True
+    )
+    assert chosen_method(auto, save_mimo(tmp_path)) == SpecConfig(
+        "mtp", tree=DynamicTree(), adaptive=True
+    )
+    with pytest.raises(InvalidParams, match="leave model out"):
+        SpecConfig("auto", model="head")
+
+
+@pytest.mark.parametrize("model", [None, "target"])
+def test_auto_changes_no_token(folders, model):
+    model = model and folders[0]
+    prompts, all_params = cases(2, 8)
+    outs = generate(LLM(model, spec="auto", max_batch_size=4), prompts, all_params)
+    assert told(outs) == told(
+        generate(LLM(model, spec=None, max_batch_size=4), prompts, all_params)
+    )
+
+
+def test_the_benchmark_writes_its_texts():
+    row = measure(
+        Task("switching", 2, 30, 2.86, 10), load_models(), 1
+    )  # ends the process where an output is another
+    assert row["of_plain"] > 0.3 and row["adaptive_tokens_per_s"] > 0

@@ -1,0 +1,331 @@
+"""The engine end to end on tiny random checkpoints: speculation and guides never change what is
+generated."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from concurrent.futures import Future
+
+import jsonschema
+import numpy as np
+import pytest
+
+from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
+from specguide.errors import MatcherError
+
+K = 3
+
+
+def make(folders, *, spec: bool = True, **options) -> LLM:
+    target, head = folders
+    return LLM(target, spec=SpecConfig(model=head, num_draft_tokens=K) if spec else None, **options)
+
+
+def random_schema(rng: random.Random, depth: int = 0) -> dict:
+    """A schema whose instances are short, so that a random model ends them."""
+    kind = rng.choice(
+        ["enum", "boolean", "string", "integer", "array", "object", "object"][
+            : 7 if depth < 2 else 4
+        ]
+    )
+    if kind == "enum":
+        return {
+            "enum": rng.sample(["red", "green", 1, 2.5, None, True, "x y", "é"], rng.randint(1, 4))
+        }
+    if kind == "string":
+        return {"type": "string", "maxLength": rng.randint(0, 6)}
+    if kind == "integer":
+        return {"type": "integer", "minimum": 0, "maximum": rng.choice([9, 120, 5000])}
+    if kind == "array":
+        return {"type": "array", "items": random_schema(rng, depth + 1), "maxItems": 2}
+    if kind == "object":
+        names = rng.sample(
+            ["id", "name", "tags", "longer_property_name", "unit price"], rng.randint(1, 3)
+        )
+        return {
+            "type": "object",
+            "properties": {name: random_schema(rng, depth + 1) for name in names},
+            "required": names[: rng.randint(0, len(names))],
+            "additionalProperties": False,
+        }
+    return {"type": "boolean"}
+
+
+def cases(seed: int, num: int, **params):
+    """Prompts of different lengths, two thirds guided by a random schema, the rest free."""
+    rng = random.Random(seed)
+    prompts, all_params = [], []
+    for number in range(num):
+        prompts.append("".join(rng.choice("abc {}:\n") for _ in range(rng.randint(1, 60))))
+        guide = Guide(json_schema=random_schema(rng)) if number % 3 else None
+        all_params.append(SamplingParams(max_tokens=48, seed=number, guide=guide, **params))
+    return prompts, all_params
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+def test_speculation_changes_no_token(folders, params):
+    prompts, all_params = cases(1, 60, **params)
+    plain, *speculative = [], [], [], []
+    for spec, lag, outputs in (
+        (False, 1, plain),
+        (True, 0, speculative[0]),
+        (True, 1, speculative[1]),
+        (True, 2, speculative[2]),
+    ):
+        llm = make(folders, spec=spec, lag=lag, max_batch_size=8)
+        outputs += llm.generate(prompts, all_params)
+        llm._engine.check_integrity()
+        llm.close()
+    for outputs in speculative:
+        assert [out.error for out in outputs] == [None] * len(prompts)
+        assert [out.token_ids for out in outputs] == [out.token_ids for out in plain]
+        assert [out.finish_reason for out in outputs] == [out.finish_reason for out in plain]
+        assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
+    for out, param in zip(plain, all_params, strict=True):
+        if param.guide is not None and out.finish_reason == "stop":
+            jsonschema.validate(json.loads(out.text), param.guide.json_schema)
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+@pytest.mark.parametrize("spec", [True, False])
+def test_output_ends_exactly_where_the_context_does(folders, spec, lag):
+    prompts = ["abc " * 120 + "x" * n for n in range(28, 32)]
+    outputs = make(folders, spec=spec, lag=lag).generate(
+        prompts, SamplingParams(max_tokens=64, ignore_eos=True)
+    )
+    for prompt, out in zip(prompts, outputs, strict=True):
+        assert (out.finish_reason, len(prompt) + len(out.token_ids)) == ("length", 512)
+
+
+def test_a_batch_gives_what_each_request_gives_alone(folders):
+    prompts, all_params = cases(2, 12)
+    llm = make(folders, max_batch_size=8)
+    alone = [
+        llm.generate([prompt], [params])[0]
+        for prompt, params in zip(prompts, all_params, strict=True)
+    ]
+    together = llm.generate(prompts, all_params)
+    assert [out.token_ids for out in alone] == [out.token_ids for out in together]
+    llm.close()
+
+
+def test_walk_economy(folders):
+    llm = make(folders)
+    llm.generate(*cases(3, 30))
+    counters = llm.stats().grammar
+    assert counters["iterations"] > 100
+    assert (
+        counters["max_fills"] <= K + 1
+        and counters["max_accepts"] <= K + 1
+        and counters["max_rollbacks"] <= 1
+    )
+    assert counters["fills"] <= (K + 1) * counters["iterations"]
+    llm.close()
+
+
+@pytest.mark.parametrize(
+    ("guide", "expected"),
+    [
+        (Guide(regex="(ab){2,3}"), r"(ab){2,3}"),
+        (Guide(choice=["yes", "no"]), "yes|no"),
+        (Guide(grammar='root ::= "a" [0-9] [0-9]'), "a[0-9]{2}"),
+        (Guide(grammar='start: "x" /[0-9]+/ "y"'), "x[0-9]+y"),
+    ],
+)
+def test_every_kind_of_guide(folders, guide, expected):
+    import re
+
+    llm = make(folders)
+    (out,) = llm.generate(
+        "hello", SamplingParams(max_tokens=40, temperature=1.0, seed=3, guide=guide)
+    )
+    assert out.finish_reason == "length" or re.fullmatch(expected, out.text), out
+    llm.close()
+
+
+def test_a_bad_request_ends_alone(folders):
+    llm = make(folders)
+    guides = [None, Guide(json_schema={"type": "integer", "minimum": "x"}), Guide(regex="(")]
+    good = llm.generate("ab", SamplingParams(max_tokens=5))[0]
+    prompts = ["ab", "ab", "ab", "", "x" * 600, [1, 99999]]
+    outs = llm.generate(
+        prompts,
+        [SamplingParams(max_tokens=5, guide=guide) for guide in [*guides, None, None, None]],
+    )
+    assert outs[0].token_ids == good.token_ids
+    assert [out.finish_reason for out in outs[1:]] == ["error"] * 5
+    for out, words in zip(
+        outs[1:], ["minimum", "regular expression", "empty", "600 tokens", "99999"], strict=True
+    ):
+        assert words in str(out.error), out.error
+    llm.close()
+
+
+class ScriptedMatcher:
+    """A matcher that allows everything until `action` is called at one of its fills."""
+
+    def __init__(self, action, at: int) -> None:
+        self.action, self.at, self.num_fills, self.num_accepted = action, at, 0, 0
+        self.is_terminated = False
+
+    def accept(self, token):
+        self.num_accepted += 1
+        return self.action != "refuse" or self.num_accepted <= self.at
+
+    def fill(self, row):
+        self.num_fills += 1
+        row[:] = -1
+        row[8:] = 0
+        if self.num_fills > self.at:
+            if self.action == "raise":
+                raise KeyError("the matcher broke")
+            if self.action == "dead end":
+                row[:] = 0
+            if self.action == "sleep" and self.num_fills <= self.at + 4:
+                time.sleep(0.2)
+
+    def rollback(self, n):
+        self.num_accepted -= n
+
+    def forced_tokens(self):
+        return []
+
+
+class Scripted:
+    """Stands for a compiled grammar whose matchers misbehave."""
+
+    def __init__(self, action: str, at: int) -> None:
+        self.action, self.at = action, at
+
+    def matcher(self):
+        return ScriptedMatcher(self.action, self.at)
+
+
+def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
+    """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
+    misfit."""
+    engine, future = llm._engine, Future()
+    submit = engine._compiler.submit
+    future.set_result(grammar)
+    engine._compiler.submit = lambda guide: future
+    misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
+    engine._compiler.submit = submit
+    outs = llm.generate(prompts, params)
+    while engine.num_unfinished:
+        engine.step()
+    return outs, misfit
+
+
+def check_a_failing_matcher(llm: LLM, action: str, words: str) -> str:
+    """Beside a request whose matcher fails after 5 tokens the others are as they are alone; returns
+    its error and closes `llm`."""
+    prompts, params = cases(4, 6)
+    alone = llm.generate(prompts, params)
+    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert misfit.finish_reason == "error" and isinstance(misfit.error, MatcherError)
+    assert words in str(misfit.error)
+    llm._engine.check_integrity()
+    llm.close()
+    return str(misfit.error)
+
+
+FAILURES = [("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")]
+
+
+@pytest.mark.parametrize(("action", "words"), FAILURES)
+@pytest.mark.parametrize(
+    ("spec", "lag"), [(True, 0), (True, 1), (False, 0)], ids=["speculative", "lagging", "plain"]
+)
+def test_a_failing_matcher_ends_its_own_request(folders, action, words, spec, lag):
+    check_a_failing_matcher(make(folders, spec=spec, lag=lag), action, words)
+
+
+@pytest.mark.parametrize("at", [0, 3])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_a_sleeping_matcher_delays_only_itself(folders, lag, at):
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
+    llm = make(folders, guide=GuideConfig(deadline_us=2000), lag=lag)
+    alone = llm.generate(prompts, params)
+    start = time.perf_counter()
+    llm.generate(prompts, params)
+    undisturbed = time.perf_counter() - start
+    start = time.perf_counter()
+    outs, misfit = with_misfit(llm, Scripted("sleep", at), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert len(misfit.output_ids) == 40
+    iterations = outs[0].metrics.num_iterations
+    assert misfit.metrics.num_held > 0 and misfit.error is None and misfit.finish_reason == "length"
+    assert outs[0].metrics.num_held == 0
+    neighbours_s = max(out.metrics.total_s for out in outs)
+    assert neighbours_s < undisturbed + 0.2 + 0.004 * iterations
+    llm.close()
+
+
+def test_rows_are_of_the_models_width_not_the_tokenizers(folders):
+    llm = make(folders)
+    (out,) = llm.generate(
+        "a",
+        SamplingParams(
+            max_tokens=200,
+            temperature=2.0,
+            seed=1,
+            guide=Guide(json_schema={"type": "string", "maxLength": 40}),
+        ),
+    )
+    assert out.error is None and all(token <= 256 for token in out.token_ids)
+    assert np.isfinite(out.metrics.total_s)
+    llm.close()
+
+
+@pytest.mark.parametrize(
+    "options", [dict(), dict(lag=1), dict(guide=GuideConfig(callbacks="python"))], ids=str
+)
+def test_a_failed_iteration_leaves_the_next_ones_guided(folders, monkeypatch, options):
+    llm, guided = (
+        make(folders, **options),
+        SamplingParams(max_tokens=20, guide=Guide(regex="(ab){2,3}")),
+    )
+    state = llm._engine._runner.step._state
+    monkeypatch.setattr(state, "enter", lambda *args: 1 / 0)
+    (failed,) = llm.generate("a", guided)
+    assert failed.finish_reason == "error" and "the iteration failed" in str(failed.error)
+    monkeypatch.undo()
+    for _ in range(2):
+        (out,) = llm.generate("a", guided)
+        assert out.error is None and out.text in ("abab", "ababab")
+    llm._engine.check_integrity()
+    llm.close()
+
+
+@pytest.mark.parametrize(("spec", "lag"), [(False, 0), (True, 0), (True, 2)])
+def test_stop_strings_end_the_text_and_the_tokens(folders, spec, lag):
+    prompts, free = (
+        [[65 + n] * 7 for n in range(10)],
+        SamplingParams(max_tokens=48, ignore_eos=True),
+    )
+    llm = make(folders, spec=spec, lag=lag, max_batch_size=4)
+    whole = llm.generate(prompts, free)
+    assert [out.text for out in whole] == [llm.tokenizer.decode(out.token_ids) for out in whole]
+    stops = [
+        next(out.text[at : at + 3] for at in range(n, 99) if "\ufffd" not in out.text[at : at + 3])
+        for n, out in enumerate(whole, 8)
+    ]
+    outs = llm.generate(
+        prompts, [SamplingParams(max_tokens=48, ignore_eos=True, stop=stop) for stop in stops]
+    )
+    for out, stop, full in zip(outs, stops, whole, strict=True):
+        assert out.text == full.text[: full.text.index(stop)] and (
+            out.finish_reason,
+            out.stop_reason,
+        ) == ("stop", stop)
+        assert out.token_ids == full.token_ids[: len(out.token_ids)]
+        assert stop in llm.tokenizer.decode(out.token_ids) and stop not in llm.tokenizer.decode(
+            out.token_ids[:-1]
+        )
+    llm._engine.check_integrity()
+    llm.close()

@@ -1,0 +1,147 @@
+"""Arbitrary traffic: every output is that of the same request alone, and nothing leaks, waits for
+ever or is lost.
+
+SPECGUIDE_FUZZ_EXAMPLES=5000 python -m pytest --timeout 0 tests/test_engine_traffic.py runs as many,
+of a new seed.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from traffic import MATCHERS, MAX_MODEL_LEN, Job, random_job, serve
+
+from specguide import LLM, GuideConfig, SpecConfig, native
+from specguide.config import CacheConfig, EngineConfig
+from specguide.engine import Engine
+from specguide.errors import MatcherError, RequestTimeout, UserError
+from specguide.request import Request, RequestOutput
+
+NUM_EXAMPLES = int(os.environ.get("SPECGUIDE_FUZZ_EXAMPLES", "0"))
+PAGE = 4
+CONFIGS = st.fixed_dictionaries(
+    dict(
+        lag=st.sampled_from([0, 1, 2]),
+        max_batch_size=st.sampled_from([3, 6, 6, 1]),
+        max_prefill_tokens=st.sampled_from([3, 16, 2048]),
+        cache=st.sampled_from([27, 27, 40, 200]).map(
+            lambda num_pages: CacheConfig(page_size=PAGE, num_pages=num_pages)
+        ),
+        guide=st.builds(
+            GuideConfig,
+            deadline_us=st.sampled_from([1, 300, 60_000_000]),
+            callbacks=st.sampled_from(["native", "native", "polling", "python"]),
+        ),
+    )
+)
+SPECS = st.none() | st.fixed_dictionaries(
+    dict(
+        num_draft_tokens=st.sampled_from([1, 3]),
+        arrangement=st.sampled_from(["one_model", "one_model", "two_model"]),
+        guided_drafts=st.sampled_from([True, True, False]),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def plain(folders):
+    llm = LLM(
+        folders[0],
+        spec=None,
+        max_batch_size=1,
+        max_model_len=MAX_MODEL_LEN,
+        guide=GuideConfig(deadline_us=60_000_000),
+        cache=CacheConfig(page_size=PAGE, num_pages=40),
+    )
+    yield llm
+    llm.close()
+
+
+def alone(plain: LLM, job: Job) -> tuple[RequestOutput, ...]:
+    plain.reset_prefix_cache()
+    return plain.generate([job.prompt_ids], replace(job.params, timeout_s=None))[0].samples
+
+
+def check(one: Request, expected: RequestOutput, job: Job, plain: LLM) -> None:
+    """Against the same request alone."""
+    tokens, whole = tuple(one.output_ids), expected.token_ids
+    if one.finish_reason == "abort" or isinstance(one.error, RequestTimeout):
+        assert (
+            job.cancel is not None
+            if one.finish_reason == "abort"
+            else job.params.timeout_s is not None
+        )
+        assert tokens == whole[: len(tokens)]
+        assert plain.tokenizer.decode(whole).startswith(one.text.text.rstrip("\ufffd"))
+    elif (
+        isinstance(expected.error, MatcherError) and job.params.guide.kind == "matcher"
+    ):  # drafts may find it first
+        num = min(len(tokens), len(whole))
+        assert isinstance(one.error, MatcherError) and tokens[:num] == whole[:num]
+    else:
+        assert (tokens, one.text.text, one.finish_reason, one.stop_reason, one.error is None) == (
+            whole,
+            expected.text,
+            expected.finish_reason,
+            expected.stop_reason,
+            expected.error is None,
+        ), one.error
+        assert not isinstance(expected.error, UserError) or str(one.error) == str(expected.error)
+    if job.params.logprobs is not None:
+        assert len(one.logprobs) == len(tokens)
+        for entry, other in zip(one.logprobs, expected.logprobs, strict=False):
+            assert entry.keys() == other.keys()
+            assert all(entry[token].rank == other[token].rank for token in entry)
+            assert all(abs(entry[token].logprob - other[token].logprob) < 1e-4 for token in entry)
+
+
+def check_nothing_is_left(engine: Engine) -> None:
+    """Of what has come and gone."""
+    runner, scheduler = engine._runner, engine._scheduler
+    assert engine.failure is None and engine.num_unfinished == 0
+    assert runner.pages.num_free == runner.pages.num_pages and not scheduler._tables._tables
+    assert (
+        engine._deadlines.wait_s() == float("inf") == engine.idle_s() and not engine._compiler._jobs
+    )
+    end_s, num_slots = time.perf_counter() + 10, engine.config.max_batch_size
+    while not all(map(runner.guide.is_idle, range(num_slots))):
+        assert time.perf_counter() < end_s
+    assert len(scheduler._slots._free | scheduler._slots._draining) == num_slots
+    state = runner.step._state
+    assert not state.active.any() and not state.lengths.any() and (state.block_table == -1).all()
+
+
+@settings(
+    max_examples=NUM_EXAMPLES or 35,
+    derandomize=not NUM_EXAMPLES,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(config=CONFIGS, spec=SPECS, seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=14))
+def test_any_traffic(folders, plain, config, spec, seeds):
+    target, head = folders
+    jobs = [random_job(seed) for seed in seeds]
+    engine = Engine(
+        EngineConfig(
+            model=target,
+            spec=spec and SpecConfig(model=head, **spec),
+            max_model_len=MAX_MODEL_LEN,
+            **config,
+        )
+    )
+    samples = serve(engine, jobs)
+    for job, requests in zip(jobs, samples, strict=True):
+        for request, expected in zip(requests, alone(plain, job), strict=True):
+            check(request, expected, job, plain)
+    check_nothing_is_left(engine)
+    engine.close()
+    del engine, samples, requests, request
+    native.drain_releases()
+    gc.collect()
+    assert not MATCHERS

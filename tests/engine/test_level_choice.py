@@ -1,0 +1,197 @@
+"""The choice of how much is drafted, on a made-up clock: what it costs, and how soon it finds the
+best level."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from specguide.batch import Batch
+from specguide.config import SpecConfig
+from specguide.draft_tree import DynamicTree
+from specguide.draft_window import DraftWindow
+from specguide.engine.adaptive import LevelChoice
+from specguide.engine.level_times import LevelTimes
+from specguide.params import SamplingParams
+from specguide.request import Request
+
+K = DraftWindow(num_model=3)
+WITH_FORCED = DraftWindow(num_model=3, num_forced=8)
+TREE = SpecConfig(tree=DynamicTree()).window
+GPU, CPU = (4.9, 5.9, 6.4, 8.0), (10.0, 16.4, 20.0, 70.0)  # an iteration's time by level
+
+
+@dataclass
+class World:
+    """Requests whose iterations take a known time and accept what a function of the token's place
+    says."""
+
+    window: DraftWindow
+    times: tuple[float, ...]
+    accepted: Callable[[random.Random, int, int], int]  # by place and level
+    batch_size: int = 1
+    lag: int = 1
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+    slowness: Callable[[float], float] = lambda now: 1.0  # by time
+
+    def __post_init__(self) -> None:
+        self.choice = LevelChoice(self.window)
+        self.now = 0.0
+
+    def write(self, num_tokens: int, *, is_adaptive: bool = True, level: int = 0) -> float:
+        """Time until new requests have so many tokens each; not adaptive: at `level` all the
+        time."""
+        requests = tuple(
+            Request(n, [1], SamplingParams(), seed=0, slot=n) for n in range(self.batch_size)
+        )
+        batch = Batch(requests, tuple(range(self.batch_size)), ())
+        places, begin, under_way, verified = [0] * self.batch_size, self.now, [], level
+        while min(places) < num_tokens:
+            plan = (
+                self.choice.plan(batch)
+                if is_adaptive
+                else SimpleNamespace(verified=verified, drafted=level)
+            )
+            under_way.append(plan)
+            self.now += (
+                (self.times[plan.verified] + self.times[plan.drafted])
+                / 2
+                * self.rng.uniform(0.97, 1.03)
+                * (self.slowness(self.now))
+            )
+            counts = [
+                1 + (self.accepted(self.rng, place, plan.verified) if plan.verified else 0)
+                for place in places
+            ]
+            places = [place + count for place, count in zip(places, counts, strict=True)]
+            under_way[-1] = plan, SimpleNamespace(num_tokens=torch.tensor(counts)), self.now
+            if len(under_way) > self.lag and is_adaptive:
+                self.choice.take(batch, *under_way.pop(0))
+        return self.now - begin
+
+
+def never(rng: random.Random, place: int, level: int) -> int:
+    return 0
+
+
+def mostly(rng: random.Random, place: int, level: int) -> int:
+    return (
+        sum(rng.random() < 0.62 for _ in range(3))
+        + (level >= 2) * rng.randrange(4)
+        + (level == 3) * 2
+    )
+
+
+def by_stretches(rng: random.Random, place: int, level: int) -> int:
+    return mostly(rng, place, level) if place // 200 % 2 else 0
+
+
+@pytest.mark.parametrize("lag", [0, 1, 2])
+@pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.parametrize("times", [GPU, CPU])
+@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
+def test_what_is_never_right_costs_two_percent_at_most(window, times, batch_size, lag):
+    world = World(window, times, never, batch_size, lag)
+    world.write(400)
+    assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.98
+    short = sum(world.write(50) for _ in range(40))
+    assert world.write(2000, is_adaptive=False) / short >= 0.98, (
+        "requests begin with what others have shown"
+    )
+
+
+@pytest.mark.parametrize("times", [GPU, CPU])
+def test_a_machine_that_is_slower_at_times_is_no_reason_to_draft(times):
+    world = World(K, times, never, slowness=lambda now: 2.0 if now // 300 % 2 else 1.0)
+    world.write(400)
+    drafted = []
+    choose = world.choice._next
+    world.choice._next = lambda requests: drafted.append(choose(requests)) or drafted[-1]
+    world.write(4000)
+    assert sum(drafted) < 0.02 * len(drafted)
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("times", [GPU, CPU])
+@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
+def test_what_is_mostly_right_is_drafted(window, times, batch_size):
+    world = World(window, times, mostly, batch_size)
+    world.write(200)
+    best = min(
+        world.write(8000, is_adaptive=False, level=level) for level in range(len(window.levels))
+    )
+    assert best / world.write(8000) >= 0.97
+
+
+@pytest.mark.parametrize(
+    ("window", "times", "least"),
+    [
+        (K, GPU, 0.88),
+        (WITH_FORCED, GPU, 0.88),
+        (TREE, GPU, 0.85),
+        (K, CPU, 0.8),
+        (WITH_FORCED, CPU, 0.8),
+        (TREE, CPU, 0.8),
+    ],
+)
+def test_it_follows_a_text_that_changes(times, least, window):
+    world, of_both = World(window, times, by_stretches), 0.0
+    world.write(400)
+    for accepted, levels in ((never, (0,)), (mostly, range(len(window.levels)))):
+        one = World(window, times, accepted)
+        of_both += min(one.write(2000, is_adaptive=False, level=level) for level in levels)
+    assert of_both / world.write(4000) >= least
+
+
+def test_where_all_levels_gain_the_same_none_is_lost():
+    world = World(K, (4.9, 4.9 * 1.4), lambda rng, place, level: rng.random() < 0.4)
+    world.write(400)
+    assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.96
+
+
+def test_many_requests_draft_little():
+    """60 nodes of each of 16 are more than a forward pass takes for nothing, 16 nodes are not."""
+    world = World(TREE, GPU, mostly, batch_size=16)
+    drafted = []
+    choose = world.choice._next
+    world.choice._next = lambda requests: drafted.append(choose(requests)) or drafted[-1]
+    world.write(2000)
+    assert max(drafted) == 2
+    world.batch_size = 8
+    world.write(8000)
+    assert drafted[-1] == 3
+    world.batch_size = 64
+    plan, plans = world.choice.plan, []
+    world.choice.plan = lambda batch: plans.append(plan(batch)) or plans[-1]
+    world.write(400)
+    assert {level for both in plans for level in both} <= {0, 1}
+    last = Request(0, [1], SamplingParams(), seed=0, slot=63)
+    assert max(plan(Batch((last,), (63,), ()))) <= 1, (
+        "a graph of 64 slots runs for the last one alone, too"
+    )
+
+
+def test_logits_processors_know_no_trees():
+    request = Request(
+        0, [1], SamplingParams(logits_processors=[lambda ids, logits: logits]), seed=0, slot=0
+    )
+    request.processors = (lambda ids, logits: logits,)
+    batch, choice = Batch((request,), (0,), ()), LevelChoice(TREE)
+    assert choice.plan(batch) == (0, 0) == choice.plan(batch)
+    assert choice.plan(replace(batch, requests=(replace(request, processors=()),))).verified == 0
+
+
+def test_times_of_other_batches_stand_in():
+    times = LevelTimes()
+    assert times.seconds(1, 0) is None
+    for seconds in (9.0, 1.0, 1.1):  # the first has a graph captured
+        times.add(1, 0, seconds)
+        times.add(2, 1, 2.0)
+        times.add(2, 0, 1.5)
+    assert times.seconds(1, 0) == 1.1 and times.seconds(1, 1) == pytest.approx(2.0 * 1.1 / 1.5)
+    assert times.seconds(16, 1) == 2.0

@@ -1,0 +1,215 @@
+"""Warming up: where there are no graphs it does nothing, and iterations without requests leave no
+trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from functools import partial
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_engine import cases, make
+from test_two_model import ARRANGEMENTS
+from test_two_model import make as make_arranged
+
+from specguide import LLM, SpecConfig
+from specguide.batch import Chunk
+from specguide.draft_window import Levels
+from specguide.errors import EngineError
+from specguide.params import SamplingParams
+from specguide.speculation import OneModelStep
+from specguide.speculation.graphs import CapturedIterations, EagerIterations
+from specguide.speculation.prefill_plan import PrefillPlan, captured_size, captured_sizes, pack
+from specguide.speculation.selection import SamplingKind, all_used, graph_sizes
+from specguide.speculation.warm_up import decode_kinds, prefill_kinds, run_idle
+
+
+@pytest.mark.parametrize(
+    ("max_batch_size", "sizes"), [(1, [1]), (2, [2, 1]), (6, [6, 4, 2, 1]), (8, [8, 4, 2, 1])]
+)
+def test_a_graph_for_each_power_of_two_and_for_all(max_batch_size, sizes):
+    assert graph_sizes(max_batch_size) == sizes
+    assert decode_kinds(max_batch_size) == [(size, kind) for size in sizes for kind in SamplingKind]
+
+
+def test_prefills_of_all_powers_of_two():
+    kinds = [
+        (len(chunks), len(chunks[0].token_ids), kind) for chunks, kind in prefill_kinds(6, 16, 12)
+    ]
+    assert [(number, length) for number, length, kind in kinds if kind is SamplingKind.GREEDY] == [
+        (1, 1),
+        (1, 2),
+        (1, 4),
+        (1, 8),
+        (2, 1),
+        (2, 2),
+        (2, 4),
+        (2, 8),
+        (4, 1),
+        (4, 2),
+        (4, 4),
+    ]
+    assert [kind for kind in kinds if kind[0] == 2 and kind[2] is not SamplingKind.GREEDY] == [
+        (2, 1, kind) for kind in SamplingKind if kind is not SamplingKind.GREEDY
+    ]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=20), st.integers(1, 20))
+def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_size):
+    lens, num_tokens = lens[:max_batch_size], sum(lens[:max_batch_size])
+    size = captured_size(len(lens), num_tokens, max_batch_size)
+    if size is None:
+        assert len(lens) > 16 or num_tokens > 511
+        return
+    assert size in captured_sizes(max_batch_size, num_tokens)
+    assert (
+        size[0] <= max_batch_size
+        and size[0] >= len(lens)
+        and size[1] >= num_tokens + (size[0] > len(lens))
+    )
+    chunks = [Chunk([7] * length, 3 * place, 5) for place, length in enumerate(lens)]
+    plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), *size)
+    assert plan.slots.tolist() == [*range(len(lens)), *[99] * (size[0] - len(lens))]
+    assert plan.token_ids.tolist() == [7] * num_tokens + [0] * (size[1] - num_tokens)
+    assert plan.bounds.diff().tolist() == [*lens, *[0] * (size[0] - len(lens))]
+    assert plan.ends.tolist()[: len(lens)] == [chunk.end for chunk in chunks]
+    assert all(node >= num_tokens for node in plan.nodes.tolist()[len(lens) :])
+
+
+@pytest.mark.parametrize("max_batch_size", [1, 3, 4])
+def test_iterations_of_fixed_sizes_give_what_exact_ones_give(folders, max_batch_size):
+    prompts, params = cases(7, 11)
+    prompts[3] = prompts[3] * 9  # too long for a captured prefill
+    exact, fixed = (make(folders, max_batch_size=max_batch_size) for _ in range(2))
+    fixed._engine._runner.step._fixed = EagerIterations()
+    expected, found = exact.generate(prompts, params), fixed.generate(prompts, params)
+    assert [out.token_ids for out in found] == [out.token_ids for out in expected]
+    fixed._engine.check_integrity()
+    for llm in (exact, fixed):
+        llm.close()
+
+
+@pytest.mark.parametrize("options", [dict(), dict(enforce_eager=True), dict(trace=True)], ids=str)
+def test_nothing_to_do_on_a_cpu(folders, options, capsys):
+    llm = make(folders, **options)
+    before, device_state = llm.stats(), device_tensors(llm)
+    llm.warm_up()
+    assert llm.stats() == before and capsys.readouterr().err == ""
+    for name, tensor in device_tensors(llm).items():
+        assert torch.equal(tensor, device_state[name]), name
+    llm.close()
+
+
+def test_refused_while_requests_are_under_way(folders):
+    llm = make(folders, lag=1)
+    engine, waiting = llm._engine, SamplingParams(max_tokens=5)
+    request = engine.add([5, 6, 7], waiting)
+    for _ in range(3):
+        with pytest.raises(EngineError, match="1 are under way"):
+            llm.warm_up()
+        engine.step()
+    while engine.num_unfinished:
+        engine.step()
+    assert request.error is None and engine._in_flight, (
+        "the last iteration was launched before the host knew"
+    )
+    llm.warm_up()
+    assert not engine._in_flight
+    assert llm.generate([[5, 6, 7]], waiting)[0].token_ids == tuple(request.output_ids)
+    llm.close()
+
+
+@pytest.mark.parametrize("name", ["one model", *ARRANGEMENTS])
+@pytest.mark.parametrize("kind", SamplingKind)
+def test_iterations_without_requests_leave_no_trace(folders, name, kind):
+    prompts, params = cases(6, 8)
+    llm = make_arranged(folders, max_batch_size=4, **ARRANGEMENTS.get(name, {}))
+    expected = [out.token_ids for out in llm.generate(prompts, params)]
+    before, stats = device_tensors(llm), llm.stats()
+    step, guide = llm._engine._runner.step, llm._engine._runner.guide
+    levels = (Levels(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
+    for num_slots in (4, 1):
+        run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
+    for chunks, kind in prefill_kinds(4, 16, 8):
+        run_idle(
+            guide,
+            partial(
+                step._prefill_exactly,
+                chunks,
+                range(len(chunks)),
+                all_used(kind, torch.device("cpu")),
+            ),
+        )
+    if isinstance(step, OneModelStep):
+        step._fixed = EagerIterations()
+        for size in captured_sizes(4):
+            run_idle(guide, partial(step._prefill_sized, [], [], size))
+        step._fixed = None
+    assert guide.errors(range(4)) == {}
+    for name, tensor in device_tensors(llm).items():
+        assert torch.equal(tensor, before[name]), name
+    ours = {name: value for name, value in llm.stats().grammar.items() if name != "callback_ns"}
+    assert ours == {name: value for name, value in stats.grammar.items() if name != "callback_ns"}
+    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
+    llm._engine.check_integrity()
+    llm.close()
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
+    class Counting(CapturedIterations):
+        """Captures nothing, as there is no GPU."""
+
+        def __init__(self) -> None:
+            self.kinds = Counter()
+
+        def run(self, iterate, *sizes):
+            self.kinds[(iterate.__name__, *sizes)] += 1
+            return iterate(*sizes)
+
+    spec = SpecConfig(model=folders[1], num_draft_tokens=3, adaptive=adaptive)
+    llm = LLM(folders[0], spec=spec, max_batch_size=3, max_prefill_tokens=40)
+    step = llm._engine._runner.step
+    step._fixed = counting = Counting()
+    llm.warm_up()
+    windows = step._guide.window.levels if adaptive else (step._guide.window,)
+    levels = [Levels(*pair) for pair in product(windows, repeat=2)]
+    assert set(counting.kinds) == {
+        ("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels
+    } | {("_prefill_first", *size) for size in captured_sizes(3, 40)}
+    assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
+    llm.close()
+
+
+def test_fixed_sizes_use_every_parameter_of_sampling():
+    for kind in SamplingKind:
+        sampling = all_used(kind, torch.device("cpu"))
+        named = [name for name, value in vars(sampling.used).items() if value is not None]
+        assert sampling.kind is kind
+        assert named == (
+            ["seed"]
+            if kind is SamplingKind.GREEDY
+            else [field.name for field in fields(sampling.used)]
+        )
+
+
+def device_tensors(llm) -> dict[str, torch.Tensor]:
+    """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
+    writes anew."""
+    step = llm._engine._runner.step
+    state, passes, buffers = step._state, step._passes, step._guide.buffers
+    tensors = {
+        name: getattr(state, name)
+        for name in ("active", "lengths", "max_lens", "end_ids", "block_table")
+    }
+    tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
+    tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
+    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held", "tokens")}
+    for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
+        tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
+        tensors |= {f"{name} value {i}": values for i, values in enumerate(cache.values)}
+    return {name: tensor.clone() for name, tensor in tensors.items()}

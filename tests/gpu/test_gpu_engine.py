@@ -1,0 +1,208 @@
+"""The engine on a GPU: captured decode iterations give what the same model gives plainly and what
+it gives on a CPU."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import jsonschema
+import pytest
+import torch
+from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, make, with_misfit
+from test_return_drafts import iterations_of
+from test_two_model import make as make_arranged
+from test_warm_up import device_tensors
+
+from specguide import LLM, Guide, GuideConfig, SamplingParams
+from specguide.speculation.prefill_plan import captured_sizes
+from specguide.speculation.selection import SamplingKind, graph_sizes
+
+pytestmark = pytest.mark.gpu
+
+FP32 = dict(device="cuda", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+def test_speculation_and_capture_change_no_token(folders, params):
+    prompts, all_params = cases(1, 60, **params)
+    outputs = []
+    for options in (
+        dict(spec=True, **FP32),
+        dict(spec=False, **FP32),
+        dict(spec=True, device="cpu"),
+    ):
+        llm = make(folders, max_batch_size=8, **options)
+        outputs.append([out.token_ids for out in llm.generate(prompts, all_params)])
+        fixed = llm._engine._runner.step._fixed
+        assert fixed is None or any(captured for captured in fixed._captured.values())
+        llm._engine.check_integrity()
+        llm.close()
+    assert outputs[0] == outputs[1]
+    same = sum(a == b for a, b in zip(outputs[0], outputs[2], strict=True))
+    assert same >= len(prompts) - 2, "another device rounds otherwise, but random logits seldom tie"
+
+
+def test_a_batch_gives_what_each_request_gives_alone(folders):
+    prompts, all_params = cases(2, 12)
+    llm = make(folders, max_batch_size=8, **FP32)
+    alone = [
+        llm.generate([prompt], [params])[0]
+        for prompt, params in zip(prompts, all_params, strict=True)
+    ]
+    together = llm.generate(prompts, all_params)
+    assert [out.token_ids for out in alone] == [out.token_ids for out in together]
+    llm.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(), dict(guide=GuideConfig(callbacks="python")), dict(arrangement="two_model")],
+    ids=str,
+)
+@pytest.mark.parametrize(("action", "words"), FAILURES[:2])
+def test_a_failing_matcher_ends_its_own_request(folders, action, words, options):
+    check_a_failing_matcher(make_arranged(folders, **FP32, **options), action, words)
+
+
+def test_a_sleeping_matcher_is_held(folders):
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=60, ignore_eos=True)] * 2
+    llm = make(folders, guide=GuideConfig(deadline_us=2000), **FP32)
+    alone = llm.generate(prompts, params)
+    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert misfit.metrics.num_held > 0 and misfit.error is None and outs[0].metrics.num_held == 0
+    llm.close()
+
+
+def captured(llm: LLM) -> list[object]:
+    """The graphs of all kinds, once they are captured."""
+    step = llm._engine._runner.step
+    places = (
+        [step._fixed]
+        if hasattr(step, "_fixed")
+        else [step._target_chain, step._refresh_chain, step._draft_next]
+    )
+    return [
+        graph
+        for place in places
+        for graph in getattr(place, "_captured", {}).values()
+        if graph is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str
+)
+def test_after_a_warm_up_nothing_is_captured(folders, options):
+    cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
+    warm.warm_up()
+    graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(captured_sizes(6))
+    num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
+    assert len(graphs) == (
+        3 * num_decodes
+        if "arrangement" in options
+        else num_each * (len(SamplingKind) * num_decodes + num_prefills)
+    )
+    for num_prompts in range(1, 8):
+        for params in (dict(), dict(temperature=0.8, top_p=0.95)):
+            prompts, all_params = cases(num_prompts, num_prompts, **params)
+            expected = [out.token_ids for out in cold.generate(prompts, all_params)]
+            assert [out.token_ids for out in warm.generate(prompts, all_params)] == expected
+            assert captured(warm) == graphs
+    warm.warm_up()
+    assert captured(warm) == graphs
+    for llm in (cold, warm):
+        llm.close()
+
+
+@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+def test_after_a_warm_up_nothing_is_compiled(folders, arrangement, monkeypatch):
+    llm, random = make_arranged(folders, max_batch_size=12, arrangement=arrangement), Random(1)
+    llm.warm_up()
+    compiled: list[str] = []
+    runtime = pytest.importorskip("triton").knobs.runtime
+    monkeypatch.setattr(runtime, "jit_cache_hook", lambda *, fn, **_: compiled.append(fn.name))
+    for num_prompts in (1, 2, 3, 5, 7, 9, 12):
+        for longest in (1, 3, 7, 20, 50, 90):
+            lengths = [random.randint(1, longest) for _ in range(num_prompts)]
+            prompts = [[random.randrange(3, 200) for _ in range(length)] for length in lengths]
+            for params in (
+                dict(),
+                dict(temperature=0.8, top_k=5),
+                dict(repetition_penalty=1.2),
+                dict(logprobs=2),
+            ):
+                llm.generate(prompts, SamplingParams(max_tokens=5, **params))
+    assert compiled == []
+    llm.close()
+
+
+def test_a_warm_up_leaves_no_trace(folders):
+    llm = make(folders, max_batch_size=6, **FP32)
+    prompts, params = cases(3, 9)
+    expected = [out.token_ids for out in llm.generate(prompts, params)]
+    torch.cuda.synchronize()
+    before, grammar = device_tensors(llm), llm.stats().grammar
+    before.pop("bitmask")  # a row that came too late to be read is copied with the next ones
+    llm.warm_up()
+    assert {**llm.stats().grammar, "callback_ns": 0} == {**grammar, "callback_ns": 0}
+    after = device_tensors(llm)
+    assert [name for name in before if not torch.equal(before[name], after[name])] == []
+    assert [out.token_ids for out in llm.generate(prompts, params)] == expected
+    llm.close()
+
+
+@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+def test_eager_iterations_give_what_graphs_give(folders, arrangement):
+    prompts, params = cases(7, 20)
+    outputs = []
+    for enforce_eager in (True, False):
+        llm = make_arranged(
+            folders, max_batch_size=6, arrangement=arrangement, enforce_eager=enforce_eager, **FP32
+        )
+        llm.warm_up()
+        outputs.append([out.token_ids for out in llm.generate(prompts, params)])
+        assert bool(captured(llm)) != enforce_eager
+        llm.close()
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize(
+    "options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str
+)
+def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, options):
+    """A replay drafts the next ones before the host reads those that it verified."""
+    prompts, params = cases(31, 40)
+    patient = GuideConfig(
+        deadline_us=60_000_000, target_wait_us=60_000_000, draft_wait_us=60_000_000
+    )
+    engine = dict(max_batch_size=8, guide=patient, **options, **FP32)
+    eager = iterations_of(make_arranged(folders, enforce_eager=True, **engine), prompts, params)
+    drafted = [
+        (accepted, drafts) for iterations in eager for drafts, accepted, _ in iterations if drafts
+    ]
+    assert {accepted for accepted, _ in drafted} == set(range(K + 1))
+    llm = make_arranged(folders, **engine)
+    llm.warm_up()
+    assert captured(llm)
+    assert iterations_of(llm, prompts, params) == eager
+
+
+def test_the_shipped_model_in_bfloat16():
+    llm = LLM(device="cuda")
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "year": {"type": "integer"}},
+        "required": ["city", "year"],
+        "additionalProperties": False,
+    }
+    (out,) = llm.chat(
+        [{"role": "user", "content": "The bridge in Riga was opened in 1932."}],
+        SamplingParams(max_tokens=64, guide=Guide(json_schema=schema)),
+    )
+    jsonschema.validate(json.loads(out.text), schema)
+    assert out.finish_reason == "stop" and out.metrics.acceptance_length > 1.5
+    llm.close()

@@ -1,0 +1,269 @@
+"""Triton paged attention and the kernels that write the cache, against their plain-torch twins on a
+CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from gpu_case import DEVICE, captured, to_device
+from paging import tree_keys
+from torch import Tensor
+
+from specguide.batch import ForwardContext
+from specguide.cache import slot_mapping
+from specguide.draft_tree import DraftTree
+from specguide.kernels import paged, paged_attention, pointwise, rope_and_store, store_kv
+
+pytestmark = pytest.mark.gpu
+
+TREE = DraftTree((-1, 0, 0, 1, 1, 2, 4))
+TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pass over a paged cache in which all that belongs to no sequence is NaN."""
+
+    query: Tensor
+    key_cache: Tensor
+    value_cache: Tensor
+    context: ForwardContext
+    window: int | None
+
+    def run(self, attention=paged_attention) -> Tensor:  # type: ignore[no-untyped-def]
+        return attention(
+            self.query,
+            self.key_cache,
+            self.value_cache,
+            self.context,
+            scale=0.1,
+            sliding_window=self.window,
+        )
+
+    def expected(self) -> Tensor:
+        """The twin's answer in float32."""
+        wide = replace(
+            self,
+            query=self.query.float(),
+            key_cache=self.key_cache.float(),
+            value_cache=self.value_cache.float(),
+        )
+        return wide.run(paged.paged_attention)
+
+
+def make_case(
+    earlier_lens: Sequence[int],
+    query_lens: Sequence[int],
+    *,
+    heads: tuple[int, int] = (8, 2),
+    head_dim: int = 64,
+    page_size: int = 16,
+    dtype: torch.dtype = torch.float32,
+    window: int | None = None,
+    tree: DraftTree | None = None,
+    seed: int = 0,
+    spare_pages: int = 2,
+) -> Case:
+    random = torch.Generator().manual_seed(seed)
+    lens = [earlier + query for earlier, query in zip(earlier_lens, query_lens, strict=True)]
+    num_pages = [-(-length // page_size) for length in lens]
+    order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
+    table = torch.full((len(lens), max(num_pages) + spare_pages), -1, dtype=torch.int32)
+    caches = [
+        torch.full((len(order), page_size, heads[1], head_dim), math.nan, dtype=dtype)
+        for _ in range(2)
+    ]
+    for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
+        table[seq, : len(pages)] = pages
+        slots = slot_mapping(
+            table, torch.full((lens[seq],), seq), torch.arange(lens[seq]), page_size
+        )
+        keys, values = (
+            torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2)
+        )
+        paged.store_kv(keys * 3, values, *caches, slots)
+    depths = [tree.depths if tree else range(query) for query in query_lens]
+    positions = [
+        length - len(own) + depth
+        for length, query, own in zip(lens, query_lens, depths, strict=True)
+        for depth in own[-query:]
+    ]
+    context = ForwardContext(
+        position_ids=torch.tensor(positions, dtype=torch.int64),
+        slot_mapping=torch.full((sum(query_lens),), -1),
+        block_table=table,
+        query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
+        seq_lens=torch.tensor(lens, dtype=torch.int32),
+        max_query_len=max(query_lens),
+        tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
+    )
+    fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
+    return Case(fused[:, : heads[0]], *caches, context, window)
+
+
+def check(case: Case) -> None:
+    output = to_device(case).run()
+    assert output.shape == case.query.shape and output.dtype == case.query.dtype
+    tolerance = TOLERANCE[case.query.dtype]
+    torch.testing.assert_close(
+        output.float().cpu(), case.expected(), rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)]
+)
+def test_shapes(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
+    for earlier, queries in (
+        ([5, 0, 300, 63], [1] * 4),
+        ([5, 64, 700], [4] * 3),
+        ([0, 9, 31], [5, 1, 40]),
+    ):
+        check(make_case(earlier, queries, heads=heads, head_dim=head_dim, dtype=dtype))
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 70])
+@pytest.mark.parametrize("page_size", [1, 3, 16, 64])
+def test_windows_and_pages(window: int | None, page_size: int) -> None:
+    check(make_case([5, 0, 200], [1] * 3, window=window, page_size=page_size))
+    check(make_case([5, 0, 200], [4] * 3, window=window, page_size=page_size))
+    check(make_case([5, 0, 100], [7, 90, 33], window=window, page_size=page_size))
+
+
+@pytest.mark.parametrize("window", [None, 1, 2, 4])
+def test_tree(window: int | None) -> None:
+    for dtype in TOLERANCE:
+        check(make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=window, dtype=dtype))
+        for num_own in (1, 3):  # the keys of the other nodes are there already
+            earlier = [TREE.num_nodes - num_own + length for length in (5, 0, 130)]
+            check(make_case(earlier, [num_own] * 3, tree=TREE, window=window, dtype=dtype))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_batch(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int) -> int:
+        return int(torch.randint(low, high, (1,), generator=random))
+
+    num_seqs = draw(1, 6)
+    case = make_case(
+        [draw(0, 400) for _ in range(num_seqs)],
+        [draw(1, 90) for _ in range(num_seqs)],
+        page_size=draw(1, 20),
+        window=draw(1, 200) if seed % 2 else None,
+        seed=seed,
+        heads=[(8, 2), (5, 1), (3, 3)][seed % 3],
+        head_dim=[64, 128, 80][seed // 3 % 3],
+        dtype=list(TOLERANCE)[seed % 3],
+        spare_pages=draw(0, 300),
+    )
+    check(case)
+
+
+@pytest.mark.parametrize("num_splits", [1, 2, 5, 64])
+def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from specguide.kernels.triton import attention  # Triton is not there without a GPU
+
+    choose = attention.choose_launch
+
+    def fixed(*arguments: object) -> attention.Launch:
+        return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attention, "choose_launch", fixed)
+    for window, tree in ((None, None), (40, None), (None, TREE)):
+        check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
+
+
+def test_token_without_keys_gives_zeros() -> None:
+    case = make_case([5, 0], [1, 1])
+    case.context.seq_lens[1] = 0
+    case.context.block_table[1] = -1
+    output = to_device(case).run()
+    assert (
+        output[1].count_nonzero() == 0 and output[0].count_nonzero() > 0 and output.isfinite().all()
+    )
+
+
+def test_neighbour_that_is_nan_is_not_noticed() -> None:
+    case = make_case([5, 20], [2, 2])
+    expected = case.expected()
+    own = case.context.block_table[1, :2].long()
+    case.key_cache[own] = case.value_cache[own] = math.nan
+    case.context.block_table[0, 1:3] = own
+    output = to_device(case).run().cpu()
+    torch.testing.assert_close(output[:2], expected[:2], rtol=2e-5, atol=2e-5)
+    assert output[2:].isnan().all()
+
+
+@pytest.mark.skipif(DEVICE.type == "cpu", reason="graphs are CUDA's")
+@pytest.mark.parametrize("query_len", [1, 4])
+def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
+    longest = make_case([1500, 1500, 1500], [query_len] * 3, dtype=torch.bfloat16, head_dim=128)
+    live = to_device(longest)
+    graph, output = captured(live.run)
+    for earlier in ([0, 3, 1200], [1, 64, 63], [1500, 0, 7]):
+        case = make_case(
+            earlier, [query_len] * 3, dtype=torch.bfloat16, head_dim=128, seed=sum(earlier)
+        )
+        table = torch.full_like(longest.context.block_table, -1)
+        width = case.context.block_table.shape[1]
+        table[:, :width] = case.context.block_table[:, : table.shape[1]]
+        live.query.copy_(case.query)
+        for sink, source in (
+            (live.key_cache, case.key_cache),
+            (live.value_cache, case.value_cache),
+        ):
+            sink.fill_(math.nan)
+            sink[: len(source)].copy_(source[: len(sink)])
+        live.context.block_table.copy_(table)
+        live.context.seq_lens.copy_(case.context.seq_lens)
+        live.context.position_ids.copy_(case.context.position_ids)
+        output.fill_(math.nan)
+        graph.replay()
+        torch.testing.assert_close(output.float().cpu(), case.expected(), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
+)
+def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
+    random = torch.Generator().manual_seed(head_dim)
+    num_tokens, num_rotated = 9, sum(heads)
+    fused = torch.randn(num_tokens, num_rotated + heads[1], head_dim, generator=random).to(dtype)
+    angle = torch.randn(num_tokens, head_dim // 2, generator=random)
+    cos, sin = angle.cos(), angle.sin()
+    rotary = torch.stack((torch.cat((cos, cos), 1), torch.cat((-sin, sin), 1)), 1)[:, :, None].to(
+        dtype
+    )
+    slots = torch.tensor([3, -1, 40, 41, 0, -1, 17, 18, 63])
+    caches = [torch.full((4, 16, heads[1], head_dim), 7.0, dtype=dtype) for _ in range(2)]
+    live = [to_device(tensor) for tensor in (fused, rotary, *caches, slots)]
+    query = rope_and_store(live[0][:, :num_rotated], live[0][:, num_rotated:], *live[1:])
+    expected = pointwise.rope_and_store(
+        fused[:, :num_rotated], fused[:, num_rotated:], rotary, *caches, slots
+    )
+    for found, wanted in ((query, expected), *zip(live[2:4], caches, strict=True)):
+        tolerance = 2e-2 if dtype != torch.float32 else 1e-6
+        torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
+    store_kv(live[0][:, : heads[1]], live[0][:, num_rotated:], *live[2:])
+    paged.store_kv(fused[:, : heads[1]], fused[:, num_rotated:], *caches, slots)
+    assert torch.equal(live[3].cpu(), caches[1])
+
+
+def test_store_into_another_dtype_and_of_nothing() -> None:
+    key, value = torch.randn(3, 2, 8), torch.randn(3, 2, 8)
+    for slots in (torch.tensor([5, -1, 2]), torch.tensor([-1, -1, -1])):
+        caches = [torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(2)]
+        live = [to_device(cache) for cache in caches]
+        store_kv(to_device(key), to_device(value), *live, to_device(slots))
+        paged.store_kv(key, value, *caches, slots)
+        assert all(
+            torch.equal(found.cpu(), wanted) for found, wanted in zip(live, caches, strict=True)
+        )

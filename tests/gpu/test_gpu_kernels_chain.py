@@ -1,0 +1,91 @@
+"""The Triton bookkeeping of chains against its plain-torch twins, which the engine runs on a
+CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpu_case import to_device
+
+from specguide.cache import place_chains, tensors
+from specguide.sampling import accept, accept_chains, store_drafts
+from specguide.speculation.slots import MAX_END_IDS
+
+pytestmark = pytest.mark.gpu
+
+NUM_SLOTS, MAX_PAGES, PAGE_SIZE, K = 12, 9, 16, 3
+
+
+def block_table(generator: torch.Generator) -> torch.Tensor:
+    """Some slots have all pages, some few, some none."""
+    pages = torch.randperm(NUM_SLOTS * MAX_PAGES, generator=generator).view(NUM_SLOTS, MAX_PAGES)
+    num_held = torch.randint(0, MAX_PAGES + 1, (NUM_SLOTS, 1), generator=generator)
+    return torch.where(torch.arange(MAX_PAGES) < num_held, pages, -1).int()
+
+
+@pytest.mark.parametrize("num_nodes", [1, 3, 4])
+def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
+    generator = torch.Generator().manual_seed(num_nodes)
+    table = block_table(generator)
+    tokens = torch.randint(-1, 99, (NUM_SLOTS, 6), generator=generator).int()[:, 1 : 1 + num_nodes]
+    for offset in (0, 2):
+        starts = torch.randint(
+            0, MAX_PAGES * PAGE_SIZE - num_nodes - 2, (NUM_SLOTS, 3), generator=generator
+        )
+        wanted = tensors.place_chains(tokens, starts[:, 1], table, PAGE_SIZE, offset)
+        found = place_chains(
+            to_device(tokens), to_device(starts)[:, 1], to_device(table), PAGE_SIZE, offset
+        )
+        for one, other in zip(found, wanted, strict=True):
+            assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+
+
+@pytest.mark.parametrize("num_nodes", [1, K + 1])
+def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+
+        def random(
+            low: int, high: int, *shape: int, generator: torch.Generator = generator
+        ) -> torch.Tensor:
+            return torch.randint(low, high, shape, generator=generator)
+
+        slots = torch.randperm(NUM_SLOTS, generator=generator)[:9]
+        lengths = random(0, 90, NUM_SLOTS)
+        end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
+        end_ids[:, 0] = 3
+        written = dict(
+            tokens=random(-1, 4, NUM_SLOTS, K + 1).int(),
+            late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
+            active=random(0, 5, NUM_SLOTS) > 0,
+            lengths=lengths,
+            max_lens=lengths + random(1, 8, NUM_SLOTS),
+            end_ids=end_ids,
+            slot_num_accepted=random(0, 4, NUM_SLOTS).int(),
+        )
+        live = {name: to_device(tensor) for name, tensor in written.items()}
+        said, start = random(-1, 4, len(slots), num_nodes).int(), lengths[slots]
+        found = accept_chains(to_device(said), to_device(slots), to_device(start), **live)
+        assert torch.equal(found.cpu(), accept.accept_chains(said, slots, start, **written))
+        for name, tensor in written.items():
+            assert torch.equal(live[name].cpu(), tensor), name
+
+
+def test_drafts_are_stored_as_on_a_cpu() -> None:
+    slots, drafts = torch.tensor([7, 0, 3, 11]), torch.tensor([5, -1, 8, 9]).int()
+    num_accepted, tokens = (
+        torch.tensor([0, 3, -1, 1]).int(),
+        torch.arange(NUM_SLOTS * 4).view(NUM_SLOTS, 4).int(),
+    )
+    live, limits = to_device(tokens), torch.full((NUM_SLOTS,), 2).int()
+    limits[11] = 1
+    store_drafts(
+        to_device(drafts), 2, to_device(limits), to_device(num_accepted), to_device(slots), live
+    )
+    accept.store_drafts(drafts, 2, limits, num_accepted, slots, tokens)
+    assert (
+        torch.equal(live.cpu(), tokens)
+        and tokens[7, 2] == 5
+        and tokens[3, 2] == 14
+        and tokens[11, 2] == -1
+    )

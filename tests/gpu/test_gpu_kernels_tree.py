@@ -1,0 +1,133 @@
+"""The Triton bookkeeping of draft trees against its plain-torch twins, which the engine runs on a
+CPU."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from gpu_case import to_device
+from test_trees import EXPANSIONS, grown
+from torch import Tensor
+
+from specguide import sampling
+from specguide.cache import move_keys, place_trees, tensors
+from specguide.draft_tree import TreeExpansion
+from specguide.sampling import SlotTrees, TreeLevel, accept, accept_trees
+from specguide.speculation.slots import MAX_END_IDS
+
+pytestmark = pytest.mark.gpu
+
+NUM_SLOTS, NUM_PLACES, NUM_NODES, DEPTH = 12, 9, 7, 3
+
+
+def random_trees(generator: torch.Generator) -> SlotTrees:
+    """Few tokens, so that paths match; siblings differ."""
+    trees = SlotTrees.empty(NUM_SLOTS, NUM_NODES, torch.device("cpu"))
+    for slot in range(NUM_SLOTS):
+        for node in range(1, NUM_NODES):
+            parent = int(torch.randint(0, node, (), generator=generator))
+            parent = parent if trees.depths[slot, parent] < DEPTH else 0
+            trees.parents[slot, node], trees.depths[slot, node] = (
+                parent,
+                trees.depths[slot, parent] + 1,
+            )
+            taken = trees.tokens[slot, 1:node][trees.parents[slot, 1:node] == parent].tolist()
+            token = int(torch.randint(0, 3, (), generator=generator))
+            trees.tokens[slot, node] = -1 if token in taken else token
+    return replace(
+        trees, places=torch.randint(1, NUM_PLACES, trees.places.shape, generator=generator)
+    )
+
+
+def test_trees_are_accepted_as_on_a_cpu() -> None:
+    depths = set()
+    for seed in range(40):
+        generator = torch.Generator().manual_seed(seed)
+
+        def random(
+            low: int, high: int, *shape: int, generator: torch.Generator = generator
+        ) -> Tensor:
+            return torch.randint(low, high, shape, generator=generator)
+
+        slots, trees = torch.randperm(NUM_SLOTS, generator=generator)[:9], random_trees(generator)
+        lengths = random(0, 90, NUM_SLOTS)
+        end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
+        end_ids[:, 0] = random(0, 9, NUM_SLOTS).int()
+        written = dict(
+            tokens=random(-1, 4, NUM_SLOTS, NUM_PLACES).int(),
+            accepted_path=random(0, 9, NUM_SLOTS, DEPTH).int(),
+            late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
+            active=random(0, 5, NUM_SLOTS) > 0,
+            lengths=lengths,
+            max_lens=lengths + random(1, 8, NUM_SLOTS),
+            end_ids=end_ids,
+            slot_num_accepted=random(0, 4, NUM_SLOTS).int(),
+        )
+        live = {name: to_device(tensor) for name, tensor in written.items()}
+        num_nodes, depth = (NUM_NODES, DEPTH) if seed % 4 else (NUM_NODES - 2, DEPTH - 1)
+        said, start = random(-1, 3, len(slots), num_nodes).int(), lengths[slots]
+        found = accept_trees(*map(to_device, (said, slots, start, trees)), depth, **live)
+        expected = accept.accept_trees(said, slots, start, trees, depth, **written)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+        for name, tensor in written.items():
+            assert torch.equal(live[name].cpu(), tensor), name
+        depths |= set(expected[0].tolist())
+    assert depths == {-1, 0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("expansion", EXPANSIONS)
+def test_trees_grow_as_on_a_cpu(expansion: TreeExpansion) -> None:
+    for seed in range(5):
+        expected, found = grown(expansion, seed), grown(expansion, seed, "cuda", sampling)
+        assert_equal(found[0], expected[0])
+        for name, tensor in expected[1].items():
+            assert torch.equal(found[1][name].cpu(), tensor), name
+        for one, other in zip(found[2], expected[2], strict=True):
+            assert_equal(one, other)
+
+
+def assert_equal(found: SlotTrees | TreeLevel, expected: SlotTrees | TreeLevel) -> None:
+    for field in fields(expected):
+        one, other = getattr(found, field.name), getattr(expected, field.name)
+        assert one.dtype == other.dtype and torch.equal(one.cpu(), other), field.name
+
+
+@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), (3, 250)])
+def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+
+    def random(low: int, high: int, *shape: int) -> Tensor:
+        return torch.randint(low, high, shape, generator=generator)
+
+    tokens, start, block_table = (
+        random(-1, 9, 5, num_own).int(),
+        random(0, 200, 5),
+        random(-1, 30, 5, 12).int(),
+    )
+    for depths in (random(0, 7, num_nodes), random(0, 7, 5, num_nodes)):
+        case = tokens, start, depths, block_table
+        found, expected = (
+            place_trees(*map(to_device, case), 64, 1),
+            tensors.place_trees(*case, 64, 1),
+        )
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
+
+
+@pytest.mark.parametrize("heads", [(8, 128), (3, 40)])
+def test_keys_are_moved_as_on_a_cpu(heads: tuple[int, int]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    memory = torch.randn(2, 3, 10, 16, *heads, generator=generator)
+    live = to_device(memory)
+    block_table = torch.randperm(10, generator=generator)[:9].view(3, 3).int()
+    nodes = torch.rand(3, 15, generator=generator).argsort(1)[:, :DEPTH].sort(1).values + 1
+    nodes[1, 1:], nodes[2] = -1, -1
+    block_table[1, 2] = -1
+    case = nodes, torch.tensor([20, 31, 3]), block_table
+    move_keys(live, *map(to_device, case))
+    before = memory.clone()
+    tensors.move_keys(memory, *case)
+    assert torch.equal(live.cpu(), memory) and not torch.equal(memory, before)

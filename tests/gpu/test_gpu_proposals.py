@@ -1,0 +1,60 @@
+"""Proposals on a GPU: captured iterations in which callbacks lengthen the chains give what plain
+decoding gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gpu_case import check_warm_up, to_device
+from test_engine import cases
+from test_proposals import METHODS, make, told
+
+from specguide.sampling import accept, append_drafts
+
+pytestmark = pytest.mark.gpu
+
+FP32 = dict(device="cuda", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_proposals_change_no_token(folders, method, params):
+    prompts, all_params = cases(1, 40, **params)
+    prompts = [
+        prompt * (1 + number % 4) for number, prompt in enumerate(prompts)
+    ]  # lookups need repetition
+    outputs = []
+    for name, options in (
+        (None, {}),
+        (method, {}),
+        (method, dict(enforce_eager=True)),
+        (method, dict(lag=0)),
+    ):
+        llm = make(folders, name, max_batch_size=8, **FP32, **options)
+        outs = llm.generate(prompts, all_params)
+        outputs.append(told(outs))
+        llm._engine.check_integrity()
+        llm.close()
+        assert name is None or any(out.metrics.acceptance_length > 1.15 for out in outs)
+    assert outputs[1:] == outputs[:1] * 3
+
+
+@pytest.mark.parametrize("method", ["grammar", "eagle3 and grammar", "suffix"])
+def test_a_warm_up_captures_what_requests_need(folders, method):
+    check_warm_up(make(folders, method, max_batch_size=6, **FP32))
+
+
+def test_drafts_are_appended_as_on_a_cpu() -> None:
+    generator = torch.Generator().manual_seed(1)
+    for num_slots in (5, 200):
+        slots = torch.randperm(num_slots, generator=generator)[: num_slots - 2]
+        drafts = torch.randint(-1, 99, (len(slots),), generator=generator).int()
+        num_accepted = torch.randint(-1, 4, (len(slots),), generator=generator).int()
+        chain_len = torch.randint(0, 8, (num_slots,), generator=generator).int()
+        tokens = torch.full((num_slots, 8), -1, dtype=torch.int32)
+        live = to_device(tokens)
+        append_drafts(*map(to_device, (drafts, chain_len, num_accepted, slots)), live)
+        accept.append_drafts(drafts, chain_len, num_accepted, slots, tokens)
+        assert torch.equal(live.cpu(), tokens)

@@ -1,0 +1,86 @@
+"""Timelines of captured iterations on a GPU: whole, in order, and on the host's clock."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+
+import pytest
+from test_engine import K, cases, make
+from timelines import by_iteration, check_iterations, track
+
+from specguide.trace import TRACKS, read_chrome_trace
+
+pytestmark = pytest.mark.gpu
+
+CLOCK_ERROR_NS = 100_000  # of GPU time on the host's clock over a short run
+
+
+@pytest.fixture(scope="module", params=[0, 1, 2], ids=lambda lag: f"lag{lag}")
+def traced(request, folders, tmp_path_factory):
+    """A timeline of captured iterations, the lag, and what was generated."""
+    path = tmp_path_factory.mktemp("trace") / "out.json"
+    llm = make(
+        folders, max_batch_size=2, lag=request.param, trace=True, device="cuda", dtype="float32"
+    )
+    outputs = llm.generate(*cases(5, 6))
+    llm.write_trace(path)
+    assert any(llm._engine._runner.step._fixed._captured.values())
+    llm.close()
+    return read_chrome_trace(path), request.param, outputs
+
+
+def test_every_track_is_there_and_in_order(traced):
+    spans, _, _ = traced
+    assert {span.track for span in spans} == set(TRACKS)
+    for name in TRACKS:
+        for span, following in pairwise(track(spans, name)):
+            assert span.begin_ns <= span.end_ns <= following.begin_ns + 1, (span, following)
+
+
+def test_every_iteration_tells_its_whole_course(traced):
+    spans, _, _ = traced
+    check_iterations(spans, K)
+    course = [
+        name for index in range(K + 1) for name in ("wait tokens", f"callback {index}", "copy rows")
+    ]
+    for some in by_iteration(spans, "grammar stream").values():
+        assert [span.name for span in some] == course
+
+
+def test_an_iteration_lasts_as_long_as_the_host_saw(traced):
+    spans, lag, _ = traced
+    launches, waits = (
+        [span for span in track(spans, "host") if span.name == name] for name in ("launch", "wait")
+    )
+    shares = []
+    for launch, wait, some in zip(
+        launches, waits, by_iteration(spans, "forward stream").values(), strict=False
+    ):
+        assert launch.begin_ns - CLOCK_ERROR_NS <= some[0].begin_ns
+        assert some[-1].end_ns <= wait.end_ns + CLOCK_ERROR_NS
+        shares.append(
+            sum(span.end_ns - span.begin_ns for span in some) / (wait.end_ns - launch.begin_ns)
+        )
+    assert lag > 0 or 0.6 < median(shares) < 1.05
+
+
+def test_gpu_and_host_agree_on_the_time(traced):
+    """A callback runs inside its span of the grammar stream."""
+    spans, _, _ = traced
+    ran = {(span.args["iteration"], span.name): span for span in track(spans, "callbacks")}
+    for iteration, some in by_iteration(spans, "grammar stream").items():
+        for span in some:
+            if span.name.startswith("callback"):
+                callback = ran[iteration, span.name]
+                assert span.begin_ns - CLOCK_ERROR_NS <= callback.begin_ns
+                assert callback.end_ns <= span.end_ns + CLOCK_ERROR_NS
+
+
+def test_tracing_changes_no_token(traced, folders):
+    _, _, outputs = traced
+    llm = make(folders, max_batch_size=2, device="cuda", dtype="float32")
+    assert [out.token_ids for out in llm.generate(*cases(5, 6))] == [
+        out.token_ids for out in outputs
+    ]
+    llm.close()

@@ -1,0 +1,35 @@
+"""The modes that the one-model step is compared with, on a GPU: graphs of single passes, Python
+callbacks in graphs."""
+
+from __future__ import annotations
+
+import pytest
+from test_engine import cases
+from test_two_model import ARRANGEMENTS, generate, make
+
+from specguide import GuideConfig
+
+pytestmark = pytest.mark.gpu
+
+FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
+PYTHON = dict(guide=GuideConfig(callbacks="python"))
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+def test_outputs_are_those_of_the_one_model_step(folders, params):
+    prompts, all_params = cases(1, 60, **params)
+    expected, _ = generate(make(folders, **FP32), prompts, all_params)
+    for options in (PYTHON, *ARRANGEMENTS.values(), ARRANGEMENTS["two models"] | PYTHON):
+        outputs, _ = generate(make(folders, **FP32, **options), prompts, all_params)
+        assert outputs == expected, options
+
+
+def test_each_pass_is_captured(folders):
+    llm = make(folders, arrangement="two_model", **FP32)
+    llm.generate(*cases(1, 20))
+    step = llm._engine._runner.step
+    for graphs in (step._target_chain, step._refresh_chain, step._draft_next):
+        assert any(captured is not None for captured in graphs._captured.values())
+    llm.close()

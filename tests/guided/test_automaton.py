@@ -1,0 +1,100 @@
+"""Automata of regular expressions against Python's `re`: what they match, have in common and leave
+out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide.guided.regex.automaton import MAX_STATES, automaton, everything_but
+from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.parse import Node, UnsupportedRegex, parse
+from specguide.guided.regex.writer import is_exact, restrict, whole, write
+
+WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]
+
+
+def expressions() -> st.SearchStrategy[str]:
+    """Regular expressions over a, b and c, without anchors."""
+    return st.recursive(
+        st.sampled_from(["a", "b", "c", "[ab]", "[^a]", ""]),
+        lambda inner: st.one_of(
+            st.builds("{}{}".format, inner, inner),
+            st.builds("(?:{}|{})".format, inner, inner),
+            st.builds("(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{1,2}"])),
+        ),
+        max_leaves=6,
+    )
+
+
+def tree(expression: str) -> Node:
+    return whole(parse(expression), search=False)
+
+
+@settings(max_examples=150)
+@given(left=expressions(), right=expressions())
+def test_automata_match_what_re_matches(left: str, right: str) -> None:
+    one, other = automaton(tree(left)), automaton(tree(right))
+    both, rest = one & other, one - other
+    written = re.compile(write(one.node()), re.DOTALL) if not one.is_empty else None
+    beside = everything_but(tree(left))
+    for word in WORDS[:121]:
+        fits, fits_other = (
+            re.fullmatch(expression, word) is not None for expression in (left, right)
+        )
+        assert one.matches(word) == fits
+        assert both.matches(word) == (fits and fits_other)
+        assert rest.matches(word) == (fits and not fits_other)
+        assert (written is not None and written.fullmatch(word) is not None) == fits
+        assert automaton(beside).matches(word) != fits
+
+
+def test_texts_are_listed_and_counted() -> None:
+    assert automaton(tree("[a-d]{2}|x")).num_texts(50) == 17
+    assert automaton(tree("a*")).num_texts(50) == 51
+    assert list(automaton(tree("[a-c]b?|")).texts()) == ["", "a", "b", "c", "ab", "bb", "cb"]
+    assert automaton(tree("a")) - automaton(tree("[ab]")) == automaton(tree("b")) - automaton(
+        tree("b")
+    )
+
+
+def test_too_many_states_are_refused() -> None:
+    with pytest.raises(UnsupportedRegex, match=str(MAX_STATES)):
+        automaton(tree("(?:a|b)*a(?:a|b){12}"))
+
+
+LOOKAHEADS = (
+    "^(?!a)",
+    "^(?!ab|c$)[a-c]+$",
+    "^(?=.*b)(?!.*c)",
+    "^(?!a|b).*$|^b$",
+    "^((?!a)[bc]*)$",
+    "^(?!.*cc)(a|c)*b?",
+    "^(?!a$)(?!b$).{1,3}$",
+    "^(?=a)(?=ab)",
+)
+
+
+@pytest.mark.parametrize("expression", LOOKAHEADS)
+def test_a_lookahead_at_the_start_is_enforced(expression: str) -> None:
+    node = restrict(whole(parse(expression), search=True), EVERYTHING)
+    for word in WORDS:
+        assert automaton(node).matches(word) == (re.search(expression, word) is not None), word
+
+
+def test_what_dialects_read_differently_stays_so_after_a_lookahead() -> None:
+    assert is_exact(whole(parse("^(?!ab)[a-c]*$"), search=True), EVERYTHING)
+    assert not is_exact(whole(parse("^(?!ab).*$"), search=True), EVERYTHING)
+    assert not is_exact(whole(parse("^(?!\\d)[a-c1]*$"), search=True), EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    "expression", ["a(?!b)", "^a(?!b)", "(?!b)a", "^(a(?!b))*", "^(?:(?!a).)*$", "(?=a)*"]
+)
+def test_other_lookaheads_are_refused(expression: str) -> None:
+    with pytest.raises(UnsupportedRegex, match="lookahead"):
+        whole(parse(expression), search=True)

@@ -1,0 +1,215 @@
+"""Regular expressions: one meaning, whatever engine runs them, and refusals by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+from byte_vocabulary import VOCABULARY, takes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
+from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex.writer import is_exact, restrict, whole, write
+from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS
+
+TEXTS = ["".join(text) for length in range(5) for text in product("ab1", repeat=length)]
+
+
+def rewritten(pattern: str, *, search: bool = True) -> re.Pattern[str]:
+    node = restrict(whole(parse(pattern), search=search), EVERYTHING)
+    return re.compile("[^\\x00-\\U0010FFFF]" if node == NOTHING else write(node))
+
+
+def patterns() -> st.SearchStrategy[str]:
+    atoms = st.sampled_from(["a", "b", "1", ".", "[ab]", "[^a]", r"\d", r"\w", r"\D", "^", "$"])
+
+    def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        repeated = st.builds(
+            "(?:{}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{0,2}", "*?"])
+        )
+        return st.one_of(
+            st.builds("{}{}".format, inner, inner),
+            st.builds("({}|{})".format, inner, inner),
+            repeated,
+        )
+
+    return st.recursive(atoms, grown, max_leaves=6)
+
+
+@settings(max_examples=300)
+@given(pattern=patterns(), search=st.booleans())
+def test_the_rewritten_expression_matches_the_same_texts(pattern: str, search: bool) -> None:
+    try:
+        ours = rewritten(pattern, search=search)
+    except UnsupportedRegex:
+        return
+    engine = re.compile(pattern)
+    for text in TEXTS:
+        expected = engine.search(text) if search else engine.fullmatch(text)
+        assert bool(ours.fullmatch(text)) == bool(expected), text
+
+
+@pytest.mark.parametrize("name", BACKEND_NAMES)
+def test_backends_take_what_the_expression_matches(name: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
+    for pattern in (
+        "^a+b?$",
+        "a|b1",
+        "(a|b)*1",
+        "(?:a{2,}b?)+",
+        "[^a]{2}",
+        r"\d\w*",
+        "(?:(?:a|b){1,2}1)?b",
+        "a.b",
+        "a*?b",
+        "^$",
+        "a|",
+        r"[\w-]+",
+        "(?<x>a)b",
+        "x*a",
+    ):
+        grammar = compiler.compile(Guide(regex=pattern))
+        for text in (*TEXTS, "é", "a\nb", "-a"):
+            assert takes(grammar, text) == bool(
+                re.fullmatch(pattern.replace("?<x>", ""), text, re.ASCII)
+            ), (pattern, text)
+    compiler.close()
+
+
+REFUSED = (
+    ("b(?=a)", "lookahead"),
+    ("b(?!a)", "lookahead"),
+    ("(?<=a)b", "lookbehind"),
+    ("(?<!a)b", "lookbehind"),
+    (r"(a)\1", "backreference"),
+    (r"(?<x>a)\k<x>", "backreference"),
+    (r"a\b", "word boundary"),
+    (r"\Ba", "word boundary"),
+    ("(?i)a", "flag"),
+    ("(?i:a)", "flag"),
+    ("a*+", "possessive"),
+    ("(?>a)", "atomic"),
+    (r"\p{L}", "Unicode property"),
+    ("a^b", "anchor inside"),
+    ("(a$)+b", "anchor"),
+    (r"\Aa", "differently"),
+    (r"\07", "octal"),
+    ("a{,3}", "lower bound"),
+    ("(?#x)a", "comment"),
+    ("a{1000000}", "repetitions"),
+    ("^*", "anchor"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "feature"), REFUSED)
+def test_what_no_backend_enforces_is_refused_by_name(pattern: str, feature: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    with pytest.raises(UnsupportedGuide, match=feature):
+        compiler.compile(Guide(regex=pattern))
+    with pytest.raises(UnsupportedGuide, match=feature) as refusal:
+        compiler.compile(Guide(json_schema={"properties": {"a": {"pattern": f"x|{pattern}"}}}))
+    assert (refusal.value.keyword, refusal.value.path) == ("pattern", "/properties/a/pattern")
+    compiler.close()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(", "a)", "[a", "[z-a]", "*a", "a**", "a{2,1}", "\\", r"\x0", r"\u{110000}", "[]"]
+)
+def test_a_malformed_expression_is_refused(pattern: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    with pytest.raises(InvalidGuide, match="regular expression") as refusal:
+        compiler.compile(Guide(regex=pattern))
+    assert not isinstance(refusal.value, UnsupportedGuide)
+    compiler.close()
+
+
+def test_what_engines_read_differently_is_read_narrowly() -> None:
+    for pattern, lost, kept in (
+        (r"^\d$", "٣", "3"),
+        (r"^\w$", "é", "e"),
+        (r"^\D$", "٣", "e"),
+        (r"^\s$", "\x1c", " "),
+        (r"^\S$", "\ufeff", "é"),
+        ("^.$", "\r", "é"),
+        (r"^[^\d]$", "é", "e"),
+    ):
+        assert rewritten(pattern).fullmatch(kept) and not rewritten(pattern).fullmatch(lost), (
+            pattern
+        )
+    assert rewritten("^[^a]$").fullmatch("\n")
+    assert is_exact(parse("[a-z]+"), EVERYTHING) and not is_exact(parse(r"\w+"), EVERYTHING)
+
+
+def test_escapes() -> None:
+    for pattern, text in (
+        (r"^\x41$", "A"),
+        (r"^\u0041$", "A"),
+        (r"^\u{1F600}$", "😀"),
+        (r"^\uD83D\uDE00$", "😀"),
+        (r"^\cJ$", "\n"),
+        (r"^[\b]$", "\b"),
+        (r"^\t\n\v\f\r\0$", "\t\n\v\f\r\0"),
+        (r"^\/\-\.$", "/-."),
+        (r"^{a}$", "{a}"),
+        (r"^[a\]^-]+$", "a]^-"),
+        (r"^[+--]+$", "+,-"),
+    ):
+        assert rewritten(pattern).fullmatch(text), pattern
+
+
+@settings(max_examples=200)
+@given(text=st.text(st.sampled_from("ab(){}[]|*+?.^$\\-/,<>=!:1dwsbxu"), max_size=8))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        node = restrict(whole(parse(text), search=True), JSON_TEXT)
+    except RegexError:
+        return
+    if node != NOTHING:
+        re.compile(write(node))
+
+
+def test_strings_cannot_end_early_or_hold_control_characters() -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    for pattern, taken, refused in (
+        ("^[^a]*$", [r'"b\"\\"', '"é"', r'"\n"'], ['"a"', '"b"b"', '"\n"', '"\x01"', r'"\u0061"']),
+        (r"^[^\\]*$", [r'"\""'], [r'"\\"']),
+        ('^[^"]*$', [r'"\\"'], [r'"\""']),
+        ("^.{2}$", [r'"\"\\"', '"éé"'], [r'"\n"']),
+    ):
+        for schema in (
+            {"type": "string", "pattern": pattern},
+            {"pattern": pattern, "maxLength": 5},
+        ):
+            grammar = compiler.compile(Guide(json_schema=schema))
+            assert all(takes(grammar, text) for text in taken), pattern
+            assert not any(takes(grammar, text) for text in refused), pattern
+    compiler.close()
+
+
+def test_formats(data_dir: Any) -> None:
+    expressions = {name: rewritten(f"^(?:{pattern})$") for name, pattern in FORMATS.items()}
+    taken, seen = set(), set()
+    for line in (data_dir / "json_schema_test_suite.jsonl").read_text().splitlines():
+        test = json.loads(line)
+        name = test["schema"].get("format") if isinstance(test["schema"], dict) else None
+        if (
+            test["suite"] == "optional/format"
+            and name in expressions
+            and isinstance(test["data"], str)
+        ):
+            seen.add(name)
+            is_short = len(test["data"]) <= FORMAT_LENGTHS.get(name, len(test["data"]))
+            if is_short and expressions[name].fullmatch(test["data"]):
+                assert test["valid"], (name, test["data"])
+                taken.add(name)
+    assert seen == set(FORMATS) and taken == seen

@@ -1,0 +1,265 @@
+"""String formats: what their RFCs allow is taken, what they do not is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from specguide.bench.instances import BYTES, takes, takes_any
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compile import GrammarCompiler
+
+LABEL_63 = "a" * 63
+LONG_HOST = ".".join([LABEL_63, LABEL_63, LABEL_63, "b" * 61])
+VALID = {
+    "email": [
+        "a@b",
+        "joe.bloggs@example.com",
+        "a" * 64 + "@example.com",
+        "x." * 31 + "xy@example.com",
+        "a+b=c@d--e.org",
+        '"joe bloggs"@example.com',
+        r'"a\"@b"@example.com',
+        "joe@[127.0.0.1]",
+        "joe@[IPv6:::1]",
+        "a@b.c.d.e.f.g.example.com",
+        f"a@{LABEL_63}.com",
+    ],
+    "idn-email": [
+        "joe.bloggs@example.com",
+        "jörg@bücher.de",
+        "用户@例子.中国",
+        "cafe\u0301@example.com",
+        "é" * 16 + "@b",
+    ],
+    "hostname": [
+        "a",
+        "example.com",
+        "a.b.c.d.e.f.g",
+        "a--b.example.com",
+        "1.2",
+        LABEL_63,
+        LONG_HOST,
+        "a" * 10 + "--b",
+        "A-1.b",
+    ],
+    "idn-hostname": [
+        "example.com",
+        "bücher.de",
+        "www.例子.中国",
+        "παράδειγμα.δοκιμή",
+        "한국어.한국",
+        "שלום.com",
+        "a。b",
+        "a.b.c.d.e.f.g",
+    ],
+    "ipv6": [
+        "::",
+        "::1",
+        "1::",
+        "1:2:3:4:5:6:7:8",
+        "::ffff:192.168.0.1",
+        "1:2:3:4:5:6:1.2.3.4",
+        "64:ff9b::1.2.3.4",
+        "1:2:3:4:5:6:7::",
+        "1::2:3:4:5:1.2.3.4",
+        "::1.2.3.4",
+        "fe80::1:2",
+    ],
+    "ipv4": ["0.0.0.0", "255.255.255.255"],
+    "uri": [
+        "file:///etc/hosts",
+        "http://user@example.com/",
+        "http://user:pass@[::1]:80/a?b#c",
+        "ftp://a.b.c.d.e.f/x",
+        "http://[v7.fe:1]/",
+        "http://a--b.example.com",
+        "mailto:a@b.c",
+        "urn:isbn:0451450523",
+        "a:",
+        "a:/b/c",
+        "http://a_b.c",
+        "http://[::ffff:1.2.3.4]/",
+        "x://",
+        "data:text/plain;base64,SGk=",
+        "http://a/?q=%C3%A9",
+    ],
+    "iri": ["http://例子.中国/путь?q=é#ß", "file:///ä", "http://user@bücher.de/", "http://[::1]/é"],
+    "uri-reference": [
+        "",
+        "//a.b.c.d.e/f",
+        "/a/b",
+        "a/b:c",
+        "?q",
+        "#f",
+        "./a:b",
+        "file:///x",
+        "//user@h:1/",
+        "//",
+    ],
+    "iri-reference": ["/âππ", "âππ", "", "//例子/é", "?é"],
+    "uri-template": ["http://a/{b}/{?c,d*}", "a😀b", "{+x:3}", "it's", "{a%20b}", "{a.b}"],
+}
+INVALID = {
+    "email": [
+        "",
+        "a",
+        "@b",
+        "a@",
+        "a..b@c",
+        ".a@b",
+        "a.@b",
+        "a" * 65 + "@b",
+        "x." * 32 + "x@example.com",
+        "a@-b",
+        "a@b-",
+        "a@b..c",
+        "a@[1.2.3]",
+        "a@[::1]",
+        "a b@c",
+        '"a"b@c',
+        "a@b@c",
+        "é@b.c",
+        f"a@a{LABEL_63}.com",
+        f"abc@{LONG_HOST}",
+        "a@b\n",
+    ],
+    "idn-email": ["", "用户", "a@b@c", "é..é@b", "é" * 40 + "@b", "user＠example.com", "a@-é.com"],
+    "hostname": [
+        "",
+        ".",
+        "a.",
+        ".a",
+        "a..b",
+        "-a",
+        "a-",
+        "a_b",
+        "ab--c",
+        "xn--a",
+        f"{LABEL_63}a",
+        f"{LONG_HOST}b",
+        "é.com",
+        "a b",
+    ],
+    "idn-hostname": [
+        "",
+        "-é",
+        "é-",
+        "a..b",
+        ".é",
+        "É.com",
+        "\u0301a",
+        "\u200db",
+        "é." * 200 + "com",
+        "1שלום",
+    ],
+    "ipv6": [
+        "",
+        ":",
+        ":::",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "1::2::3",
+        "12345::",
+        "1:2:3:4:5:6:7:8::",
+        "::1.2.3",
+        "::1.2.3.256",
+        "::01.2.3.4",
+        "1:2:3:4:5:6:7:1.2.3.4",
+        "1.2.3.4",
+        "1.2.3.4::",
+        "::g",
+        "[::1]",
+        "fe80::1%eth0",
+        "1:2:3:4:5::6:1.2.3.4",
+        "::1:2:3:4:5:6:7:8",
+    ],
+    "ipv4": ["1.2.3", "256.1.1.1", "01.2.3.4", "1.2.3.4.5"],
+    "uri": [
+        "",
+        "a",
+        "//a/b",
+        "/a",
+        "1a:b",
+        "http://a b",
+        "http://[::1",
+        "http://[1.2.3.4]/",
+        "http://a@b@c/",
+        "http://é",
+        "http://a:b1/",
+        "http://a/%6G",
+        "http:/[::1]",
+        "a\\b:c",
+        "http://a/<b>",
+        "http://[::01.2.3.4]",
+    ],
+    "iri": ["", "âππ", "http://é é", "http://[::ffff:192.168.0.01]", "\\\\WINDOWS\\filëßåré"],
+    "uri-reference": ["\\", "a b", "//a@b@c/", "/%zz", "1:b c", "é", "a^b", ":a"],
+    "iri-reference": ["\\é", "é é", "é^"],
+    "uri-template": ["{", "}", "{}", "{a", "{a,}", "{v:0}", "{a..b}", "a b", "{=a}"],
+}
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    compiler = GrammarCompiler(BYTES, GuideConfig())
+    yield compiler
+    compiler.close()
+
+
+def grammar_of(compiler: GrammarCompiler, name: str, **more: object) -> CompiledGrammar:
+    return compiler.compile(Guide(json_schema={"type": "string", "format": name, **more}))
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_what_a_format_allows_is_taken_and_nothing_else(
+    name: str, compiler: GrammarCompiler
+) -> None:
+    grammar = grammar_of(compiler, name)
+    assert [
+        text for text in VALID[name] if not takes(grammar, json.dumps(text, ensure_ascii=False))
+    ] == []
+    assert [
+        text for text in INVALID[name] if takes(grammar, json.dumps(text, ensure_ascii=False))
+    ] == []
+
+
+def test_lengths_beside_a_format_hold_with_its_own(compiler: GrammarCompiler) -> None:
+    grammar = grammar_of(compiler, "email", minLength=6, maxLength=8, pattern="^a")
+    assert [
+        text
+        for text in ("a@bcd", "a@bcde", "b@bcde", "a@bcdefg", "a@bcdefgh")
+        if takes(grammar, f'"{text}"')
+    ] == ["a@bcde", "a@bcdefg"]
+
+
+def test_the_suite_of_formats(data_dir: Path, compiler: GrammarCompiler) -> None:
+    counts: Counter[str] = Counter()
+    with (data_dir / "json_schema_test_suite.jsonl").open(encoding="utf-8") as file:
+        for test in map(json.loads, file):
+            if test["suite"] == "optional/format" and isinstance(test["data"], str):
+                taken = takes_any(
+                    compiler.compile(Guide(json_schema=test["schema"])),
+                    test["data"],
+                    test["schema"],
+                )
+                assert test["valid"] or not taken, (test["keyword"], test["data"])
+                counts[f"{test['keyword']} {'taken' if taken else 'lost'}"] += test["valid"]
+    lost = {name for name, count in counts.items() if count and name.endswith("lost")}
+    assert lost <= {
+        f"{name} lost"
+        for name in (
+            "date-time",
+            "time",
+            "hostname",
+            "idn-email",
+            "idn-hostname",
+            "json-pointer",
+            "ecmascript-regex",
+        )
+    }

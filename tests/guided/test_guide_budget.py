@@ -1,0 +1,152 @@
+"""Owns the tests of the budget of work on one guide: every kind of small, dear schema is refused
+soon, by keyword."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from byte_vocabulary import VOCABULARY
+
+from specguide.config import GuideConfig
+from specguide.errors import GuideLimitExceeded, InvalidParams, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.budget import Budget, at_work, kept, spend
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.select import rewrites
+
+WORDS = [f"w{i:05d}" for i in range(19_000)]
+MOST_S = 10.0
+"""Of CPU time, on any machine: a million steps take about a second."""
+
+
+def patterned(i: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {f"a{i}": {"type": "string", "pattern": f"^(a|b){{{i % 20 + 3}}}c+$"}},
+    }
+
+
+def containing(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(depth):
+        schema = {"type": "array", "contains": schema, "minContains": 64}
+    return schema
+
+
+DEAR = {
+    "oneOf": {"oneOf": [patterned(i) for i in range(400)]},
+    "enum": {"not": {"enum": WORDS}},
+    "pattern": {"type": "string", "pattern": "(^|)" * 40},
+    "allOf": {
+        "allOf": [
+            {"patternProperties": {f"^.*{word}.*$": {"maximum": i}}}
+            for i, word in enumerate(WORDS[:60])
+        ]
+    },
+    "contains": containing(6),
+}
+REFUSED = {
+    "uniqueItems": {"type": "array", "items": {"enum": WORDS}, "uniqueItems": True},
+    "multipleOf": {"multipleOf": 99999989},
+    "not": {"not": {"pattern": "^(a|b|ab){1,300}$"}},
+}
+
+
+def rewrite_all(schema: Any) -> None:
+    with Budget(GuideConfig().max_schema_steps).counting():
+        for _ in rewrites(Guide(json_schema=schema), "llguidance"):
+            pass
+
+
+@pytest.mark.parametrize("keyword", DEAR)
+def test_a_dear_schema_is_refused_by_keyword(keyword):
+    start = time.process_time()
+    with pytest.raises(
+        GuideLimitExceeded, match=rf"^{keyword} at /.* than max_schema_steps \(1000000\)"
+    ) as caught:
+        rewrite_all(DEAR[keyword])
+    assert caught.value.limit == "max_schema_steps"
+    assert time.process_time() - start < MOST_S
+
+
+@pytest.mark.parametrize("keyword", REFUSED)
+def test_what_cannot_be_enforced_anyway_is_refused_soon(keyword):
+    start = time.process_time()
+    with pytest.raises(UnsupportedGuide, match=keyword):
+        rewrite_all(REFUSED[keyword])
+    assert time.process_time() - start < MOST_S
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^[" + "".join(map(chr, range(0x4E00, 0x7000, 2))) + "]{0,3000}$",
+        "^(((a{1000}){1000}){1000})$",
+    ],
+)
+def test_a_dear_pattern_meets_the_budget(pattern):
+    start = time.process_time()
+    with pytest.raises(GuideLimitExceeded, match="max_schema_steps"):
+        rewrite_all(
+            {"pattern": pattern, "enum": ["a" * length + "b" for length in range(2000, 4000, 50)]}
+        )
+    assert time.process_time() - start < MOST_S
+
+
+def test_a_budget_is_one_for_all_backends_and_its_end_is_not_cached():
+    def compiler(most: int) -> GrammarCompiler:
+        return GrammarCompiler(VOCABULARY, GuideConfig(max_schema_steps=most))
+
+    guide = Guide(
+        json_schema={
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in WORDS[:50]},
+        }
+    )
+    small = compiler(500)
+    for _ in range(2):
+        with pytest.raises(
+            GuideLimitExceeded, match=r"properties at /properties takes more than max_schema_steps"
+        ):
+            small.compile(guide)
+    assert len(small.cache) == 0
+    small.close()
+    large = compiler(1_000_000)
+    assert large.compile(guide).backend == "llguidance"
+    large.close()
+
+
+def test_a_chain_of_references_is_no_nesting():
+    chain = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(3000)}
+    rewrite_all({"$ref": "#/$defs/d0", "$defs": {**chain, "d3000": {"type": "null"}}})
+
+
+def test_the_innermost_keyword_that_took_half_is_named():
+    def work(inner: int, outer: int) -> None:
+        with Budget(100).counting(), at_work("oneOf", ""):
+            spend(outer)
+            with at_work("pattern", "/oneOf/0"):
+                spend(inner)
+
+    with pytest.raises(GuideLimitExceeded, match=r"^pattern at /oneOf/0/pattern takes"):
+        work(inner=60, outer=50)
+    with pytest.raises(GuideLimitExceeded, match=r"^oneOf at /oneOf takes"):
+        work(inner=20, outer=90)
+
+
+def test_what_is_kept_is_made_once_for_a_guide():
+    made = []
+    make = kept(lambda key: made.append(key))
+    with Budget(10).counting():
+        make("a"), make("a")
+    with Budget(10).counting():
+        make("a")
+    assert made == ["a", "a"]
+    spend(10**9)  # outside of a budget nothing counts
+
+
+def test_a_budget_has_a_step():
+    with pytest.raises(InvalidParams, match="max_schema_steps must be at least 1"):
+        GuideConfig(max_schema_steps=0)

@@ -1,0 +1,72 @@
+"""The keyword table against the libraries: what each does with each keyword, and that nothing gets
+by the choice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from byte_vocabulary import VOCABULARY, backend, takes
+from keyword_cases import CASES, ENFORCED, IGNORED, REFUSED, Case
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
+from specguide.guide import Guide
+from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.schema.keyword_table import KEYWORDS, Level
+
+
+def named(case: Case) -> str:
+    return f"{case.keyword} {json.dumps(case.schema)[:60]}"
+
+
+def outcome(grammar: CompiledGrammar, case: Case) -> str:
+    return IGNORED if any(takes(grammar, text) for text in case.invalid) else ENFORCED
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("name", BACKEND_NAMES)
+def test_a_library_does_what_the_table_builds_on(name: str, case: Case) -> None:
+    try:
+        grammar = backend(name, True).compile(Guide(json_schema=case.schema), GuideConfig())
+    except InvalidGuide:
+        found = REFUSED
+    else:
+        found = outcome(grammar, case)
+    assert found == getattr(case, name)
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+@pytest.mark.parametrize("name", BACKEND_NAMES)
+def test_the_table_says_what_its_cases_show(name: str, keyword: str) -> None:
+    shown = {getattr(case, name) for case in CASES if case.keyword == keyword}
+    assert shown, "every row needs a case"
+    level = {
+        frozenset({ENFORCED}): Level.ENFORCED,
+        frozenset({IGNORED}): Level.IGNORED,
+        frozenset({REFUSED}): Level.REFUSED,
+    }.get(frozenset(shown), Level.PARTIAL)
+    assert KEYWORDS[keyword].support(name).level == level
+
+
+def test_every_case_is_of_a_row() -> None:
+    assert {case.keyword for case in CASES} == set(KEYWORDS)
+
+
+@pytest.mark.parametrize("requested", ["auto", *BACKEND_NAMES])
+def test_nothing_invalid_gets_by_the_choice(requested: str) -> None:
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=requested))
+    num_served = 0
+    for case in CASES:
+        try:
+            grammar = compiler.compile(Guide(json_schema=case.schema))
+        except InvalidGuide:
+            continue
+        num_served += 1
+        assert requested in ("auto", grammar.backend)
+        assert outcome(grammar, case) == ENFORCED, (named(case), grammar.backend)
+        if requested == "auto" and case.keyword not in ("contains", "pattern", "maxLength"):
+            assert all(takes(grammar, text) for text in case.valid), (named(case), grammar.backend)
+    compiler.close()
+    assert num_served >= {"auto": 85, "llguidance": 80, "xgrammar": 30}[requested]

@@ -1,0 +1,111 @@
+"""Grammars that compiled and then failed: many choices, many branches, and rules whose walk cannot
+be taken back."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+from byte_vocabulary import VOCABULARY, backend, takes
+
+from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.backends.lark_attributes import lark_attributes
+from specguide.guided.compile import GrammarCompiler
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[GrammarCompiler]:
+    made = GrammarCompiler(VOCABULARY, GuideConfig())
+    yield made
+    made.close()
+
+
+def words(count: int) -> list[str]:
+    chance = random.Random(count)
+    return ["".join(chance.choices(LETTERS, k=chance.randint(4, 12))) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("name", "count"), [("llguidance", 15_000), ("xgrammar", 1500)])
+def test_a_choice_may_have_many_words(name: str, count: int) -> None:
+    found = words(count)
+    grammar = backend(name, True).compile(Guide(choice=found), GuideConfig())
+    assert all(takes(grammar, word) for word in found[::150])
+    assert not any(takes(grammar, word) for word in ("zzzz", found[0] + "!", found[0][:-1], ""))
+
+
+@pytest.mark.parametrize(
+    "form", ["start: X\nX: %s", "start: X+\nX: %s", "start: %s", 'start: "(" (%s) ")" | %s']
+)
+@pytest.mark.parametrize("branch", ['"%s"', "/%s[0-9]{0,9}/", "/[a-z]{1,30}%s/"])
+def test_a_grammar_may_have_many_branches(
+    compiler: GrammarCompiler, form: str, branch: str
+) -> None:
+    found = words(900)
+    body = " | ".join(branch % word for word in found)
+    try:
+        grammar = compiler.compile(Guide(grammar=form.replace("%s", body)))
+    except UnsupportedGuide as error:
+        assert "terminals take too many steps" in str(error)
+        return
+    for word in found[::300]:
+        text = "abc" + word if "{1,30}" in branch else word
+        assert takes(grammar, text) and not takes(grammar, text + "!")
+
+
+def test_many_rules_that_may_begin_alike_are_walked(compiler: GrammarCompiler) -> None:
+    found = words(700)
+    rules = "\n".join(f'r{i}: "{word}" start | "x"' for i, word in enumerate(found))
+    grammar = compiler.compile(
+        Guide(grammar=f"start: {' | '.join(f'r{i}' for i in range(len(found)))}\n{rules}")
+    )
+    assert takes(grammar, found[3] + found[600] + "x") and not takes(grammar, found[3])
+
+
+@pytest.mark.parametrize(
+    ("attribute", "name"),
+    [
+        ("max_tokens=3", "max_tokens"),
+        ('stop="y"', "stop"),
+        ('stop=":", max_tokens=3', "max_tokens"),
+        ("temperature=0.5", "temperature"),
+        ('suffix="]:", temperature=0.5', "temperature"),
+    ],
+)
+@pytest.mark.parametrize(
+    "rule", ['start: text "b"\ntext[%s]: /x+/', 'start: "s" text | "b"\n?text.2 [%s]: /x+/']
+)
+def test_attributes_that_cannot_be_enforced_are_refused_by_name(
+    compiler: GrammarCompiler, rule: str, attribute: str, name: str
+) -> None:
+    with pytest.raises(UnsupportedGuide, match=name + "="):
+        compiler.compile(Guide(grammar=rule % attribute))
+
+
+@pytest.mark.parametrize("attribute", ['suffix="y"', "lazy", "capture", 'capture="temperature="'])
+def test_attributes_that_change_nothing_else_are_taken(
+    compiler: GrammarCompiler, attribute: str
+) -> None:
+    grammar = compiler.compile(
+        Guide(grammar=f'start: text " temperature=" /[0-9]/\ntext[{attribute}]: /xx*/')
+    )
+    text = "xy" if "suffix" in attribute else "x"
+    assert takes(grammar, text + " temperature=1")
+
+
+@pytest.mark.parametrize("unit", ["a[b=", '"', '\\"', "a ", "/", "[", 'a["', "x", "a[\n"])
+def test_attributes_are_found_in_linear_time(unit: str) -> None:
+    def seconds(length: int) -> float:
+        begin = time.perf_counter()
+        list(lark_attributes("a[" + unit * (length // len(unit))))
+        return time.perf_counter() - begin
+
+    seconds(1000)
+    assert min(seconds(200_000) for _ in range(3)) < 0.1 + 40 * min(
+        seconds(20_000) for _ in range(3)
+    )

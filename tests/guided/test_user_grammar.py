@@ -1,0 +1,179 @@
+"""Matchers written by users: they guide, they fail alone, and what they lack is said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_engine import cases, make
+
+from specguide import Guide, Reasoning, SamplingParams
+from specguide.config import CacheConfig
+from specguide.errors import InvalidGuide, MatcherError
+
+EOS = 256
+
+
+class Alternating:
+    """Allows "a" and "b" in turn, and an end after six of them."""
+
+    LETTERS = (64, 65)  # of the tiny model's tokenizer
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def allowed(self) -> list[int]:
+        if self.is_terminated:
+            return []
+        return [EOS] if len(self.taken) == 6 else [self.LETTERS[len(self.taken) % 2]]
+
+    def accept(self, token: int) -> bool:
+        if token not in self.allowed():
+            return False
+        self.taken.append(token)
+        return True
+
+    def fill(self, row: np.ndarray) -> None:
+        row[:] = 0
+        for token in self.allowed():
+            row[token // 32] |= np.int32(1 << (token % 32))
+
+    def rollback(self, n: int) -> None:
+        self.taken = self.taken[: len(self.taken) - n]
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.taken[-1:] == [EOS]
+
+    def forced_tokens(self) -> list[int]:
+        return []
+
+
+@pytest.mark.parametrize("spec", [True, False])
+def test_they_guide(folders, spec):
+    llm = make(folders, spec=spec)
+    assert tuple(llm.tokenizer.encode("ab")) == Alternating.LETTERS
+    guide = Guide(matcher=Alternating)
+    params = [
+        SamplingParams(max_tokens=40, guide=guide, reasoning=reasoning, temperature=1.0, seed=5)
+        for reasoning in (None, Reasoning(end="zz", max_tokens=3))
+    ]
+    plain, reasoned = llm.generate(["x", "y"], params)
+    assert (plain.text, plain.finish_reason, plain.error) == ("ababab", "stop", None)
+    assert reasoned.text.endswith("zzababab") and len(reasoned.token_ids) <= 3 + 2 + 6 + 1
+    llm.close()
+
+
+def test_one_that_fails_ends_its_request_alone(folders):
+    class Failing(Alternating):
+        def fill(self, row):
+            if len(self.taken) >= 2:
+                raise KeyError("out of ideas")
+            super().fill(row)
+
+    made = []
+
+    def make_once():
+        if made:
+            raise OSError("no more matchers")
+        made.append(1)
+        return Alternating()
+
+    prompts, params = cases(3, 4)
+    llm = make(folders)
+    expected = llm.generate(prompts, params)
+    failing = [SamplingParams(guide=Guide(matcher=maker)) for maker in (Failing, make_once)]
+    *outs, first, second = llm.generate([*prompts, "x", "y"], [*params, *failing])
+    assert [out.token_ids for out in outs] == [out.token_ids for out in expected]
+    assert isinstance(first.error, MatcherError) and "out of ideas" in str(first.error)
+    assert isinstance(second.error, MatcherError) and "no more matchers" in str(second.error)
+    llm._engine.check_integrity()
+    llm.close()
+
+
+def test_one_that_makes_nothing_guides_nobody_freely(folders):
+    made = [Alternating()]
+    llm = make(folders)
+    (out,) = llm.generate(
+        "x", SamplingParams(guide=Guide(matcher=lambda: made.pop() if made else None))
+    )
+    assert (
+        isinstance(out.error, MatcherError)
+        and "lacks accept" in str(out.error)
+        and out.token_ids == ()
+    )
+    llm.close()
+
+
+@pytest.mark.parametrize("spec", [True, False])
+@pytest.mark.parametrize("lag", [0, 1])
+def test_an_output_that_is_complete_needs_no_way_on(folders, spec, lag):
+    class Short(Alternating):
+        def allowed(self):
+            return [self.LETTERS[0]] if len(self.taken) < 4 else []
+
+    llm = make(folders, spec=spec, lag=lag)
+    guide = Guide(matcher=Short)
+    complete, short = llm.generate(
+        ["x", "x"], [SamplingParams(guide=guide, max_tokens=num) for num in (4, 5)]
+    )
+    assert (complete.text, complete.finish_reason, complete.error) == ("aaaa", "length", None)
+    assert short.token_ids == complete.token_ids and "after 4" in str(short.error)
+    llm.close()
+
+
+def test_one_that_forgets_what_it_allowed_ends_its_request_alone(folders):
+    """Seen when a request has lost its pages: its matcher is made anew and follows the output."""
+    made = []
+
+    class Fickle(Alternating):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def accept(self, token):
+            return len(made) < 3 and super().accept(
+                token
+            )  # the first was made to be looked at, the third follows
+
+        def allowed(self):
+            return [] if self.is_terminated else list(self.LETTERS)
+
+    llm = make(folders, max_batch_size=2, cache=CacheConfig(page_size=16, num_pages=36))
+    free, fickle = (
+        SamplingParams(max_tokens=300, ignore_eos=True),
+        SamplingParams(max_tokens=200, guide=Guide(matcher=Fickle)),
+    )
+    (expected,) = llm.generate(["x" * 150], free)
+    neighbour, out = llm.generate(["x" * 150, "y" * 150], [free, fickle])
+    assert neighbour.token_ids == expected.token_ids and out.metrics.num_preemptions
+    assert isinstance(out.error, MatcherError) and "refuses token" in str(out.error)
+    llm._engine.check_integrity()
+    llm.close()
+
+
+def test_what_they_lack_is_said(folders):
+    class Half:
+        def accept(self, token):
+            return True
+
+    class Unsure(Alternating):
+        @property
+        def is_terminated(self):
+            raise OSError("who knows")
+
+    def broken():
+        raise ValueError("no")
+
+    makers = (Half, broken, Unsure)
+    llm = make(folders)
+    half, failed, unsure = llm.generate(
+        ["x", "y", "z"], [SamplingParams(guide=Guide(matcher=m)) for m in makers]
+    )
+    assert isinstance(
+        half.error, InvalidGuide
+    ) and "lacks fill, rollback, is_terminated, forced_" in str(half.error)
+    assert isinstance(failed.error, InvalidGuide) and "ValueError: no" in str(failed.error)
+    assert isinstance(unsure.error, InvalidGuide) and "OSError: who knows" in str(unsure.error)
+    with pytest.raises(InvalidGuide, match="function that makes a matcher"):
+        Guide(matcher=3)
+    llm.close()

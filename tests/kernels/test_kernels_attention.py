@@ -1,0 +1,283 @@
+"""Paged attention and the KV store against dense attention written key by key."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paging import tree_keys
+from torch import Tensor
+
+from specguide.batch import ForwardContext
+from specguide.cache import slot_mapping
+from specguide.draft_tree import DraftTree
+from specguide.kernels import paged_attention, store_kv
+
+HEAD_DIM, NUM_KV_HEADS = 8, 2
+TREE = DraftTree((-1, 0, 0, 1, 1, 2, 4))
+
+# Says whether token i of a pass sees key j of its sequence; both count from the pass's first token,
+# j may be < 0.
+Sees = Callable[[int, int], bool]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A paged cache with the keys of some sequences, and one pass over it."""
+
+    query: Tensor
+    keys: list[Tensor]
+    values: list[Tensor]
+    key_cache: Tensor
+    value_cache: Tensor
+    context: ForwardContext
+
+
+def make_case(
+    earlier_lens: Sequence[int],
+    query_lens: Sequence[int],
+    *,
+    group: int = 2,
+    page_size: int = 4,
+    tree: DraftTree | None = None,
+    seed: int = 0,
+    spare: float = math.nan,
+) -> Case:
+    """Sequences with `earlier_lens` keys before the pass; what no token wrote is `spare` everywhere
+    in the cache."""
+    random = torch.Generator().manual_seed(seed)
+    lens = [earlier + query for earlier, query in zip(earlier_lens, query_lens, strict=True)]
+    num_pages = [-(-length // page_size) for length in lens]
+    order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
+    table = torch.full((len(lens), max(num_pages) + 2), -1, dtype=torch.int32)
+    for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
+        table[seq, : len(pages)] = pages
+    caches = [torch.full((len(order), page_size, NUM_KV_HEADS, HEAD_DIM), spare) for _ in range(2)]
+    keys, values = (
+        [torch.randn(n, NUM_KV_HEADS, HEAD_DIM, generator=random) for n in lens] for _ in range(2)
+    )
+    for seq, length in enumerate(lens):
+        slots = slot_mapping(table, torch.full((length,), seq), torch.arange(length), page_size)
+        store_kv(keys[seq], values[seq], caches[0], caches[1], slots)
+    depths = [tree.depths if tree else range(query) for query in query_lens]
+    positions = [
+        length - len(own) + depth
+        for length, query, own in zip(lens, query_lens, depths, strict=True)
+        for depth in own[-query:]
+    ]
+    context = ForwardContext(
+        position_ids=torch.tensor(positions, dtype=torch.int64),
+        slot_mapping=torch.full((sum(query_lens),), -1),
+        block_table=table,
+        query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
+        seq_lens=torch.tensor(lens, dtype=torch.int32),
+        max_query_len=max(query_lens),
+        tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
+    )
+    query = torch.randn(sum(query_lens), NUM_KV_HEADS * group, HEAD_DIM, generator=random)
+    return Case(query, keys, values, *caches, context)
+
+
+def dense_attention(case: Case, sees: Sees, scale: float) -> Tensor:
+    """One head of one token at a time, in float64."""
+    group = case.query.shape[1] // NUM_KV_HEADS
+    starts = case.context.query_start_loc.tolist()
+    output = torch.zeros(case.query.shape, dtype=torch.float64)
+    for seq, (keys, values) in enumerate(zip(case.keys, case.values, strict=True)):
+        earlier = len(keys) - (starts[seq + 1] - starts[seq])
+        for token in range(starts[seq], starts[seq + 1]):
+            seen = [s for s in range(len(keys)) if sees(token - starts[seq], s - earlier)]
+            for head in range(case.query.shape[1]):
+                scores = [
+                    scale
+                    * float(keys[s, head // group].double() @ case.query[token, head].double())
+                    for s in seen
+                ]
+                weights = [math.exp(score - max(scores)) for score in scores]
+                for weight, s in zip(weights, seen, strict=True):
+                    output[token, head] += weight / sum(weights) * values[s, head // group].double()
+    return output
+
+
+def sees_tree(tree: DraftTree, window: int | None, num_earlier: int = 0) -> Sees:
+    """num_earlier: nodes whose keys were there before the pass"""
+
+    def sees(i: int, j: int) -> bool:
+        i, j = i + num_earlier, j + num_earlier
+        if j >= 0 and j not in tree.path(i):
+            return False
+        distance = tree.depths[i] - (tree.depths[j] if j >= 0 else j)
+        return window is None or distance < window
+
+    return sees
+
+
+def sees_chain(window: int | None) -> Sees:
+    return lambda i, j: j <= i and (window is None or i - j < window)
+
+
+def check(case: Case, sees: Sees, window: int | None = None) -> None:
+    output = paged_attention(
+        case.query, case.key_cache, case.value_cache, case.context, scale=0.3, sliding_window=window
+    )
+    assert output.shape == case.query.shape and output.dtype == case.query.dtype
+    torch.testing.assert_close(
+        output.double(), dense_attention(case, sees, 0.3), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 6])
+@pytest.mark.parametrize("query_len", [1, 4])
+def test_decode(query_len: int, window: int | None) -> None:
+    check(make_case([5, 0, 12, 3, 40, 1, 7, 2, 9], [query_len] * 9), sees_chain(window), window)
+
+
+@pytest.mark.parametrize("window", [None, 1, 2, 4])
+def test_tree(window: int | None) -> None:
+    check(
+        make_case([5, 0, 13, 2, 30, 1], [TREE.num_nodes] * 6, tree=TREE),
+        sees_tree(TREE, window),
+        window,
+    )
+
+
+@pytest.mark.parametrize("window", [None, 1, 3])
+@pytest.mark.parametrize("num_own", [1, 2, 3])
+def test_last_nodes_of_a_tree(num_own: int, window: int | None) -> None:
+    num_earlier = TREE.num_nodes - num_own
+    check(
+        make_case([num_earlier + 5, num_earlier, num_earlier + 13], [num_own] * 3, tree=TREE),
+        sees_tree(TREE, window, num_earlier),
+        window,
+    )
+
+
+def test_tree_that_is_a_chain_equals_the_chain() -> None:
+    check(make_case([5, 2], [4, 4], tree=DraftTree.chain(3)), sees_chain(None))
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_ragged_prefill(window: int | None) -> None:
+    check(make_case([0, 0, 6, 0], [5, 1, 9, 2]), sees_chain(window), window)
+
+
+@pytest.mark.parametrize("window", [None, 20])
+def test_prefill_longer_than_is_batched(window: int | None) -> None:
+    check(make_case([0, 3], [70, 70], page_size=16), sees_chain(window), window)
+
+
+def test_sequence_without_tokens_in_a_ragged_pass() -> None:
+    check(make_case([3, 4, 0], [2, 0, 3]), sees_chain(None))
+
+
+@pytest.mark.parametrize("group", [1, 4])
+def test_query_heads_share_key_heads(group: int) -> None:
+    check(make_case([5, 2], [3, 3], group=group), sees_chain(None))
+    check(make_case([5, 2], [3, 1], group=group), sees_chain(None))
+
+
+@settings(max_examples=40)
+@given(
+    sequences=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), min_size=1, max_size=9),
+    page_size=st.sampled_from([1, 3, 16]),
+    window=st.sampled_from([None, 1, 2, 7]),
+    seed=st.integers(0, 99),
+)
+def test_any_batch(
+    sequences: list[tuple[int, int]], page_size: int, window: int | None, seed: int
+) -> None:
+    case = make_case(
+        [e for e, _ in sequences], [q for _, q in sequences], page_size=page_size, seed=seed
+    )
+    check(case, sees_chain(window), window)
+
+
+@settings(max_examples=40)
+@given(
+    parents=st.integers(1, 8).flatmap(
+        lambda n: st.tuples(*(st.integers(0, max(0, j - 1)) for j in range(n)))
+    ),
+    earlier_lens=st.lists(st.integers(0, 9), min_size=1, max_size=6),
+    window=st.sampled_from([None, 1, 2, 4]),
+)
+def test_any_tree(parents: tuple[int, ...], earlier_lens: list[int], window: int | None) -> None:
+    tree = DraftTree((-1, *parents[1:]))
+    case = make_case(earlier_lens, [tree.num_nodes] * len(earlier_lens), tree=tree, page_size=3)
+    check(case, sees_tree(tree, window), window)
+
+
+def test_sequence_alone_equals_sequence_in_a_batch() -> None:
+    batch, alone = (make_case(earlier, [4] * len(earlier), seed=7) for earlier in ([6, 11], [6]))
+    batch.query[:4] = alone.query
+    first = int(batch.context.block_table[0, 0]), int(alone.context.block_table[0, 0])
+    for seq_pages in range(3):
+        source, sink = (int(c.context.block_table[0, seq_pages]) for c in (alone, batch))
+        batch.key_cache[sink], batch.value_cache[sink] = (
+            alone.key_cache[source],
+            alone.value_cache[source],
+        )
+    assert first[0] >= 0 and first[1] >= 0
+    outputs = [
+        paged_attention(c.query, c.key_cache, c.value_cache, c.context, scale=0.3)
+        for c in (batch, alone)
+    ]
+    torch.testing.assert_close(outputs[0][:4], outputs[1])
+
+
+def test_neighbour_that_is_nan_is_not_noticed() -> None:
+    """A request whose keys are NaN spoils its own tokens alone, also where a table still names its
+    pages."""
+    case = make_case([5, 5], [2, 2])
+    own = case.context.block_table[1, :2]
+    case.key_cache[own.long()] = case.value_cache[own.long()] = math.nan
+    case.context.block_table[0, 2:4] = own
+    output = paged_attention(case.query, case.key_cache, case.value_cache, case.context, scale=0.3)
+    assert output[:2].isfinite().all() and output[2:].isnan().all()
+    torch.testing.assert_close(
+        output[:2].double(), dense_attention(case, sees_chain(None), 0.3)[:2]
+    )
+
+
+def test_padding_sequence_without_keys_gives_zeros() -> None:
+    case = make_case([5, 0], [1, 1])
+    case.context.seq_lens[1] = 0
+    case.context.block_table[1] = -1
+    case.key_cache.nan_to_num_(), case.value_cache.nan_to_num_()
+    output = paged_attention(case.query, case.key_cache, case.value_cache, case.context, scale=0.3)
+    assert output[1].count_nonzero() == 0 and output[0].count_nonzero() > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(dtype: torch.dtype) -> None:
+    for query_lens in ([3, 3], [3, 1]):
+        case = make_case([9, 4], query_lens)
+        half = [t.to(dtype) for t in (case.query, case.key_cache, case.value_cache)]
+        output = paged_attention(*half, case.context, scale=0.3)
+        assert output.dtype == dtype
+        reference = dense_attention(case, sees_chain(None), 0.3)
+        torch.testing.assert_close(output.double(), reference, rtol=2e-2, atol=2e-2)
+
+
+def test_store_writes_only_the_named_slots() -> None:
+    key_cache, value_cache = torch.zeros(3, 4, 2, 8), torch.zeros(3, 4, 2, 8)
+    key, value = torch.randn(4, 2, 8), torch.randn(4, 2, 8)
+    store_kv(key, value, key_cache, value_cache, torch.tensor([11, -1, 0, 5]))
+    expected = torch.zeros(12, 2, 8)
+    expected[[11, 0, 5]] = key[[0, 2, 3]]
+    assert torch.equal(key_cache.view(12, 2, 8), expected)
+    expected[[11, 0, 5]] = value[[0, 2, 3]]
+    assert torch.equal(value_cache.view(12, 2, 8), expected)
+
+
+def test_store_of_nothing_and_into_another_dtype() -> None:
+    cache = torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16)
+    key = torch.randn(3, 2, 8)
+    store_kv(key, key, cache, cache.clone(), torch.tensor([-1, -1, -1]))
+    assert cache.count_nonzero() == 0
+    store_kv(key[:, :, :], key, cache, cache.clone(), torch.tensor([1, 2, 3]))
+    assert torch.equal(cache[0, 1:], key.bfloat16())

@@ -1,0 +1,302 @@
+"""The decoder against `transformers`, family by family, and against itself over chunks, pages and
+trees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from paging import Sequences
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from specguide.draft_tree import DraftTree
+from specguide.errors import InvalidParams
+from specguide.kernels import pointwise
+from specguide.layers import attention as attention_module
+from specguide.models import Decoder
+
+LENGTH, VOCAB_SIZE = 60, 97
+
+LLAMA, MISTRAL, QWEN2, QWEN3 = (
+    (LlamaConfig, LlamaForCausalLM),
+    (MistralConfig, MistralForCausalLM),
+    (Qwen2Config, Qwen2ForCausalLM),
+    (Qwen3Config, Qwen3ForCausalLM),
+)
+
+LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+YARN_ROPE = {
+    "rope_type": "yarn",
+    "rope_theta": 1000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "llama": (LLAMA, {}),
+    "llama-tied": (LLAMA, {"tie_word_embeddings": True}),
+    "llama-biases": (LLAMA, {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 4}),
+    "llama-head_dim": (LLAMA, {"head_dim": 20, "num_key_value_heads": 1}),
+    "llama-linear": (
+        LLAMA,
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 3.0}},
+    ),
+    "llama-dynamic": (
+        LLAMA,
+        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 3.0}},
+    ),
+    "llama-llama3": (LLAMA, {"rope_parameters": LLAMA3_ROPE}),
+    "llama-yarn": (LLAMA, {"rope_parameters": YARN_ROPE}),
+    "llama-yarn-factor": (
+        LLAMA,
+        {
+            "rope_parameters": {
+                **YARN_ROPE,
+                "attention_factor": 1.5,
+                "beta_fast": 16.0,
+                "beta_slow": 2.0,
+            }
+        },
+    ),
+    "llama-yarn-mscale": (
+        LLAMA,
+        {"rope_parameters": {**YARN_ROPE, "mscale": 1.2, "mscale_all_dim": 0.7, "truncate": False}},
+    ),
+    "mistral-window": (MISTRAL, {"sliding_window": 7}),
+    "mistral": (MISTRAL, {"sliding_window": None}),
+    "qwen2": (QWEN2, {}),
+    "qwen2-window": (
+        QWEN2,
+        {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 2},
+    ),
+    "qwen2.5-tied": (
+        QWEN2,
+        {"tie_word_embeddings": True, "rope_parameters": {**YARN_ROPE, "rope_theta": 1e6}},
+    ),
+    "qwen3": (QWEN3, {"head_dim": 24}),
+    "qwen3-window": (
+        QWEN3,
+        {
+            "head_dim": 24,
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 5,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+}
+
+
+def random_model(family: Any, **settings: Any) -> PreTrainedModel:
+    """A small model in which every weight matters: norms and biases are random too."""
+    torch.manual_seed(0)
+    config_class, model_class = family
+    config = config_class(
+        **{
+            "vocab_size": VOCAB_SIZE,
+            "hidden_size": 64,
+            "intermediate_size": 48,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 128,
+            "rms_norm_eps": 1e-5,
+            "initializer_range": 0.25,
+            "attn_implementation": "eager",
+            **settings,
+        }
+    )
+    model = model_class(config).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter.data.uniform_(-1.0, 1.5)
+    return model
+
+
+def tokens(*shape: int) -> Tensor:
+    return torch.randint(0, VOCAB_SIZE, shape, generator=torch.Generator().manual_seed(1))
+
+
+@torch.inference_mode()
+def prefill(
+    decoder: Decoder, ids: Tensor, tapped_layers: tuple[int, ...] = ()
+) -> tuple[Tensor, Tensor | None]:
+    sequences = Sequences(1, len(ids))
+    hidden, taps = decoder.forward(
+        ids,
+        sequences.extend([len(ids)]),
+        sequences.cache(decoder.config, decoder.dtype),
+        tapped_layers,
+    )
+    return decoder.logits(hidden), taps
+
+
+@pytest.fixture(scope="module", params=CASES)
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[PreTrainedModel, Decoder]:
+    family, settings = CASES[request.param]
+    model = random_model(family, **settings)
+    folder = tmp_path_factory.mktemp("model")
+    model.save_pretrained(folder)
+    return model, Decoder.load(folder)
+
+
+def test_logits_and_taps_equal_transformers(pair: tuple[PreTrainedModel, Decoder]) -> None:
+    model, decoder = pair
+    ids = tokens(LENGTH)
+    logits, taps = prefill(decoder, ids, (2, 0, 2))
+    with torch.inference_mode():
+        expected = model(ids[None], output_hidden_states=True)
+    assert expected.logits.std() > 0.1
+    torch.testing.assert_close(logits, expected.logits[0], atol=1e-4, rtol=1e-4)
+    assert taps is not None
+    states = [expected.hidden_states[layer][0] for layer in (2, 0, 2)]
+    torch.testing.assert_close(taps, torch.cat(states, dim=-1), atol=1e-4, rtol=1e-4)
+
+
+@torch.inference_mode()
+def test_chunks_of_a_ragged_batch_equal_one_prefill(pair: tuple[PreTrainedModel, Decoder]) -> None:
+    _, decoder = pair
+    ids = tokens(2, LENGTH)
+    expected = [prefill(decoder, row)[0] for row in ids]
+    sequences = Sequences(2, LENGTH)
+    cache = sequences.cache(decoder.config)
+    # A ragged prefill, verification of equal chunks, single tokens, and a step that one sequence
+    # sits out.
+    for counts in ([23, 9], [4, 4], [1, 1], [1, 1], [7, 3], [0, 5], [4, 4], [20, 33]):
+        starts = list(sequences.lengths)
+        context = sequences.extend(counts)
+        chunk = torch.cat(
+            [
+                ids[seq, start : start + count]
+                for seq, (start, count) in enumerate(zip(starts, counts, strict=True))
+            ]
+        )
+        logits = decoder.logits(decoder.forward(chunk, context, cache)[0])
+        wanted = torch.cat(
+            [
+                expected[seq][start : start + count]
+                for seq, (start, count) in enumerate(zip(starts, counts, strict=True))
+            ]
+        )
+        torch.testing.assert_close(logits, wanted, atol=2e-4, rtol=1e-4)
+    assert sequences.lengths == [LENGTH, LENGTH]
+
+
+@torch.inference_mode()
+def test_every_node_of_a_tree_equals_its_path(pair: tuple[PreTrainedModel, Decoder]) -> None:
+    _, decoder = pair
+    tree = DraftTree((-1, 0, 0, 1, 1, 2, 5))
+    ids, drafts = tokens(2, 21), tokens(2, 31)[:, 21 : 21 + tree.num_nodes]
+    sequences = Sequences(2, 40)
+    cache = sequences.cache(decoder.config)
+    decoder.forward(ids.flatten(), sequences.extend([21, 21]), cache)
+    context = sequences.tree(tree)
+    logits = decoder.logits(decoder.forward(drafts.flatten(), context, cache)[0]).view(
+        2, tree.num_nodes, -1
+    )
+    for seq in range(2):
+        for node in range(tree.num_nodes):
+            path = torch.cat((ids[seq], drafts[seq, list(tree.path(node))]))
+            torch.testing.assert_close(
+                logits[seq, node], prefill(decoder, path)[0][-1], atol=2e-4, rtol=1e-4
+            )
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-linear", "llama-llama3", "llama-yarn-mscale"])
+def test_rope_in_the_older_spelling(name: str, tmp_path: Path) -> None:
+    family, settings = CASES[name]
+    model = random_model(family, **settings)
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    rope["type"] = rope.pop("rope_type")
+    config["rope_scaling"] = None if rope == {"type": "default"} else rope
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with torch.inference_mode():
+        expected = model(tokens(1, LENGTH)).logits[0]
+    torch.testing.assert_close(
+        prefill(Decoder.load(tmp_path), tokens(LENGTH))[0], expected, atol=1e-4, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen2", "qwen3-window"])
+def test_shards_and_bfloat16(name: str, tmp_path: Path) -> None:
+    family, settings = CASES[name]
+    random_model(family, **settings).to(torch.bfloat16).save_pretrained(
+        tmp_path, max_shard_size="30KB"
+    )
+    assert len(list(tmp_path.glob("*.safetensors"))) > 2
+    decoder = Decoder.load(tmp_path, dtype=torch.bfloat16)
+    assert decoder.lm_head.dtype == torch.bfloat16
+    logits, _ = prefill(decoder, tokens(LENGTH))
+    with torch.inference_mode():
+        expected = (
+            family[1].from_pretrained(tmp_path, dtype=torch.float32)(tokens(1, LENGTH)).logits[0]
+        )
+    assert logits.dtype == torch.bfloat16
+    assert (logits.float() - expected).norm() < 0.03 * expected.norm()
+    wide, _ = prefill(Decoder.load(tmp_path, dtype=torch.float32), tokens(LENGTH))
+    torch.testing.assert_close(wide, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
+    random_model(LLAMA).save_pretrained(tmp_path)
+    decoder = Decoder.load(tmp_path)
+    logits, taps = prefill(decoder, tokens(12), (decoder.config.num_layers,))
+    assert taps is not None
+    variance = taps.pow(2).mean(-1, keepdim=True)
+    normed = taps * (variance + decoder.config.norm_eps).rsqrt() * decoder.norm.weight
+    torch.testing.assert_close(decoder.logits(normed), logits, atol=1e-5, rtol=1e-5)
+    assert prefill(decoder, tokens(12))[1].shape == (12, 0)
+
+
+def test_more_positions_than_the_model_has(tmp_path: Path) -> None:
+    random_model(LLAMA).save_pretrained(tmp_path)
+    assert Decoder.load(tmp_path, max_positions=16).max_positions == 16
+    with pytest.raises(InvalidParams, match="max_model_len 129 is more than the 128 positions"):
+        Decoder.load(tmp_path, max_positions=129)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3-window"])
+def test_forward_never_reads_a_tensor_back(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a CUDA graph capture asks for: fake tensors have shapes but no values, so reading one
+    raises."""
+    family, settings = CASES[name]
+    random_model(family, **settings).save_pretrained(tmp_path)
+    decoder = Decoder.load(tmp_path)
+    sequences = Sequences(1, 8)
+    context, cache = sequences.extend([5]), sequences.cache(decoder.config)
+    monkeypatch.setattr(pointwise, "store_kv", lambda *args: None)
+    monkeypatch.setattr(attention_module, "paged_attention", lambda query, *args, **kwargs: query)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        ids = mode.from_tensor(tokens(5))
+        hidden, taps = decoder.forward(ids, context, cache, (0, 1, 2))
+        assert decoder.logits(hidden).shape == (5, VOCAB_SIZE)
+        assert taps is not None and taps.shape == (5, 192)

@@ -1,0 +1,199 @@
+"""The MTP head against one made of transformers' own layer, and what its folder may get wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mtp_heads import CONFIG, PREFIX, Weights, random_mtp, save_head, save_mimo
+from paging import Sequences
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Model
+
+from specguide.errors import CheckpointError
+from specguide.models import Decoder, MtpHead
+
+LENGTH = 30
+SHAPE = {
+    name: value for name, value in CONFIG.items() if name not in ("architectures", "model_type")
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_mimo(tmp_path_factory.mktemp("mimo"))
+
+
+@pytest.fixture(scope="module")
+def target(folder: Path) -> Decoder:
+    return Decoder.load(folder)
+
+
+class SlowHead:
+    """The head over a whole sequence at once, its layer by transformers."""
+
+    def __init__(self, weights: Weights, embeddings: Tensor) -> None:
+        self.weights, self.embeddings = (
+            {name.removeprefix(PREFIX): weights[name] for name in weights},
+            embeddings,
+        )
+        self.model = Qwen2Model(Qwen2Config(**{**SHAPE, "num_hidden_layers": 1})).eval()
+        layer = {
+            name: self.weights[name]
+            for name in self.weights
+            if name.split(".")[0]
+            in ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+        }
+        self.model.layers[0].load_state_dict(layer)
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        return (
+            x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * self.weights[f"{name}.weight"]
+        )
+
+    def forward(self, input_ids: Tensor, features: Tensor) -> Tensor:
+        x = torch.cat(
+            (
+                self.norm("hidden_layernorm", features),
+                self.norm("token_layernorm", self.embeddings[input_ids]),
+            ),
+            dim=-1,
+        )
+        x = (x @ self.weights["input_proj.weight"].T)[None]
+        positions = torch.arange(x.shape[1])[None]
+        out = self.model.layers[0](
+            x,
+            attention_mask=None,
+            position_ids=positions,
+            position_embeddings=self.model.rotary_emb(x, positions),
+        )
+        return self.norm("final_layernorm", out[0])
+
+
+@torch.inference_mode()
+def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: int = 4) -> None:
+    """Refresh from the target in two chunks, then feed the head its own output and greedy
+    tokens."""
+    ids = torch.randint(
+        0, CONFIG["vocab_size"], (LENGTH + 1,), generator=torch.Generator().manual_seed(2)
+    )
+    sequences = Sequences(1, LENGTH + num_steps)
+    caches = [sequences.cache(model.config) for model in (target, head)]
+    taps, outputs = [], []
+    for start, end in ((0, 19), (19, LENGTH)):
+        context = sequences.extend([end - start])
+        hidden, last = target.forward(ids[start:end], context, caches[0], head.tapped_layers)
+        torch.testing.assert_close(target.norm(last), hidden, atol=1e-5, rtol=1e-5)
+        taps.append(last)
+        outputs.append(
+            head.forward(ids[start + 1 : end + 1], head.fuse(last), context, caches[1])[0]
+        )
+    features, next_ids, normed = torch.cat(taps), ids[1:], outputs[-1]
+    for step in range(num_steps):
+        expected = slow.forward(next_ids, features)
+        found = torch.cat(outputs) if step == 0 else normed
+        torch.testing.assert_close(found, expected[-len(found) :], atol=1e-4, rtol=1e-4)
+        logits = head.draft_logits(normed[-1:])
+        torch.testing.assert_close(logits, expected[-1:] @ target.lm_head.T, atol=1e-4, rtol=1e-4)
+        token = logits.argmax(-1)
+        features, next_ids = torch.cat((features, expected[-1:])), torch.cat((next_ids, token))
+        normed, _ = head.forward(token, normed[-1:], sequences.extend([1]), caches[1])
+
+
+def test_drafting_equals_the_slow_head(folder: Path, target: Decoder) -> None:
+    head = MtpHead.load(folder, target)
+    assert head.tapped_layers == (3,) and head.target_ids is None and head.config.num_layers == 1
+    check_drafting(head, SlowHead(random_mtp(CONFIG), target.embed_weight), target)
+
+
+def test_a_folder_of_its_own(target: Decoder, tmp_path: Path) -> None:
+    weights = random_mtp(CONFIG, seed=5)
+    head = MtpHead.load(save_head(tmp_path, CONFIG, weights), target)
+    check_drafting(head, SlowHead(weights, target.embed_weight), target)
+
+
+def test_the_target_is_a_qwen2_in_all_but_name(folder: Path, target: Decoder) -> None:
+    stored = {
+        name: tensor
+        for name, tensor in load_file(folder / "model.safetensors").items()
+        if "mtp" not in name
+    }
+    model = Qwen2ForCausalLM(Qwen2Config(**SHAPE)).eval()
+    model.load_state_dict(stored)
+    ids, sequences = torch.arange(20), Sequences(1, 20)
+    with torch.inference_mode():
+        hidden, _ = target.forward(ids, sequences.extend([20]), sequences.cache(target.config))
+        torch.testing.assert_close(
+            target.logits(hidden), model(ids[None]).logits[0], atol=1e-4, rtol=1e-4
+        )
+
+
+FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
+    ({"vocab_size": 91}, lambda weights: None, "for a target of vocabulary 91, the target has 90"),
+    (
+        {"hidden_size": 28},
+        lambda weights: None,
+        "for a target of hidden size 28, the target has 24; name the folder",
+    ),
+    (
+        {"num_nextn_predict_layers": 2},
+        lambda weights: None,
+        "'num_nextn_predict_layers' 2: one module .* state 1 there",
+    ),
+    (
+        {"num_nextn_predict_layers": 0},
+        lambda weights: None,
+        "'num_nextn_predict_layers' must be an integer ≥ 1",
+    ),
+    (
+        {"architectures": ["MiMoV2FlashForCausalLM"]},
+        lambda weights: None,
+        "'MiMoV2FlashForCausalLM' is unknown",
+    ),
+    (
+        {"architectures": ["LlamaForCausalLM"], "attention_bias": False},
+        lambda weights: None,
+        r"left over: model\.mtp_layers\.0\.self_attn\.k_proj\.bias",
+    ),
+    (
+        {},
+        lambda weights: weights.clear() or weights.update(other=torch.ones(1)),
+        r"holds no tensor 'model\.mtp_layers\.0\.\*'; name the folder of a checkpoint with an MTP "
+        r"head",
+    ),
+    (
+        {},
+        lambda weights: weights.pop(f"{PREFIX}input_proj.weight"),
+        r"missing weights: .*input_proj\.weight",
+    ),
+    (
+        {},
+        lambda weights: weights.update({"model.mtp_layers.1.input_proj.weight": torch.ones(2)}),
+        r"left over: model\.mtp_layers\.1\.input_proj\.weight",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "message"), FAULTS, ids=[message for *_, message in FAULTS]
+)
+def test_what_does_not_fit(
+    settings: dict[str, Any],
+    change: Callable[[Weights], object],
+    message: str,
+    target: Decoder,
+    tmp_path: Path,
+) -> None:
+    weights = random_mtp(CONFIG)
+    change(weights)
+    with pytest.raises(CheckpointError, match=message):
+        MtpHead.load(save_head(tmp_path, {**CONFIG, **settings}, weights), target)
+
+
+def test_no_folder(target: Decoder, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        MtpHead.load(tmp_path / "nowhere", target)

@@ -1,0 +1,200 @@
+"""Reading checkpoints: every weight in its place, every fault named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specguide.errors import CheckpointError
+from specguide.models import Decoder
+from specguide.models.weights import open_weights, weight_files
+
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save(tmp_path, tied=False)
+
+
+def save(folder: Path, tied: bool) -> Path:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        tie_word_embeddings=tied,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def rewrite(folder: Path, change: Callable[[Weights], object]) -> Weights:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors")
+    return weights
+
+
+def test_fused_parts_lie_in_order(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    layer = Decoder.load(folder).layers[1]
+    prefix = "model.layers.1."
+    qkv = torch.cat([weights[f"{prefix}self_attn.{part}_proj.weight"] for part in "qkv"])
+    gate_up = torch.cat([weights[f"{prefix}mlp.{part}_proj.weight"] for part in ("gate", "up")])
+    assert torch.equal(layer.attention.qkv.weight, qkv)
+    assert torch.equal(layer.mlp.gate_up.weight, gate_up)
+    assert torch.equal(layer.attention.out.weight, weights[f"{prefix}self_attn.o_proj.weight"])
+
+
+def test_missing_and_left_over_weights_are_named(folder: Path) -> None:
+    def change(weights: Weights) -> None:
+        del weights["model.layers.1.self_attn.k_proj.weight"]
+        del weights["lm_head.weight"]
+        weights["model.layers.0.self_attn.q_proj.bias"] = torch.zeros(16)
+
+    rewrite(folder, change)
+    with pytest.raises(CheckpointError) as caught:
+        Decoder.load(folder)
+    message = str(caught.value)
+    assert "missing weights: lm_head.weight, model.layers.1.self_attn.k_proj.weight" in message
+    assert "weights left over: model.layers.0.self_attn.q_proj.bias" in message
+    assert str(folder) in message
+
+
+def test_many_faults_are_counted(folder: Path) -> None:
+    rewrite(
+        folder, lambda weights: [weights.pop(name) for name in list(weights) if "layers" in name]
+    )
+    with pytest.raises(CheckpointError, match="and 13 more"):
+        Decoder.load(folder)
+
+
+def test_wrong_shapes_tell_both(folder: Path) -> None:
+    rewrite(folder, lambda weights: weights.update({"model.norm.weight": torch.zeros(17)}))
+    with pytest.raises(
+        CheckpointError, match=r"model\.norm\.weight \(expected \[16\], found \[17\]\)"
+    ):
+        Decoder.load(folder)
+
+
+def test_integer_weights_are_refused(folder: Path) -> None:
+    rewrite(
+        folder,
+        lambda weights: weights.update(
+            {"model.layers.0.mlp.up_proj.weight": torch.zeros(24, 16, dtype=torch.int8)}
+        ),
+    )
+    with pytest.raises(
+        CheckpointError, match=r"does not convert: model\.layers\.0\.mlp\.up_proj\.weight \(I8\)"
+    ):
+        Decoder.load(folder)
+
+
+def test_rotary_buffers_may_be_left_over(folder: Path) -> None:
+    rewrite(
+        folder,
+        lambda weights: weights.update(
+            {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.zeros(4)}
+        ),
+    )
+    Decoder.load(folder)
+
+
+def test_a_tied_head_may_be_there_if_it_is_the_same(tmp_path: Path) -> None:
+    save(tmp_path, tied=True)
+    weights = rewrite(
+        tmp_path,
+        lambda weights: weights.update(
+            {"lm_head.weight": weights["model.embed_tokens.weight"].clone()}
+        ),
+    )
+    decoder = Decoder.load(tmp_path)
+    assert torch.equal(decoder.lm_head, weights["lm_head.weight"])
+    rewrite(tmp_path, lambda weights: weights["lm_head.weight"].add_(1.0))
+    with pytest.raises(
+        CheckpointError, match=r"ties the embeddings, but lm_head\.weight is not equal"
+    ):
+        Decoder.load(tmp_path)
+
+
+def test_truncated_files_are_named(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+    for length in (len(data) - 1, len(data) // 2, 100, 4, 0):
+        path.write_bytes(data[:length])
+        with pytest.raises(
+            CheckpointError, match=r"model\.safetensors: cannot be read as safetensors"
+        ):
+            Decoder.load(folder)
+
+
+def test_shards(folder: Path) -> None:
+    whole = Decoder.load(folder)
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(weights)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for shard, held in shards.items():
+        save_file({name: weights[name] for name in held}, folder / shard)
+    index = {"weight_map": {name: shard for shard, held in shards.items() for name in held}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert torch.equal(
+        Decoder.load(folder).layers[1].mlp.down.weight, whole.layers[1].mlp.down.weight
+    )
+
+    save_file({name: weights[name] for name in names[:2]}, folder / "b.safetensors")
+    with pytest.raises(
+        CheckpointError, match=f"missing weights: .*weights there twice: {names[0]}"
+    ):
+        Decoder.load(folder)
+    (folder / "b.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"names files that are not there: b\.safetensors"):
+        Decoder.load(folder)
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": 3}')
+    with pytest.raises(
+        CheckpointError, match=r"index\.json: cannot be read as an index of weights"
+    ):
+        Decoder.load(folder)
+
+
+def test_folders_without_weights(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: is not a folder"):
+        Decoder.load(tmp_path / "nowhere")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"holds no model\.safetensors and no model\.safetensors\.index\.json"
+    ):
+        Decoder.load(folder)
+
+
+def test_pickled_weights_hold_tensors_only(tmp_path: Path) -> None:
+    path = tmp_path / "pytorch_model.bin"
+    torch.save({"x": torch.ones(3)}, path)
+    assert weight_files(tmp_path, pickle=True) == (path,)
+    with open_weights(path) as stored:
+        assert (stored["x"].shape, stored["x"].dtype) == ((3,), "float32")
+        assert torch.equal(stored["x"].read(), torch.ones(3))
+    faults: list[Callable[[], object]] = [
+        lambda: torch.save({"x": 3}, path),
+        lambda: torch.save({"x": Path("y")}, path),
+        lambda: path.write_bytes(b"not a checkpoint"),
+        lambda: path.write_bytes(path.read_bytes()[:5]),
+    ]
+    for make_fault in faults:
+        make_fault()
+        with (
+            pytest.raises(CheckpointError, match="cannot be read as a file of plain tensors"),
+            open_weights(path),
+        ):
+            pass

@@ -1,0 +1,536 @@
+"""/v1/responses, live on the shipped model, driven by OpenAI's own client; and what is read of its
+input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from types import SimpleNamespace
+from typing import Literal
+
+import httpx
+import jsonschema
+import openai
+import pytest
+from live_server import KEY
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import BaseModel, TypeAdapter
+
+from specguide.engine import RequestDelta
+from specguide.errors import InvalidParams
+from specguide.params import SamplingParams
+from specguide.server.errors import ApiError
+from specguide.server.requests import ResponsesRequest
+from specguide.server.responses import Answer
+from specguide.server.responses_input import input_messages
+from specguide.server.turn import Turn
+
+INPUT = "My name is Anna and I am 31 years old."
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "Weather of a city",
+    "strict": True,
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+TIME = {
+    "type": "function",
+    "name": "get_time",
+    "parameters": {
+        "type": "object",
+        "properties": {"zone": {"enum": ["UTC", "CET"]}},
+        "required": ["zone"],
+        "additionalProperties": False,
+    },
+}
+NESTED = json.loads("[" * 600 + "]" * 600)
+ASKED = {
+    "model": "small",
+    "input": "What is the weather in Paris?",
+    "temperature": 0,
+    "max_output_tokens": 120,
+}
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+
+
+def test_a_text_with_a_schema(client):
+    done = client.responses.create(
+        model="small",
+        input=INPUT,
+        temperature=0,
+        metadata={"a": "b"},
+        text={
+            "format": {"type": "json_schema", "name": "person", "schema": PERSON, "strict": True}
+        },
+    )
+    assert json.loads(done.output_text) == {"name": "Anna", "age": 31}
+    assert done.status == "completed" and done.error is None and done.incomplete_details is None
+    assert done.usage.total_tokens == done.usage.input_tokens + done.usage.output_tokens > 0
+    assert (
+        done.metadata == {"a": "b"} and done.text.format.schema_ == PERSON and done.store is False
+    )
+    chat = client.chat.completions.create(
+        model="small",
+        temperature=0,
+        messages=[{"role": "user", "content": INPUT}],
+        response_format={
+            "type": "json_schema",
+            "json_schema": {"name": "person", "schema": PERSON},
+        },
+    )
+    assert chat.choices[0].message.content == done.output_text
+    assert chat.usage.prompt_tokens == done.usage.input_tokens
+
+
+def test_a_response_is_what_openai_says_it_is(http):
+    asked = {
+        **ASKED,
+        "tools": [WEATHER, TIME],
+        "tool_choice": "required",
+        "instructions": "Be brief.",
+    }
+    answer = http.post("/v1/responses", json=asked).json()
+    found = Response.model_validate(answer, strict=True)
+    assert found.output[0].type == "function_call" and found.tools[0].name == "get_weather"
+    with http.stream("POST", "/v1/responses", json={**asked, "stream": True}) as stream:
+        lines = [line for line in stream.iter_lines() if line]
+    events = [json.loads(line.removeprefix("data: ")) for line in lines[1::2]]
+    assert lines[::2] == [f"event: {event['type']}" for event in events]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    for event in events:
+        TypeAdapter(ResponseStreamEvent).validate_python(event, strict=True)
+
+
+def test_parse_with_pydantic(client):
+    done = client.responses.parse(model="small", input=INPUT, temperature=0, text_format=Person)
+    assert done.output_parsed == Person(name="Anna", age=31)
+
+
+def test_a_stream_of_a_text(client):
+    with client.responses.stream(
+        model="small", input=INPUT, temperature=0, text_format=Person
+    ) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert final.output_parsed == Person(name="Anna", age=31)
+    kinds = [event.type for event in events if event.type != "response.output_text.delta"]
+    assert kinds == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert (
+        "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        == final.output_text
+    )
+    assert all(event.item_id == final.output[0].id for event in events if hasattr(event, "item_id"))
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        "auto",
+        {"type": "function", "name": "get_time"},
+        {
+            "type": "allowed_tools",
+            "mode": "required",
+            "tools": [{"type": "function", "name": "get_time"}],
+        },
+    ],
+)
+def test_tools(client, choice):
+    asked = dict(ASKED, tools=[WEATHER, TIME], tool_choice=choice, parallel_tool_calls=False)
+    done = client.responses.create(**asked)
+    calls = [item for item in done.output if item.type == "function_call"]
+    assert len(calls) == 1 or choice == "auto"
+    for call in calls:
+        tool = {"get_weather": WEATHER, "get_time": TIME}[call.name]
+        jsonschema.validate(json.loads(call.arguments), tool["parameters"])
+        assert call.name == "get_time" or not isinstance(choice, dict)
+    told: dict[int, str] = {}
+    with client.responses.stream(**asked) as stream:
+        for event in stream:
+            if event.type == "response.function_call_arguments.delta":
+                told[event.output_index] = told.get(event.output_index, "") + event.delta
+        final = stream.get_final_response()
+    assert [(item.type, getattr(item, "arguments", None)) for item in final.output] == [
+        (item.type, getattr(item, "arguments", None)) for item in done.output
+    ]
+    assert told == {
+        index: item.arguments
+        for index, item in enumerate(final.output)
+        if item.type == "function_call"
+    }
+
+
+def test_a_loop_with_a_tool(client):
+    items = [
+        {
+            "role": "user",
+            "content": [{"type": "input_text", "text": "I want to get the weather in Paris"}],
+        }
+    ]
+    first = client.responses.create(
+        model="small",
+        input=items,
+        tools=[WEATHER],
+        tool_choice="required",
+        temperature=0,
+        parallel_tool_calls=False,
+    )
+    [call] = first.output
+    items += [item.model_dump(exclude_none=True) for item in first.output]
+    items.append({"type": "function_call_output", "call_id": call.call_id, "output": "Sunny"})
+    second = client.responses.create(
+        model="small", input=items, tools=[WEATHER], temperature=0, max_output_tokens=60
+    )
+    assert second.usage.input_tokens > first.usage.input_tokens and second.output
+
+
+def test_tools_or_an_answer_in_the_schema(client):
+    class Colour(BaseModel):
+        colour: Literal["red", "blue"]
+
+    done = client.responses.parse(**ASKED, tools=[WEATHER], text_format=Colour)
+    for item in done.output:
+        if item.type == "function_call":
+            jsonschema.validate(json.loads(item.arguments), WEATHER["parameters"])
+        else:
+            assert item.content[0].parsed.colour in ("red", "blue")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_is_cut(client, stream):
+    asked = dict(model="small", input=INPUT, temperature=0, max_output_tokens=3)
+    if stream:
+        *_, last = client.responses.create(**asked, stream=True)
+        assert last.type == "response.incomplete"
+        done = last.response
+    else:
+        done = client.responses.create(**asked)
+    assert done.status == "incomplete" == done.output[0].status and done.usage.output_tokens == 3
+    assert done.incomplete_details.reason == "max_output_tokens" and done.completed_at is None
+
+
+@pytest.mark.parametrize("tools", [[], [WEATHER]])
+def test_log_probabilities(client, tools):
+    asked = dict(
+        model="small",
+        input=INPUT,
+        temperature=0,
+        max_output_tokens=5,
+        top_logprobs=2,
+        tools=tools,
+        include=["message.output_text.logprobs"],
+    )
+    done = client.responses.create(**asked)
+    for item in done.output:
+        if item.type == "message":
+            scores = item.content[0].logprobs
+            assert "".join(one.token for one in scores).startswith(item.content[0].text)
+            assert all(len(one.top_logprobs) == 2 for one in scores)
+            assert tools or len(scores) == done.usage.output_tokens
+    told = [
+        one
+        for event in client.responses.create(**asked, stream=True)
+        if event.type == "response.output_text.done"
+        for one in event.logprobs
+    ]
+    assert [one.token for one in told] == [
+        one.token
+        for item in done.output
+        if item.type == "message"
+        for one in item.content[0].logprobs
+    ]
+
+
+def test_several_calls(client):
+    """A message must not end yet, and so the model calls on."""
+    asked = dict(
+        ASKED, tools=[WEATHER, TIME], tool_choice="required", extra_body={"min_tokens": 60}
+    )
+    done = client.responses.create(**asked)
+    assert len(done.output) > 1 and len({item.call_id for item in done.output}) == len(done.output)
+    for call in done.output:
+        tool = {"get_weather": WEATHER, "get_time": TIME}[call.name]
+        jsonschema.validate(json.loads(call.arguments), tool["parameters"])
+    with client.responses.stream(**asked) as stream:
+        told = [event.item for event in stream if event.type == "response.output_item.done"]
+    assert [(item.name, item.arguments) for item in told] == [
+        (item.name, item.arguments) for item in done.output
+    ]
+
+
+@pytest.mark.parametrize(
+    "extra", [{"structured_outputs": {"regex": "[a-c]{3}"}}, {"guided_choice": ["cab", "abba"]}]
+)
+def test_guides_as_vllm_has_them(client, extra):
+    done = client.responses.create(model="small", input=INPUT, temperature=0, extra_body=extra)
+    assert set(done.output_text) <= set("abc") and done.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "words"),
+    [
+        ({"frobnicate": 1}, "frobnicate", "unknown field"),
+        ({"n": 2}, "n", "unknown field"),
+        ({"messages": []}, "messages", "unknown field"),
+        ({"temperature": -1}, "temperature", "temperature must be"),
+        ({"max_output_tokens": 0}, "max_output_tokens", "greater than"),
+        ({"top_logprobs": 21}, "top_logprobs", "less than"),
+        ({"top_logprobs": 2}, "top_logprobs", "needs include"),
+        ({"include": ["file_search_call.results"]}, "include[0]", "cannot be included"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "nothing is stored"),
+        ({"conversation": "conv_1"}, "conversation", "nothing is stored"),
+        ({"prompt": {"id": "x"}}, "prompt", "stored"),
+        ({"background": True}, "background", "not supported"),
+        ({"truncation": "auto"}, "truncation", "never cut"),
+        ({"reasoning": {"effort": "high"}}, "reasoning", "not supported"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity", "medium"),
+        (
+            {"stream_options": {"include_obfuscation": True}},
+            "stream_options.include_obfuscation",
+            "False",
+        ),
+        ({"input": []}, "input", "at least one"),
+        ({"input": [1]}, None, ""),
+        ({"input": [{"role": "tool", "content": "x"}]}, "input[0].role", "role must be"),
+        ({"input": [{"role": [], "content": "x"}]}, "input[0].role", "role must be"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image"}]}]},
+            "input[0].content[0]",
+            "text only",
+        ),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type", "item_reference"),
+        (
+            {"input": [{"type": "function_call_output", "call_id": [], "output": "x"}]},
+            "input[0].call_id",
+            "no function_call",
+        ),
+        (
+            {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "{"}]},
+            "input[0].arguments",
+            "JSON",
+        ),
+        (
+            {"input": [{"type": "function_call", "call_id": "x", "arguments": "{}"}]},
+            "input[0].name",
+            "needs a text name",
+        ),
+        (
+            {"input": [{"type": "function_call", "call_id": "x", "name": "f", "arguments": "[]"}]},
+            "input[0].arguments",
+            "object",
+        ),
+        ({"metadata": {"a": "\ud800"}}, "metadata", "not Unicode"),
+        ({"instructions": "\ud800"}, None, "Unicode"),
+        ({"tools": [{**WEATHER, "description": NESTED}]}, "tools", "nested too deeply"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]", "'web_search'"),
+        ({"tools": [{**WEATHER, "name": "a b"}]}, "tools[0].name", "1 to 64 letters"),
+        (
+            {"tools": [{**WEATHER, "parameters": {"type": "object", "properties": {"a": {}}}}]},
+            "tools[0].parameters",
+            "Invalid schema for function 'get_weather'",
+        ),
+        ({"tools": [WEATHER, WEATHER]}, "tools[1].name", "two tools"),
+        (
+            {"tools": [WEATHER], "tool_choice": {"type": "function", "name": ["x"]}},
+            "tool_choice",
+            "names ['x']",
+        ),
+        ({"tools": [WEATHER], "tool_choice": {"type": "web_search"}}, "tool_choice", "must be"),
+        (
+            {"tools": [WEATHER], "tool_choice": {"type": "allowed_tools", "allowed_tools": 3}},
+            "tool_choice",
+            "must be",
+        ),
+        ({"text": {"format": {"type": "json_schema", "name": "x"}}}, "text.format.schema", "needs"),
+        (
+            {"text": {"format": {"type": "json_object"}}, "guided_regex": "a"},
+            "guided_regex",
+            "each say",
+        ),
+        (
+            {
+                "text": {
+                    "format": {
+                        "type": "json_schema",
+                        "name": "p",
+                        "strict": True,
+                        "schema": {"type": "object", "properties": {}},
+                    }
+                }
+            },
+            "text.format.schema",
+            "Invalid schema for text.format 'p'",
+        ),
+        ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs.tools", "may set"),
+    ],
+)
+def test_what_is_refused(http, change, param, words):
+    body = json.dumps(
+        {"model": "small", "input": INPUT, "max_output_tokens": 4, "tool_choice": "none"} | change
+    )
+    answer = http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert words in error["message"] and (param is None or error["param"] == param), error
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"store": True},
+        {"background": False},
+        {"truncation": "disabled"},
+        {"previous_response_id": None},
+        {"include": []},
+        {"reasoning": {"effort": None}},
+        {"service_tier": "auto"},
+        {"prompt_cache_key": "x"},
+        {"user": "x"},
+        {"text": {"format": {"type": "text"}, "verbosity": "medium"}},
+        {"tools": []},
+        {"stream": None},
+        {"priority": 3},
+        {"stream_options": {"include_obfuscation": False}},
+        {"seed": 3, "top_k": 5, "repetition_penalty": 1.1},
+    ],
+)
+def test_what_is_taken(http, change):
+    answer = http.post(
+        "/v1/responses", json={"model": "small", "input": INPUT, "max_output_tokens": 2} | change
+    )
+    assert answer.status_code == 200 and answer.json()["store"] is False, answer.text
+
+
+def test_another_model(client):
+    with pytest.raises(openai.NotFoundError, match="does not exist"):
+        client.responses.create(model="gpt-7", input=INPUT)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_slot(server, stream):
+    asked = {
+        "model": "small",
+        "input": INPUT,
+        "max_output_tokens": 1500,
+        "ignore_eos": True,
+        "stream": stream,
+    }
+    before = server.engine.num_unfinished
+    try:
+        with httpx.stream(
+            "POST",
+            f"{server.url}/v1/responses",
+            json=asked,
+            timeout=httpx.Timeout(1.5),
+            headers={"Authorization": f"Bearer {KEY}"},
+        ) as answer:
+            next(answer.iter_lines())
+    except httpx.TimeoutException:
+        assert not stream
+    deadline = time.monotonic() + 10
+    while server.engine.num_unfinished > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert server.engine.num_unfinished == before
+
+
+def test_items_become_messages():
+    def call(name):
+        return {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": name,
+            "name": name,
+            "arguments": '{"a": 1}',
+        }
+
+    def called(name):
+        return {"id": name, "type": "function", "function": {"name": name, "arguments": {"a": 1}}}
+
+    items = [
+        {"role": "developer", "content": "D"},
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "U"}, {"type": "input_text", "text": "!"}],
+        },
+        {
+            "type": "message",
+            "id": "msg_1",
+            "status": "completed",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "A", "annotations": []}],
+        },
+        call("f"),
+        call("g"),
+        {"type": "function_call_output", "call_id": "g", "output": "G"},
+        {
+            "type": "function_call_output",
+            "call_id": "f",
+            "output": [{"type": "input_text", "text": "F"}],
+        },
+        call("h"),
+    ]
+    assert input_messages("I", items) == [
+        {"role": "system", "content": "I"},
+        {"role": "system", "content": "D"},
+        {"role": "user", "content": "U!"},
+        {"role": "assistant", "content": "A", "tool_calls": [called("f"), called("g")]},
+        {"role": "tool", "tool_call_id": "g", "content": "G"},
+        {"role": "tool", "tool_call_id": "f", "content": "F"},
+        {"role": "assistant", "content": None, "tool_calls": [called("h")]},
+    ]
+    assert input_messages(None, "U") == [{"role": "user", "content": "U"}]
+    with pytest.raises(InvalidParams, match="the call too"):
+        input_messages(None, [{"type": "function_call_output", "call_id": "f", "output": "F"}])
+
+
+def test_an_error_on_the_way_is_told_with_what_there_was():
+    async def deltas():
+        yield RequestDelta("Hel", (1,))
+        raise ApiError(408, "too slow", kind="timeout_error", code="timeout")
+
+    async def told():
+        body = ResponsesRequest(model="small", input="x")
+        backend = SimpleNamespace(tokenizer=None, config=SimpleNamespace(model_name="small"))
+        answer = Answer(backend, Turn([1], SamplingParams(), None), body)
+        return [event async for event in answer.events(deltas())]
+
+    *_, error, failed = asyncio.run(told())
+    assert error == {
+        "type": "error",
+        "sequence_number": 5,
+        "code": "timeout",
+        "message": "too slow",
+        "param": None,
+    }
+    assert (
+        failed["type"] == "response.failed" and failed["response"]["error"]["message"] == "too slow"
+    )
+    assert failed["response"]["output"][0]["content"][0]["text"] == "Hel"
+    for event in (error, failed):
+        TypeAdapter(ResponseStreamEvent).validate_python(event, strict=True)

@@ -1,0 +1,451 @@
+"""The API server, live on the shipped model, driven by OpenAI's own client."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import httpx
+import jsonschema
+import pytest
+from live_server import KEY
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string", "maxLength": 20}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+TIME = {
+    "type": "function",
+    "function": {
+        "name": "get_time",
+        "parameters": {
+            "type": "object",
+            "properties": {"zone": {"enum": ["UTC", "CET"]}},
+            "required": ["zone"],
+            "additionalProperties": False,
+        },
+    },
+}
+USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
+
+
+def schema_format(schema):
+    return {"type": "json_schema", "json_schema": {"name": "person", "schema": schema}}
+
+
+def test_chat_with_a_schema(client):
+    done = client.chat.completions.create(
+        model="small", messages=USER, temperature=0, response_format=schema_format(PERSON)
+    )
+    assert json.loads(done.choices[0].message.content) == {"name": "Anna", "age": 31}
+    assert done.choices[0].finish_reason == "stop" and done.object == "chat.completion"
+    assert done.usage.total_tokens == done.usage.prompt_tokens + done.usage.completion_tokens > 0
+
+
+def test_a_stream_is_the_answer_in_pieces(client):
+    asked = dict(
+        model="small",
+        messages=USER,
+        temperature=0,
+        response_format=schema_format(PERSON),
+        n=2,
+        seed=1,
+    )
+    whole = client.chat.completions.create(**asked)
+    texts, reasons, usage = ["", ""], [None, None], None
+    for chunk in client.chat.completions.create(
+        **asked, stream=True, stream_options={"include_usage": True}
+    ):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+            reasons[choice.index] = choice.finish_reason or reasons[choice.index]
+        usage = chunk.usage or usage
+    assert texts == [choice.message.content for choice in whole.choices] and reasons == [
+        "stop",
+        "stop",
+    ]
+    assert usage == whole.usage
+
+
+def test_parse_with_pydantic(client):
+    from pydantic import BaseModel
+
+    class Person(BaseModel):
+        name: str
+        age: int
+
+    done = client.chat.completions.parse(
+        model="small", messages=USER, temperature=0, response_format=Person
+    )
+    assert done.choices[0].message.parsed == Person(name="Anna", age=31)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        "auto",
+        {"type": "function", "function": {"name": "get_time"}},
+        {
+            "type": "allowed_tools",
+            "allowed_tools": {
+                "mode": "required",
+                "tools": [{"type": "function", "name": "get_time"}],
+            },
+        },
+    ],
+)
+def test_tools(client, choice, stream):
+    asked = dict(
+        model="small",
+        messages=[{"role": "user", "content": "What is the weather in Paris?"}],
+        temperature=0,
+        tools=[WEATHER, TIME],
+        tool_choice=choice,
+        max_completion_tokens=120,
+        parallel_tool_calls=False,
+    )
+    if stream:
+        calls, reason = {}, None
+        for chunk in client.chat.completions.create(**asked, stream=True):
+            for call in chunk.choices[0].delta.tool_calls or ():
+                if call.id:
+                    calls[call.index] = [call.function.name, ""]
+                calls[call.index][1] += call.function.arguments
+            reason = chunk.choices[0].finish_reason or reason
+        found = list(map(tuple, calls.values()))
+    else:
+        done = client.chat.completions.create(**asked)
+        found = [
+            (call.function.name, call.function.arguments)
+            for call in done.choices[0].message.tool_calls or ()
+        ]
+        reason = done.choices[0].finish_reason
+    assert len(found) == 1 or choice == "auto"
+    for name, arguments in found:
+        tool = {"get_weather": WEATHER, "get_time": TIME}[name]
+        jsonschema.validate(json.loads(arguments), tool["function"]["parameters"])
+        assert reason == "tool_calls" and (name == "get_time" or not isinstance(choice, dict))
+
+
+def test_several_calls_in_a_stream(client):
+    """A message must not end yet, and so the model calls on."""
+    asked = dict(
+        model="small",
+        messages=[{"role": "user", "content": "What is the weather in Paris?"}],
+        temperature=0,
+        tools=[WEATHER, TIME],
+        tool_choice="required",
+        max_completion_tokens=120,
+        extra_body={"min_tokens": 60},
+    )
+    whole = [
+        (call.function.name, call.function.arguments)
+        for call in client.chat.completions.create(**asked).choices[0].message.tool_calls
+    ]
+    calls = {}
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        for call in chunk.choices[0].delta.tool_calls or ():
+            if call.id:
+                calls[call.index] = [call.function.name, ""]
+            calls[call.index][1] += call.function.arguments
+    assert (
+        list(map(tuple, calls.values())) == whole
+        and len(whole) > 1
+        and list(calls) == list(range(len(whole)))
+    )
+
+
+def test_a_conversation_with_a_tools_result(client):
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
+    }
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "What is the weather in Paris?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "Sunny"},
+    ]
+    done = client.chat.completions.create(
+        model="small", temperature=0, max_completion_tokens=20, tools=[WEATHER], messages=messages
+    )
+    assert done.choices[0].finish_reason in ("stop", "length", "tool_calls")
+
+
+def test_log_probabilities(client):
+    done = client.chat.completions.create(
+        model="small",
+        messages=USER,
+        temperature=0,
+        logprobs=True,
+        top_logprobs=2,
+        max_completion_tokens=5,
+    )
+    content = done.choices[0].logprobs.content
+    assert len(content) == done.usage.completion_tokens and all(
+        len(one.top_logprobs) == 2 for one in content
+    )
+    assert "".join(one.token for one in content).startswith(done.choices[0].message.content)
+
+
+def test_completions(client):
+    asked = dict(model="small", prompt=["One, two,", "A B C"], max_tokens=6, temperature=0)
+    done = client.completions.create(**asked, n=1, logprobs=1)
+    assert [choice.index for choice in done.choices] == [
+        0,
+        1,
+    ] and done.usage.completion_tokens <= 12
+    assert all(
+        len(choice.logprobs.tokens) == len(choice.logprobs.token_logprobs) > 0
+        for choice in done.choices
+    )
+    texts = ["", ""]
+    for chunk in client.completions.create(**asked, stream=True):
+        texts[chunk.choices[0].index] += chunk.choices[0].text
+    assert texts == [choice.text for choice in done.choices]
+
+
+@pytest.mark.parametrize(
+    ("extra", "pattern"),
+    [
+        ({"guided_regex": "[a-c]{3}"}, "abc"),
+        ({"structured_outputs": {"regex": "[a-c]{3}"}}, "abc"),
+        ({"guided_choice": ["cab", "abba"]}, "abc"),
+        ({"guided_grammar": 'root ::= "ab" | "ba"'}, "abc"),
+    ],
+)
+def test_guides_as_vllm_has_them(client, extra, pattern):
+    done = client.chat.completions.create(
+        model="small", messages=USER, temperature=0, extra_body=extra
+    )
+    assert (
+        set(done.choices[0].message.content) <= set(pattern)
+        and done.choices[0].finish_reason == "stop"
+    )
+
+
+def test_models_and_tokens(client, http):
+    assert [model.id for model in client.models.list()] == ["small"]
+    found = http.post("/tokenize", json={"prompt": "Hello"}).json()
+    assert found["count"] == len(found["tokens"])
+    assert "Hello" in http.post("/detokenize", json={"tokens": found["tokens"]}).json()["prompt"]
+    assert http.post("/tokenize", json={"messages": USER}).json()["count"] > found["count"]
+
+
+def test_health_and_metrics(client, server):
+    assert (
+        httpx.get(f"{server.url}/health").json()
+        == {"status": "ok"}
+        == httpx.get(f"{server.url}/ready").json()
+    )
+    client.chat.completions.create(model="small", messages=USER, max_completion_tokens=2)
+    text = httpx.get(f"{server.url}/metrics").text
+    assert (
+        'specguide_requests_finished_total{reason="length"}' in text
+        and "specguide_ttft_seconds_bucket" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "param", "words"),
+    [
+        ({"frobnicate": 1}, 400, "frobnicate", "unknown field frobnicate"),
+        ({"temperature": -1}, 400, "temperature", "temperature must be"),
+        ({"n": 0}, 400, "n", "n must be"),
+        ({"n": "2"}, 400, "n", "integer"),
+        ({"model": "gpt-7"}, 404, "model", "does not exist"),
+        ({"messages": []}, 400, "messages", "at least one"),
+        (
+            {"messages": [{"role": "king", "content": "x"}]},
+            400,
+            "messages[0].role",
+            "role must be one of",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+            400,
+            "messages[0].content[0]",
+            "text only",
+        ),
+        ({"tool_choice": "required"}, 400, "tool_choice", "needs tools"),
+        (
+            {"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            400,
+            "tool_choice",
+            "names 'x'",
+        ),
+        ({"chat_template_kwargs": {"tools": []}}, 400, "chat_template_kwargs.tools", "may set"),
+        ({"tools": [WEATHER, WEATHER]}, 400, "tools[1].function.name", "two tools"),
+        ({"tools": [WEATHER] * 601}, 400, "tools", "there may be 600"),
+        (
+            {"response_format": {"type": "json_schema"}},
+            400,
+            "response_format.json_schema.schema",
+            "needs",
+        ),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {
+                        "name": "p",
+                        "strict": True,
+                        "schema": {"type": "object", "properties": {}},
+                    },
+                }
+            },
+            400,
+            "response_format.json_schema.schema",
+            "'additionalProperties' is required",
+        ),
+        (
+            {
+                "tools": [
+                    {
+                        "type": "function",
+                        "function": {
+                            **WEATHER["function"],
+                            "strict": True,
+                            "parameters": {
+                                "type": "object",
+                                "properties": {"a": {"type": "string"}},
+                                "additionalProperties": False,
+                            },
+                        },
+                    }
+                ]
+            },
+            400,
+            "tools[0].function.parameters",
+            "Invalid schema for function 'get_weather'",
+        ),
+        (
+            {
+                "response_format": schema_format(
+                    {"type": "object", "unevaluatedItems": {"contentSchema": 1}}
+                )
+            },
+            None,
+            None,
+            "",
+        ),
+        ({"response_format": {"type": "regex", "regex": "("}}, 400, None, ""),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each say"),
+        ({"speculation": {"num_draft_tokens": -1}}, 400, "speculation.num_draft_tokens", "≥ 0"),
+        ({"speculation": {"num_draft_tokens": 17}}, 400, "speculation.num_draft_tokens", "at most"),
+        ({"speculation": {"drafter": "x"}}, 400, "speculation.drafter", "unknown field"),
+        ({"stop": "x", "guided_regex": "a"}, 400, "stop", "cannot be honoured"),
+        ({"max_tokens": 5, "max_completion_tokens": 5}, 400, "max_tokens", "old name"),
+        ({"messages": [{"role": "user", "content": "x" * 9000}]}, 400, None, ""),
+        (
+            {"messages": [{"role": "user", "content": "x" * 300_000}]},
+            413,
+            None,
+            "larger than 200000 bytes",
+        ),
+    ],
+)
+def test_what_is_refused(http, change, status, param, words):
+    answer = http.post(
+        "/v1/chat/completions", json={"model": "small", "messages": USER, "max_tokens": 4} | change
+    )
+    error = answer.json().get("error")
+    if status is None:
+        assert answer.status_code in (200, 400)
+        return
+    assert answer.status_code == status, answer.text
+    assert words in error["message"] and (param is None or error["param"] == param)
+
+
+@pytest.mark.parametrize("depth", [150, 700, 5000])
+@pytest.mark.parametrize("place", ["response_format", "strict", "tools", "guided_json"])
+def test_schemas_that_are_nested_too_deeply(http, place, depth):
+    schema = '{"type": "array", "items": ' * depth + "true" + "}" * depth
+    schema = f'{{"type": "object", "properties": {{"x": {schema}}}}}'
+    strict = '{"type": "json_schema", "json_schema": {"name": "x", "strict": %s, "schema": %s}}'
+    fields = {
+        "response_format": '"response_format": ' + strict % ("false", schema),
+        "strict": '"response_format": ' + strict % ("true", schema),
+        "tools": f'"tools": '
+        f'[{{"type": "function", "function": {{"name": "f", "parameters": {schema}}}}}]',
+        "guided_json": f'"guided_json": {schema}',
+    }
+    body = (
+        f'{{"model": "small", "messages": [{{"role": "user", "content": "x"}}], {fields[place]}}}'
+    )
+    answer = http.post(
+        "/v1/chat/completions", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 50_000, b'{"model": "small"}']
+)
+def test_bodies_that_are_no_request(http, body):
+    answer = http.post(
+        "/v1/chat/completions", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_that_does_not_say_how_long_it_is(http):
+    def pieces():
+        for _ in range(30):
+            yield b" " * 10_000
+
+    answer = http.post(
+        "/v1/chat/completions", content=pieces(), headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("key", ["wrong", "Bearer", KEY[:-1]])
+def test_without_the_key(server, key):
+    answer = httpx.get(f"{server.url}/v1/models", headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 401 and answer.json()["error"]["code"] == "invalid_api_key"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_slot(server, http, stream):
+    asked = {
+        "model": "small",
+        "messages": USER,
+        "max_tokens": 1500,
+        "ignore_eos": True,
+        "stream": stream,
+    }
+    before = server.engine.num_unfinished
+    try:
+        with httpx.stream(
+            "POST",
+            f"{server.url}/v1/chat/completions",
+            json=asked,
+            timeout=httpx.Timeout(1.5),
+            headers={"Authorization": f"Bearer {KEY}"},
+        ) as answer:
+            for _ in answer.iter_lines():
+                break
+    except httpx.TimeoutException:
+        assert not stream
+    deadline = time.monotonic() + 10
+    while server.engine.num_unfinished > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert server.engine.num_unfinished == before

@@ -1,0 +1,201 @@
+"""Connections whose client has sent all it will, or is gone; bodies that together are too much."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import uvicorn
+
+from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
+from specguide.config import EngineConfig
+from specguide.engine import AsyncEngine, Engine
+from specguide.server.app import create_app
+from specguide.server.bodies import FREE_BYTES
+from specguide.server.config import ServerConfig
+from specguide.server.connection import uvicorn_config
+
+ROOM = 1 << 20
+LIMITS = ServerConfig("small", max_bodies_bytes=ROOM, body_timeout_s=20.0)
+SIZE = 300_000
+
+
+class Server:
+    """Runs in a thread until it is stopped."""
+
+    def __init__(self) -> None:
+        self.engine = AsyncEngine(
+            Engine(EngineConfig(max_batch_size=4, max_model_len=2048)), max_waiting=8
+        )
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        self.url, self.app = f"http://127.0.0.1:{self.port}", create_app(self.engine, LIMITS)
+        self._server = uvicorn.Server(
+            uvicorn_config(self.app, LIMITS, port=self.port, log_level="critical")
+        )
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.02)
+
+    def connect(self, text: bytes = b"") -> socket.socket:
+        one = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        one.sendall(text)
+        return one
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+def read_all(one: socket.socket) -> bytes:
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := one.recv(1 << 16):
+            found += piece
+    return found
+
+
+def until(condition, timeout_s: float = 15.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def final(answer: bytes) -> bytes:
+    """The answer behind those that say to go on."""
+    while answer.startswith(b"HTTP/1.1 100"):
+        answer = answer.partition(b"\r\n\r\n")[2]
+    return answer
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
+def test_a_client_that_sends_nothing_more_is_answered(server, stream, version):
+    with server.connect(
+        head(chat(max_tokens=30, ignore_eos=True, stream=stream)).replace(b"HTTP/1.1", version)
+    ) as one:
+        one.shutdown(socket.SHUT_WR)
+        answer = final(read_all(one))
+    assert answer.startswith(b"HTTP/1.1 200") and b'"length"' in answer, answer[:200]
+    assert not stream or answer.rstrip().endswith((b"[DONE]", b"0"))
+
+
+def test_requests_behind_each_other_are_all_answered(server):
+    get = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    with server.connect(head(chat()) + get + head(chat()) + get) as one:
+        one.shutdown(socket.SHUT_WR)
+        answer = read_all(one)
+    assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b'"finish_reason"') == 2
+
+
+def test_half_a_body_is_not_waited_for(server):
+    start = time.monotonic()
+    with server.connect(head(chat())[:-5]) as one:
+        one.shutdown(socket.SHUT_WR)
+        assert read_all(one) == b"" and time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("how", ["closed", "half-closed, then gone"])
+def test_a_client_that_is_gone_is_noticed(server, stream, how):
+    one = server.connect(head(chat(**ENDLESS, stream=stream)))
+    until(lambda: server.engine.stats().num_running == 1)
+    before = server.engine.stats().output_tokens
+    if how != "closed":
+        one.shutdown(socket.SHUT_WR)
+        time.sleep(0.2)
+    one.close()
+    until(lambda: server.engine.num_unfinished == 0)
+    assert server.engine.stats().output_tokens - before < 1400
+
+
+def test_the_standard_library_reads_an_answer_after_closing_its_side(server):
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.request("POST", "/v1/chat/completions", chat(), {"Content-Type": "application/json"})
+    connection.sock.shutdown(socket.SHUT_WR)
+    answer = connection.getresponse()
+    assert answer.status == 200 and json.loads(answer.read())["choices"]
+
+
+def large(num_bytes: int) -> bytes:
+    return head(chat(user="x" * num_bytes))
+
+
+def test_slow_bodies_make_room_for_each_other_and_hold_up_nobody(server):
+    with contextlib.ExitStack() as stack:
+        slow = []
+        for number in range(12):
+            slow.append(stack.enter_context(server.connect(large(SIZE + 1000 * number)[:-10])))
+        until(lambda: sum(body.num_read > SIZE for body in server.app.state.bodies._bodies) == 4)
+        assert server.app.state.bodies._num_bytes <= ROOM
+        assert post(server.url, chat()).status_code == 200
+        assert post(server.url, chat(user="x" * 100_000)).status_code == 200
+        refused = [one for one in slow if _has_answer(one)]
+        assert len(refused) >= 8
+        for one in refused:
+            answer = read_all(one)
+            assert (
+                answer.startswith(b"HTTP/1.1 503")
+                and b"too_many_bodies" in answer
+                and b"retry-after: 1" in answer
+            )
+        for one in slow:
+            if one not in refused:
+                one.sendall(large(SIZE + 1000 * slow.index(one))[-10:])
+                assert one.recv(20).startswith(b"HTTP/1.1 200")
+    until(lambda: not server.app.state.bodies._bodies)
+    assert server.app.state.bodies._num_bytes == 0
+
+
+def _has_answer(one: socket.socket) -> bool:
+    one.settimeout(0.2)
+    try:
+        return bool(one.recv(1, socket.MSG_PEEK))
+    except TimeoutError:
+        return False
+    finally:
+        one.settimeout(30)
+
+
+def test_small_bodies_need_no_room(server):
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(server.connect(large(SIZE)[:-10])) for _ in range(3)]
+        small = [
+            stack.enter_context(server.connect(large(FREE_BYTES // 2)[:-10])) for _ in range(60)
+        ]
+        until(lambda: len(server.app.state.bodies._bodies) == 63)
+        assert not any(_has_answer(one) for one in (*slow, small[0], small[-1]))
+
+
+def test_samples_that_there_is_never_room_for(server):
+    for body, param, words in (
+        (chat(n=64), "n", "n = 64 is more than the 12"),
+        (prompted("a", n=13), "n", "n = 13"),
+        (prompted(["a"] * 4, n=4), "n", "n = 4 for each of 4 prompts"),
+        (prompted(["a"] * 20), "prompt", "for each of 20 prompts"),
+    ):
+        answer = post(server.url, body)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, param) and words in error["message"]
+    answer = httpx.post(
+        f"{server.url}/v1/responses", json={"model": "small", "input": "Hi", "max_output_tokens": 2}
+    )
+    assert answer.status_code == 200

@@ -1,0 +1,189 @@
+"""A server that is told to stop: what is under way has its time and is told its end, and the
+process is soon gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import httpx
+
+from benchmarks.hostile_load import ENDLESS, chat, head, slow_grammar
+
+DRAIN_S = 1.0
+SLACK_S = 2.0
+BUSY_S = 3.0
+"""That a machine of many tests may add."""
+MAIN = """
+import time
+from specguide.cli import main
+from specguide.server import app
+app._tokens = lambda *_: time.sleep(60)  # /tokenize holds a thread
+main()
+"""
+
+
+class Process:
+    """`specguide serve`, small."""
+
+    def __init__(self, *options: str) -> None:
+        with socket.socket() as one:
+            one.bind(("127.0.0.1", 0))
+            self.port = one.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                MAIN,
+                "serve",
+                "--port",
+                str(self.port),
+                "--served-model-name",
+                "small",
+                "--max-batch-size",
+                "4",
+                *options,
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_until_ready(self) -> None:
+        while self.process.poll() is None:
+            with contextlib.suppress(httpx.HTTPError):
+                if httpx.get(f"{self.url}/ready").status_code == 200:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(self.process.stderr.read())
+
+    def connect(self, text: bytes = b"") -> socket.socket:
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.connect(("127.0.0.1", self.port))
+        one.settimeout(30)
+        one.sendall(text)
+        return one
+
+    def ended(self, since_s: float) -> tuple[int, float, str]:
+        """Its exit code, how long it took, and what it wrote."""
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, time.monotonic() - since_s, errors
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[Process]:
+    server = Process(*options)
+    try:
+        server.wait_until_ready()
+        yield server
+    finally:
+        server.process.kill()
+        server.process.communicate()
+
+
+def read_all(one: socket.socket) -> bytes:
+    found = b""
+    with contextlib.suppress(OSError):
+        while piece := one.recv(1 << 16):
+            found += piece
+    return found
+
+
+def status(one: socket.socket) -> bytes:
+    """Of the answer to a request on a connection that is kept."""
+    one.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+    found = b""
+    while not found.endswith(b"}"):
+        found += one.recv(4096)
+    return found[9:12]
+
+
+def events(stream: bytes) -> list[str]:
+    return [line[6:] for line in stream.decode().splitlines() if line.startswith("data: ")]
+
+
+def test_it_ends_in_time_under_any_load():
+    with serving("--drain-s", str(DRAIN_S)) as server, contextlib.ExitStack() as stack:
+        open_one = lambda text: stack.enter_context(server.connect(text))  # noqa: E731
+        streams = [open_one(head(chat(**ENDLESS, stream=True))) for _ in range(4)]
+        started = [one.recv(1) for one in streams]
+        waiting = open_one(head(chat(**ENDLESS, stream=True)))
+        whole = open_one(head(chat(**ENDLESS)))
+        open_one(head(slow_grammar(0)))
+        unread = open_one(head(chat(**ENDLESS, stream=True, n=8)))
+        kept = open_one(b"")
+        assert status(kept) == b"200"
+        tokenize = head(b'{"prompt": "a"}').replace(b"/v1/chat/completions", b"/tokenize")
+        stuck = [open_one(tokenize) for _ in range(40)]  # in threads, which are then all taken
+        half_a_body = open_one(head(chat())[:-10])
+        half_a_header = open_one(b"POST /v1/completions HTTP/1.1\r\nHost:")
+        time.sleep(0.3)
+        since_s = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert (
+            read_all(half_a_body).startswith(b"HTTP/1.1 503")
+            and time.monotonic() - since_s < DRAIN_S + BUSY_S
+        )
+        refused = httpx.post(
+            f"{server.url}/v1/chat/completions",
+            content=chat(),
+            headers={"Content-Type": "application/json"},
+        )
+        assert refused.status_code == 503 and refused.json()["error"]["code"] == "shutting_down"
+        assert "Retry-After" in refused.headers
+        assert status(kept) == b"503"
+        told = [events(first + read_all(one)) for first, one in zip(started, streams, strict=True)]
+        answers = [read_all(one) for one in (waiting, whole)]
+        code, took_s, errors = server.ended(since_s)
+        assert (
+            code == 0
+            and DRAIN_S - 0.2 < took_s < DRAIN_S + SLACK_S + BUSY_S
+            and "Traceback" not in errors
+        )
+        for lines in told:
+            assert (
+                lines[-1] == "[DONE]"
+                and json.loads(lines[-2])["choices"][0]["finish_reason"] == "abort"
+            )
+        for answer in answers:
+            assert b" 503 " in answer[:20] or b'"abort"' in answer, answer[:300]
+        assert read_all(half_a_header) == b"" and stuck and unread
+
+
+def test_what_ends_in_its_time_is_answered_and_nothing_is_waited_for_then():
+    with serving("--drain-s", "20") as server:
+        idle = server.connect()
+        assert status(idle) == b"200"
+        stream = server.connect(head(chat(max_tokens=40, ignore_eos=True, stream=True)))
+        first = stream.recv(1)
+        since_s = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        lines = events(first + read_all(stream))
+        assert (
+            lines[-1] == "[DONE]"
+            and json.loads(lines[-2])["choices"][0]["finish_reason"] == "length"
+        )
+        code, took_s, errors = server.ended(since_s)
+        assert code == 0 and took_s < 12 and "Traceback" not in errors
+        assert read_all(idle) == b""
+
+
+def test_a_second_signal_ends_at_once():
+    with serving("--drain-s", "60") as server:
+        stream = server.connect(head(chat(**ENDLESS, stream=True)))
+        stream.recv(1)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert server.process.poll() is None
+        since_s = time.monotonic()
+        server.process.send_signal(signal.SIGINT)
+        code, took_s, _ = server.ended(since_s)
+        assert code == 128 + signal.SIGINT and took_s < BUSY_S

@@ -1,0 +1,421 @@
+"""Tool calls: how families write them, the grammar that enforces them, and reading them while they
+are written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from types import SimpleNamespace as Server
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, pre_tokenizers
+
+from specguide.config import GuideConfig
+from specguide.engine import RequestDelta
+from specguide.errors import InvalidParams, UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
+from specguide.params import SamplingParams
+from specguide.server import chat, responses
+from specguide.server.requests import ResponsesRequest
+from specguide.server.tool_choice import ToolChoice
+from specguide.server.tool_format import ToolFormat, choose_tool_format, tool_formats
+from specguide.server.tool_guide import Tool, tool_guide, tools_of
+from specguide.server.tool_parser import Arguments, CallBegin, Text, ToolCallParser
+from specguide.server.turn import Turn
+from specguide.tokenizer import Tokenizer
+
+LIMITS = GuideConfig()
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 8}, "days": {"enum": [1, 2]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+TIME = {
+    "type": "object",
+    "properties": {"zone": {"enum": ["UTC", "CET"]}},
+    "required": ["zone"],
+    "additionalProperties": False,
+}
+TOOLS = [Tool("get.weather", WEATHER), Tool("time", TIME)]
+CALLS = [("get.weather", '{"city": "}\\"</tool"}'), ("time", '{"zone": "CET"}')]
+
+GOLDEN = {
+    "hermes": '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "g", "arguments": {}}\n</tool_call>',
+    "mistral": '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": '
+    "{}}]",
+    "mistral_args": '[TOOL_CALLS]f[ARGS]{"a": 1}[TOOL_CALLS]g[ARGS]{}',
+    "deepseek_v3": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": '  # noqa: E501
+    "1}\n```"
+    "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "deepseek_v31": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>'  # noqa: E501
+    "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+}
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["special tokens", "no special tokens"])
+def tokenizer(request) -> Tokenizer:
+    """Bytes; the marks of all formats are special tokens, or text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Backend(models.BPE({char: token for token, char in enumerate(alphabet)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    marks = {mark for one in tool_formats().values() for mark in one.special_tokens}
+    backend.add_special_tokens(["<end>", *(sorted(marks) if request.param else [])])
+    return Tokenizer(backend, [backend.token_to_id("<end>")])
+
+
+@pytest.fixture(scope="module")
+def compiler(tokenizer):
+    compiler = GrammarCompiler(tokenizer.vocabulary(), LIMITS)
+    yield compiler
+    compiler.close()
+
+
+def special(tokenizer: Tokenizer) -> Any:
+    vocabulary = tokenizer.vocabulary()
+
+    def token(text: str) -> int | None:
+        found = tokenizer.token_id(text)
+        return None if found is None or vocabulary.token_bytes[found] else found
+
+    return token
+
+
+def accepts(compiler: GrammarCompiler, tokenizer: Tokenizer, guide: Any, text: str) -> bool:
+    """Whether the guide takes the whole of a text."""
+    matcher = compiler.compile(guide).matcher()
+    return all(matcher.accept(token) for token in tokenizer.encode(text)) and matcher.accept(
+        tokenizer.eos_token_ids[0]
+    )
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_how_calls_are_written(name):
+    assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
+
+
+def test_llama_writes_one_call():
+    assert (
+        tool_formats()["llama3_json"].message([("f", '{"a": 1}')])
+        == '{"name": "f", "parameters": {"a": 1}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("… <tool_call> …", "hermes"),
+        ('Respond as {"name": function name, "parameters": dictionary of …}', "llama3_json"),
+        ("[TOOL_CALLS] [", "mistral"),
+        ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
+        ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
+        ("<｜tool▁call▁begin｜>", "deepseek_v31"),
+    ],
+)
+def test_a_format_is_chosen_by_the_chat_template(template, name):
+    assert (
+        choose_tool_format(None, template).name == name
+        and choose_tool_format("hermes", template).name == "hermes"
+    )
+    assert [one.name for one in tool_formats().values() if one.fits(template)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "template"),
+    [
+        ("klingon", "<tool_call>"),
+        (None, "a plain one"),
+        (None, None),
+        (None, "<tool_call><function="),
+    ],
+)
+def test_a_format_that_is_not_known(name, template):
+    with pytest.raises(InvalidParams, match="hermes, llama3_json, mistral") as caught:
+        choose_tool_format(name, template)
+    assert caught.value.param == "tool_format"
+
+
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_what_the_grammar_takes(one: ToolFormat, tokenizer, compiler):
+    def takes(text: str, **options: Any) -> bool:
+        return accepts(
+            compiler, tokenizer, tool_guide(one, TOOLS, special(tokenizer), LIMITS, **options), text
+        )
+
+    first, second = (one.message([call]) for call in CALLS)
+    for options in (dict(), dict(must_call=True), dict(answer={"type": "integer"})):
+        assert takes(first, **options) and takes(second, **options)
+        assert not takes(first[:-1], **options)
+        for wrong in (
+            ("other", "{}"),
+            ("time", '{"zone": "GMT"}'),
+            ("time", "{}"),
+            ("get.weather", '{"zone": "CET"}'),
+        ):
+            assert not takes(one.message([wrong]), **options)
+        both = one.message(CALLS)
+        assert takes(both, **options) == (one.separator is not None)
+        assert not takes(both, is_parallel=False, **options)
+    for text in ("Hello. \n{}", "<tool", "ü"):
+        assert (
+            takes(text)
+            and not takes(text, must_call=True)
+            and not takes(text, answer={"type": "integer"})
+        )
+        assert takes(text + first)
+    assert not takes("Hello. " + one.trigger + "x")
+    assert takes("12", answer={"type": "integer"}) and not takes("12", must_call=True)
+
+
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+@pytest.mark.parametrize("text", ["", 'Wait: <tool [TOOL {"nam ', "\n"])
+def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    message, rng = text + one.message(calls), random.Random(1)
+    for size in (1, 2, 7, len(message)):
+        parser, found, said = ToolCallParser(one), list[list[str]](), ""
+        start = 0
+        while start < len(message):
+            end = start + (size if size < 7 else rng.randint(1, size))
+            for event in parser.feed(message[start:end]) + (
+                parser.finish() if end >= len(message) else []
+            ):
+                if isinstance(event, Text):
+                    said += event.text
+                elif isinstance(event, CallBegin):
+                    assert event.index == len(found)
+                    found.append([event.name, ""])
+                else:
+                    assert isinstance(event, Arguments)
+                    found[event.index][1] += event.text
+            start = end
+        assert (
+            [tuple(call) for call in found] == calls
+            and said == text
+            and parser.num_calls == len(calls)
+        )
+
+
+def written(
+    tokenizer: Tokenizer, one: ToolFormat, text: str, size: int
+) -> tuple[Turn, Server, list[RequestDelta]]:
+    """A message as an engine tells it, `size` tokens at a time, and what the endpoints need to read
+    it."""
+    server = Server(
+        tokenizer=tokenizer, special_token=special(tokenizer), config=Server(model_name="small")
+    )
+    tokens = [*tokenizer.encode(text), tokenizer.eos_token_ids[0]]
+    windows = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
+    deltas = [RequestDelta("", window) for window in windows]
+    return (
+        Turn([1], SamplingParams(), one),
+        server,
+        [*deltas[:-1], replace(deltas[-1], finish_reason="stop")],
+    )
+
+
+async def told(deltas: list[RequestDelta]) -> AsyncIterator[RequestDelta]:
+    for delta in deltas:
+        yield delta
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
+
+    async def chunks() -> list[dict[str, Any]]:
+        return [
+            chunk["choices"][0]
+            async for chunk in chat.Answer(server, turn).chunks(told(deltas), include_usage=False)
+        ]
+
+    content, found = "", dict[int, dict[str, str]]()
+    *answered, last = asyncio.run(chunks())
+    for choice in answered:
+        content += choice["delta"].get("content", "")
+        for call in choice["delta"].get("tool_calls", ()):
+            if "id" in call:
+                assert call["index"] == len(found) and call["type"] == "function"
+                found[call["index"]] = {
+                    "id": call["id"],
+                    "name": call["function"]["name"],
+                    "arguments": "",
+                }
+            found[call["index"]]["arguments"] += call["function"]["arguments"]
+    assert [
+        (call["name"], call["arguments"]) for call in found.values()
+    ] == calls and content == "So: "
+    assert (
+        len({call["id"] for call in found.values()}) == len(calls)
+        and last["finish_reason"] == "tool_calls"
+    )
+    whole = asyncio.run(chat.Answer(server, turn).whole(told(deltas)))["choices"][0]["message"]
+    assert [
+        (call["function"]["name"], call["function"]["arguments"]) for call in whole["tool_calls"]
+    ] == calls
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
+def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
+    calls = CALLS if one.separator is not None else CALLS[:1]
+    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
+    answer = responses.Answer(server, turn, ResponsesRequest(model="small", input="x"))
+
+    async def events() -> list[dict[str, Any]]:
+        return [event async for event in answer.events(told(deltas))]
+
+    text, *found = (
+        event for event in asyncio.run(events()) if event["type"] == "response.output_item.done"
+    )
+    assert text["item"]["content"][0]["text"] == "So: " and text["output_index"] == 0
+    assert [(event["item"]["name"], event["item"]["arguments"]) for event in found] == calls
+    assert [event["output_index"] for event in found] == [1, 2][: len(calls)]
+    assert all(event["item"]["status"] == "completed" for event in found)
+
+
+def test_a_message_that_is_cut_loses_nothing():
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed("Hi <tool_c") == [Text("Hi ")] and parser.finish() == [Text("<tool_c")]
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed('<tool_call>\n{"name": "ti') == []
+    assert parser.finish() == [Text('<tool_call>\n{"name": "ti')]
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed('<tool_call>\n{"name": "f", "arguments": {"a": "}') == [
+        CallBegin(0, "f"),
+        Arguments(0, '{"a": "}'),
+    ]
+    assert parser.finish() == []
+    parser = ToolCallParser(tool_formats()["hermes"])
+    assert parser.feed(tool_formats()["hermes"].message([("f", "{}")]) + " So.")[-1] == Text(" So.")
+
+
+@pytest.mark.parametrize(
+    ("definition", "words", "param"),
+    [
+        ({"type": "web_search"}, "found type 'web_search'", "tools[0]"),
+        ({"type": "function"}, "1 to 64", "tools[0].name"),
+        ({"type": "function", "function": 3}, "must be", "tools[0]"),
+        (
+            {"type": "function", "name": "a", "parameters": {"type": "string"}},
+            "of type object",
+            "tools[0].parameters",
+        ),
+        (
+            {"type": "function", "function": {"name": "a b"}},
+            "1 to 64 letters",
+            "tools[0].function.name",
+        ),
+        (
+            {"type": "function", "function": {"name": "a", "parameters": {"type": "string"}}},
+            "of type object",
+            "tools[0].function.parameters",
+        ),
+    ],
+)
+def test_tools_that_are_refused(definition, words, param):
+    with pytest.raises(InvalidParams, match=words) as refusal:
+        tools_of([definition])
+    assert refusal.value.param == param
+
+
+def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
+    """Which runs where it can be killed; its error says which schema it is about, so that the field
+    can be named."""
+    tools = tools_of(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "parameters": {
+                        "properties": {"x": {"type": "array", "uniqueItems": name == "b"}}
+                    },
+                },
+            }
+            for name in "ab"
+        ]
+    )
+    for answer in (None, Guide(json_object=True)):
+        choice = ToolChoice(tools)
+        guide = choice.guide(
+            tool_formats()["hermes"], special(tokenizer), LIMITS, is_parallel=True, answer=answer
+        )
+        with pytest.raises(UnsupportedGuide, match="uniqueItems at /properties/x") as refusal:
+            compiler.compile(guide)
+        assert refusal.value.part is not None
+        assert choice.schema_params(answer)[refusal.value.part] == "tools[1].function.parameters"
+
+
+def test_two_tools_of_one_name():
+    same = {"type": "function", "function": {"name": "a"}}
+    with pytest.raises(InvalidParams, match="two tools") as caught:
+        tools_of([same, same])
+    assert caught.value.param == "tools[1].function.name"
+
+
+def test_a_function_without_parameters_takes_none(tokenizer, compiler):
+    [tool] = tools_of([{"type": "function", "function": {"name": "a"}}])
+    one = tool_formats()["hermes"]
+    guide = tool_guide(one, [tool], special(tokenizer), LIMITS, must_call=True)
+    assert accepts(compiler, tokenizer, guide, one.message([("a", "{}")]))
+    assert not accepts(compiler, tokenizer, guide, one.message([("a", '{"x": 1}')]))
+
+
+def test_arguments_match_the_schema_by_another_judge(tokenizer, compiler):
+    """Random walks through the grammar, a byte at a time."""
+    rng, one = random.Random(3), tool_formats()["hermes"]
+    grammar = compiler.compile(
+        tool_guide(one, TOOLS, special(tokenizer), LIMITS, must_call=True, is_parallel=False)
+    )
+    schemas = {tool.name: tool.parameters for tool in TOOLS}
+    vocabulary = tokenizer.vocabulary()
+    for _ in range(20):
+        matcher, tokens, row = grammar.matcher(), [], np.zeros(vocabulary.num_words, np.int32)
+        while not matcher.is_terminated and len(tokens) < 400:
+            matcher.fill(row)
+            allowed = np.flatnonzero(
+                np.unpackbits(row.view(np.uint8), bitorder="little")[: len(vocabulary)]
+            )
+            tokens.append(int(rng.choice(allowed)))
+            assert matcher.accept(tokens[-1])
+        assert matcher.is_terminated
+        events = ToolCallParser(one).feed(
+            b"".join(
+                vocabulary.token_bytes[token]
+                or tokenizer.decode([token], skip_special_tokens=False).encode()
+                for token in tokens[:-1]
+            ).decode(errors="replace")
+        )
+        assert isinstance(events[0], CallBegin)
+        arguments = "".join(event.text for event in events if isinstance(event, Arguments))
+        if "\ufffd" not in arguments:
+            jsonschema.validate(json.loads(arguments), dict(schemas[events[0].name]))
+
+
+def test_five_hundred_tools(tokenizer, compiler):
+    tools = [
+        Tool(f"tool_{i}", {**WEATHER, "required": ["city", "days"][: 1 + i % 2]})
+        for i in range(500)
+    ]
+    one, start = tool_formats()["hermes"], time.perf_counter()
+    guide = tool_guide(one, tools, special(tokenizer), LIMITS, must_call=True)
+    assert accepts(
+        compiler, tokenizer, guide, one.message([("tool_499", '{"city": "Rome", "days": 2}')])
+    )
+    assert not accepts(compiler, tokenizer, guide, one.message([("tool_499", '{"city": "Rome"}')]))
+    assert not accepts(compiler, tokenizer, guide, one.message([("tool_500", '{"city": "Rome"}')]))
+    assert time.perf_counter() - start < 20

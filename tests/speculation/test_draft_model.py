@@ -1,0 +1,209 @@
+"""A small model as the drafter: it changes no token, and what it drafts is what it would say
+itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file, save_file
+from test_engine import Scripted, cases, with_misfit
+from transformers import LlamaForCausalLM
+
+from specguide import LLM, CacheConfig, Guide, GuideConfig, SamplingParams, SpecConfig
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.models import Decoder
+
+K = 3
+PROMPTS = ["abc" * times for times in range(1, 9)] + ["abcabcabc" * 7, "a{}\n" * 20]
+
+
+@pytest.fixture(scope="module")
+def drafter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another model of the tiny target's tokens, close to it so that some drafts are right."""
+    folder = tiny.save_target(tmp_path_factory.mktemp("drafter"))
+    generator = torch.Generator().manual_seed(3)
+    weights = {
+        name: tensor + 0.02 * torch.randn(tensor.shape, generator=generator)
+        for name, tensor in load_file(folder / "model.safetensors").items()
+    }
+    save_file(weights, folder / "model.safetensors")
+    return folder
+
+
+def make(folders, drafter, *, arrangement="one_model", guided_drafts=True, **options) -> LLM:
+    spec = SpecConfig(
+        "draft_model", drafter, K, guided_drafts=guided_drafts, arrangement=arrangement
+    )
+    return LLM(folders[0], spec=spec, **options)
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+def test_speculation_changes_no_token(folders, drafter, params):
+    prompts, all_params = cases(8, 18, **params)
+    plain = LLM(folders[0], spec=None, max_batch_size=8).generate(prompts, all_params)
+    for options in (
+        dict(lag=0, max_prefill_tokens=16),
+        dict(lag=2),
+        dict(lag=0, arrangement="two_model"),
+        dict(guided_drafts=False),
+    ):
+        llm = make(folders, drafter, max_batch_size=8, **options)
+        outputs = llm.generate(prompts, all_params)
+        llm._engine.check_integrity()
+        llm.close()
+        assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
+            (out.token_ids, out.finish_reason, None) for out in plain
+        ]
+        assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
+
+
+@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+@pytest.mark.parametrize("guide", [None, Guide(regex="[a-f0-9]{60}")], ids=["free", "guided"])
+def test_the_target_as_its_own_drafter_is_always_right(folders, arrangement, guide):
+    """Through chunked prefills, shared prefixes and whole windows accepted: no key of a verified
+    token is missing."""
+    llm = make(
+        folders,
+        folders[0],
+        arrangement=arrangement,
+        max_prefill_tokens=16,
+        guide=GuideConfig(deadline_us=60_000_000),
+    )
+    params = SamplingParams(max_tokens=1 + 8 * (K + 1), ignore_eos=guide is None, guide=guide)
+    first = llm.generate(PROMPTS, params)
+    for outputs in (
+        first,
+        llm.generate(
+            [prompt + out.text[:24] for prompt, out in zip(PROMPTS, first, strict=True)], params
+        ),
+    ):
+        assert [out.metrics.accepted_histogram for out in outputs] == [[0] * K + [8]] * len(PROMPTS)
+    assert all(out.metrics.num_cached > 0 for out in outputs[5:])
+    llm.close()
+
+
+def test_keys_survive_preemption(folders):
+    """A request that waits again finds the keys that the drafter needs, or computes them."""
+    llm = make(folders, folders[0], cache=CacheConfig(num_pages=16), max_batch_size=6)
+    prompts = [f"{number} abc" * 5 for number in range(6)]
+    outputs = llm.generate(prompts, SamplingParams(max_tokens=80, ignore_eos=True))
+    llm._engine.check_integrity()
+    llm.close()
+    assert sum(out.metrics.num_preemptions for out in outputs) > 0
+    for out in outputs:  # only the end may cut a window short
+        assert sum(out.metrics.accepted_histogram[:-1]) <= 1
+
+
+def test_a_held_slot_goes_on_with_right_keys(folders):
+    """What a held slot's pass wrote, for tokens that the target has not said, is written again
+    before it is read."""
+    prompts, params = ["ab"] * 2, [SamplingParams(max_tokens=61, ignore_eos=True)] * 2
+    llm = make(folders, folders[0], guide=GuideConfig(deadline_us=2000))
+    alone = llm.generate(prompts, params)
+    outs, misfit = with_misfit(llm, Scripted("sleep", 3), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert misfit.metrics.num_held > 0 and misfit.error is None and len(misfit.output_ids) == 40
+    assert sum(misfit.metrics.accepted_histogram[K:]) >= 7
+    llm.close()
+
+
+@torch.inference_mode()
+def test_drafts_are_what_the_model_would_say_itself(folders, drafter):
+    """Each draft is transformers' greedy token after the verified text and the drafts before it."""
+    model = LlamaForCausalLM.from_pretrained(drafter).eval()
+    llm = make(folders, drafter, max_batch_size=1, lag=0)
+    request = llm._engine.add(
+        list(PROMPTS[3].encode()), SamplingParams(max_tokens=40, ignore_eos=True)
+    )
+    tokens = llm._engine._runner.guide.buffers.tokens
+    num_checked = 0
+    while llm._engine.num_unfinished:
+        llm._engine.step()
+        text = [*request.prompt_ids, *request.output_ids]
+        if request.finish_reason is None and request.output_ids:
+            assert int(tokens[0, 0]) == text[-1]
+            for draft in tokens[0, 1:].tolist():
+                text.append(int(model(torch.tensor([text])).logits[0, -1].argmax()))
+                assert draft == text[-1]
+                num_checked += 1
+    assert num_checked > 3 * K
+    llm.close()
+
+
+def test_a_vocabulary_padded_otherwise(folders, tmp_path):
+    """As published families have it: the same tokens, another multiple of 64."""
+    for size in (256 + 8, 256 + 64):
+        folder = tiny.save_target(tmp_path / str(size))
+        weights = load_file(folder / "model.safetensors")
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            weights[name] = torch.nn.functional.pad(weights[name], (0, 0, 0, 64))[
+                :size
+            ].contiguous()
+        save_file(weights, folder / "model.safetensors")
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | {"vocab_size": size}))
+        llm = make(folders, folder)
+        params = SamplingParams(max_tokens=33, ignore_eos=True, logit_bias={270: 100.0})
+        plain = LLM(folders[0], spec=None)
+        assert (
+            llm.generate("abc", params)[0].token_ids == plain.generate("abc", params)[0].token_ids
+        )
+        assert (
+            llm.generate(PROMPTS[4], SamplingParams(max_tokens=33))[0].metrics.acceptance_length > 2
+        )
+        plain.close()
+        llm.close()
+
+
+def test_a_vocabulary_is_fitted_both_ways(folders):
+    for size in (tiny.VOCAB_SIZE - 8, tiny.VOCAB_SIZE + 8):
+        model = Decoder.load(folders[0])
+        model.fit_vocabulary(size)
+        assert len(model.embed_weight) >= size
+        assert model.logits(torch.zeros(1, tiny.HIDDEN)).shape[1] == min(size, tiny.VOCAB_SIZE)
+
+
+def test_what_does_not_fit(folders, tmp_path):
+    target, head = folders
+    with pytest.raises(
+        InvalidParams, match=r"needs the folder of a small model.*SpecConfig\('draft_model', model="
+    ):
+        LLM(target, spec="draft_model")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        make(folders, tmp_path / "nowhere")
+    other = tiny.save_target(tmp_path / "other")
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    vocab["!"], vocab["#"] = vocab["#"], vocab["!"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(
+        CheckpointError,
+        match=r"needs the tokenizer of its target; 2 ids differ, the first is \d+: ",
+    ):
+        make(folders, other)
+    short = tiny.save_target(tmp_path / "short")
+    config = json.loads((short / "config.json").read_text())
+    (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 128}))
+    with pytest.raises(
+        CheckpointError,
+        match="has 128 positions and the engine serves 512; set max_model_len to 128",
+    ):
+        make(folders, short)
+    make(folders, short, max_model_len=128).close()
+    with pytest.raises(CheckpointError, match="is unknown; known: Llama"):
+        make(folders, _with_tokenizer(target, head, tmp_path / "head"))
+
+
+def _with_tokenizer(target: Path, head: Path, folder: Path) -> Path:
+    """The draft head's files beside the target's tokenizer."""
+    folder.mkdir()
+    for source in (target, head):
+        for file in source.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+    return folder

@@ -1,0 +1,85 @@
+"""An MTP head in the engine: it changes no token, in either arrangement, guided and free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tiny
+from mtp_heads import CONFIG, PREFIX, random_mtp, save_head
+from safetensors.torch import load_file
+from test_engine import cases
+
+from specguide import LLM, Guide, SamplingParams, SpecConfig
+from specguide.engine.runner import SHIPPED_MODEL
+from specguide.errors import CheckpointError
+
+K = 3
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random head for the tiny target."""
+    config = {
+        **CONFIG,
+        "vocab_size": tiny.VOCAB_SIZE,
+        "hidden_size": tiny.HIDDEN,
+        "head_dim": 8,
+        "max_position_embeddings": 512,
+    }
+    return save_head(tmp_path_factory.mktemp("mtp"), config, random_mtp(config))
+
+
+@pytest.mark.parametrize(
+    "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
+)
+def test_speculation_changes_no_token(folders, head, params):
+    target, _ = folders
+    prompts, all_params = cases(7, 18, **params)
+    plain = LLM(target, spec=None, max_batch_size=8).generate(prompts, all_params)
+    for arrangement, options in (
+        ("one_model", dict(lag=0, max_prefill_tokens=16)),
+        ("one_model", dict(lag=2)),
+        ("two_model", dict(lag=0)),
+    ):
+        llm = LLM(
+            target,
+            spec=SpecConfig("mtp", head, K, arrangement=arrangement),
+            max_batch_size=8,
+            **options,
+        )
+        outputs = llm.generate(prompts, all_params)
+        llm._engine.check_integrity()
+        llm.close()
+        assert [(out.token_ids, out.finish_reason, out.error) for out in outputs] == [
+            (out.token_ids, out.finish_reason, None) for out in plain
+        ]
+        assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
+
+
+def test_a_head_in_its_targets_folder(tmp_path):
+    folder = tiny.save_target(tmp_path)
+    with pytest.raises(CheckpointError, match="holds no tensor"):
+        LLM(folder, spec="mtp")
+    config = json.loads((folder / "config.json").read_text()) | {"num_nextn_predict_layers": 1}
+    save_head(folder, config, load_file(folder / "model.safetensors") | random_mtp(config))
+    plain, speculative = (
+        LLM(folder, spec=spec).generate("ab", SamplingParams(max_tokens=20, ignore_eos=True))[0]
+        for spec in (None, "mtp")
+    )
+    assert plain.token_ids == speculative.token_ids
+    assert any(PREFIX in name for name in load_file(folder / "model.safetensors"))
+
+
+@pytest.mark.skipif(not (SHIPPED_MODEL / "mtp").is_dir(), reason="needs the shipped MTP head")
+def test_the_shipped_head():
+    properties = {"city": {"type": "string"}, "year": {"type": "integer"}}
+    guide = Guide(
+        json_schema={"type": "object", "properties": properties, "required": ["city", "year"]}
+    )
+    message = [{"role": "user", "content": "The bridge in Riga was opened in 1932."}]
+    params = [SamplingParams(max_tokens=64, guide=guide), SamplingParams(max_tokens=40)]
+    plain, speculative = (LLM(spec=spec).chat([message] * 2, params) for spec in (None, "mtp"))
+    assert [out.token_ids for out in plain] == [out.token_ids for out in speculative]
+    assert speculative[0].metrics.acceptance_length > 2.5

@@ -1,0 +1,52 @@
+"""Owns what the GPU tests share: the device, moving a case there, calls from captured graphs, and
+what is captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from test_engine import cases
+
+from specguide import LLM
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def to_device(thing: Any) -> Any:
+    """A tensor, None, or a dataclass of such, on the device; its strides stay as they are."""
+    if isinstance(thing, torch.Tensor):
+        copy = torch.empty_strided(thing.shape, thing.stride(), dtype=thing.dtype, device=DEVICE)
+        return copy.copy_(thing)
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return replace(
+            thing, **{field.name: to_device(getattr(thing, field.name)) for field in fields(thing)}
+        )
+    return thing
+
+
+def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """A graph of one call, and what a replay of it fills. The call is warmed up first, as a capture
+    needs."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = call()
+    return graph, result
+
+
+def check_warm_up(llm: LLM) -> None:
+    """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
+    llm.warm_up()
+    graphs = llm._engine._runner.step._fixed._captured
+    captured = set(map(id, graphs.values()))
+    for num in (1, 3, 6):
+        llm.generate(*cases(num, num))
+    assert set(map(id, graphs.values())) == captured
+    llm.close()

@@ -1,0 +1,93 @@
+"""Random checkpoints with an MTP head in the published format: beside its target, and in a folder
+of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+Weights = dict[str, Tensor]
+PREFIX = "model.mtp_layers.0."
+CONFIG: dict[str, Any] = {
+    "architectures": ["MiMoForCausalLM"],
+    "model_type": "mimo",
+    "num_nextn_predict_layers": 1,
+    "vocab_size": 90,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 6,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 5000.0,
+    "max_position_embeddings": 64,
+    "hidden_act": "silu",
+    "attention_bias": True,
+    "tie_word_embeddings": False,
+}
+
+
+def random_mtp(config: dict[str, Any], seed: int = 1) -> Weights:
+    """The module's weights under their published names; biases where the family has them."""
+    generator = torch.Generator().manual_seed(seed)
+    hidden, inner = config["hidden_size"], config["intermediate_size"]
+    queries, keys = (
+        config[name] * config["head_dim"] for name in ("num_attention_heads", "num_key_value_heads")
+    )
+    shapes = {
+        "input_proj": (hidden, 2 * hidden),
+        "self_attn.q_proj": (queries, hidden),
+        "self_attn.k_proj": (keys, hidden),
+        "self_attn.v_proj": (keys, hidden),
+        "self_attn.o_proj": (hidden, queries),
+        "mlp.gate_proj": (inner, hidden),
+        "mlp.up_proj": (inner, hidden),
+        "mlp.down_proj": (hidden, inner),
+    }
+    weights = {
+        f"{PREFIX}{name}.weight": torch.randn(shape, generator=generator) * 0.3
+        for name, shape in shapes.items()
+    }
+    for name in (
+        "token_layernorm",
+        "hidden_layernorm",
+        "input_layernorm",
+        "post_attention_layernorm",
+        "final_layernorm",
+    ):
+        weights[f"{PREFIX}{name}.weight"] = torch.rand(hidden, generator=generator) + 0.5
+    if config["attention_bias"]:
+        weights |= {
+            f"{PREFIX}self_attn.{name}_proj.bias": torch.randn(size, generator=generator) * 0.3
+            for name, size in zip("qkv", (queries, keys, keys), strict=True)
+        }
+    return weights
+
+
+def save_mimo(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
+    """A random target with the head in the same files, as MiMo-7B is published."""
+    torch.manual_seed(0)
+    shape = {
+        name: value for name, value in config.items() if name not in ("architectures", "model_type")
+    }
+    Qwen2ForCausalLM(Qwen2Config(**shape, initializer_range=0.3)).save_pretrained(folder)
+    save_head(folder, config, load_file(folder / "model.safetensors") | random_mtp(config))
+    return folder
+
+
+def save_head(folder: Path, config: dict[str, Any], weights: Weights) -> Path:
+    """Write or replace config.json and the weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(
+        {name: tensor.contiguous() for name, tensor in weights.items()},
+        folder / "model.safetensors",
+    )
+    return folder

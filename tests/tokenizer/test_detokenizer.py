@@ -1,0 +1,157 @@
+"""Deltas of a growing token list join to what the tokenizer makes of all of it, whatever the tokens
+are."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from test_tokenizer import BUILDERS, TEXTS
+from tokenizers import AddedToken, decoders
+
+from specguide import env
+from specguide.errors import CheckpointError
+from specguide.tokenizer import Tokenizer
+
+SHIPPED = Path(__file__).parents[2] / "specguide" / "assets" / "small" / "target"
+NAMES = [*BUILDERS, "untrimmed", "shipped", "llama3"]
+WRITE_ANY_TEXT = [name for name in NAMES if name != "metaspace"]
+
+
+@cache
+def subject(name: str) -> Tokenizer:
+    if name == "shipped":
+        return Tokenizer.from_folder(SHIPPED)
+    if name == "llama3":
+        folder = env.data_dir()
+        if folder is None:
+            pytest.skip("needs real-world data: set SPECGUIDE_DATA to its folder")
+        return Tokenizer.from_file(folder / "tokenizers" / "llama3-tokenizer.json.gz", [128_001])
+    backend = BUILDERS["sentencepiece" if name == "untrimmed" else name]()
+    if name == "untrimmed":  # as Gemma has it
+        backend.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
+    backend.add_tokens(
+        [
+            AddedToken(text, normalized=False, special=False)
+            for text in ("<tool_call>", "né", "a ▁b", "�", "<0xZZ>", " ", "▁<0x41>")
+        ]
+    )
+    return Tokenizer(backend, [backend.token_to_id("<|end|>")])
+
+
+@cache
+def any_token(name: str) -> st.SearchStrategy[int]:
+    vocabulary = subject(name)._backend.get_vocab()
+    single = sorted(
+        token for entry, token in vocabulary.items() if len(entry) == 1 or entry.startswith("<")
+    )
+    return st.one_of(st.sampled_from(single), st.integers(0, max(vocabulary.values()) + 3))
+
+
+def deltas(tokenizer: Tokenizer, token_ids: list[int]) -> list[str]:
+    detokenizer = tokenizer.detokenizer()
+    return [*(detokenizer.add(token) for token in token_ids), detokenizer.flush()]
+
+
+def same(tokenizer: Tokenizer, token_ids: list[int]) -> None:
+    assert "".join(deltas(tokenizer, token_ids)) == tokenizer.decode(token_ids), token_ids
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_any_tokens(name: str, data: st.DataObject) -> None:
+    """Ids without a token, special ones and added ones among them; often single bytes, so that
+    characters break."""
+    same(subject(name), data.draw(st.lists(any_token(name), max_size=24)))
+
+
+@pytest.mark.parametrize("name", WRITE_ANY_TEXT)
+@settings(max_examples=200)
+@given(st.text())
+@example("é" * 50 + "\ufffd" * 3)
+@example("   three spaces")
+def test_any_text_whole_and_broken_off(name: str, text: str) -> None:
+    tokenizer = subject(name)
+    token_ids = tokenizer.encode(text)
+    for start, end in ((0, None), (1, None), (0, len(token_ids) // 2)):
+        same(tokenizer, token_ids[start:end])
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.sampled_from(list(bytes.fromhex("00417f80829fa0acbfc0c2e0e2edeff0f4f5ff"))), max_size=12
+    )
+)
+@pytest.mark.parametrize("name", ["byte-level", "sentencepiece", "untrimmed"])
+def test_any_bytes(name: str, values: list[int]) -> None:
+    tokenizer = subject(name)
+    if name == "byte-level":
+        table = tokenizer.vocabulary().token_bytes
+        same(tokenizer, [table.index(bytes([value])) for value in values])
+    else:
+        same(tokenizer, [tokenizer.token_id(f"<0x{value:02X}>") for value in values])
+
+
+@pytest.mark.parametrize("name", WRITE_ANY_TEXT)
+@pytest.mark.parametrize("text", [text for text in TEXTS if text])
+def test_known_text_is_not_held_back(name: str, text: str) -> None:
+    """Each delta ends where the last whole character does, if no byte tokens are about."""
+    tokenizer = subject(name)
+    token_ids = tokenizer.encode(text, add_special_tokens=False)
+    shown, has_byte_tokens = "", name in ("sentencepiece", "untrimmed", "metaspace-bpe")
+    for count, delta in enumerate(deltas(tokenizer, token_ids)[:-1], 1):
+        shown += delta
+        so_far = tokenizer.decode(token_ids[:count])
+        assert so_far.startswith(shown) or has_byte_tokens
+        assert has_byte_tokens or shown == so_far.rstrip("\ufffd")
+
+
+def test_incomplete_characters_wait_and_are_replaced_at_the_end() -> None:
+    byte_level = subject("byte-level")
+    table = byte_level.vocabulary().token_bytes
+    euro, letter = [table.index(bytes([value])) for value in "€".encode()], table.index(b"a")
+    assert deltas(byte_level, [letter, *euro]) == ["a", "", "", "€", ""]
+    assert deltas(byte_level, [*euro[:2], letter]) == ["", "", "\ufffda", ""]
+    assert deltas(byte_level, euro[:2]) == ["", "", "\ufffd"]
+
+
+def test_runs_of_byte_tokens_wait_for_their_end() -> None:
+    """The decoder makes nothing of a run that is not UTF-8 as a whole, not even of its whole
+    characters."""
+    pieces = subject("sentencepiece")
+    euro = [pieces.token_id(f"<0x{value:02X}>") for value in "€".encode()]
+    letter, end = pieces.token_id("a"), pieces.token_id("<|end|>")
+    assert deltas(pieces, [letter, *euro, letter]) == ["a", "", "", "", "€a", ""]
+    assert deltas(pieces, [letter, *euro, end, *euro[:2]]) == [
+        "a",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "\ufffd" * 5,
+    ]
+
+
+def test_a_leading_space_is_trimmed_once() -> None:
+    pieces = subject("sentencepiece")
+    space, letter = pieces.token_id("▁"), pieces.token_id("a")
+    assert deltas(pieces, [space, space, letter]) == ["", " ", "a", ""]
+    assert deltas(pieces, []) == [""]
+
+
+def test_text_that_cannot_be_known_token_by_token() -> None:
+    backend = BUILDERS["sentencepiece"]()
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 1)]
+    )
+    with pytest.raises(CheckpointError, match="trims the end of a text"):
+        Tokenizer(backend).detokenizer()

@@ -1,0 +1,376 @@
+"""Token bytes are exactly what the tokenizer spells, for both kinds of tokenizers; folders,
+templates, end tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+from transformers import PreTrainedTokenizerFast
+
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.tokenizer import Tokenizer
+
+CORPUS = [
+    "The quick brown fox jumps over the lazy dog.",
+    '{"name": "Zoë", "age": 42, "tags": ["a", "b"]}',
+    "  indented\n\tlines\r\n",
+    "Größe, naïve, 東京都, привет, 🙂👍🏽",
+    "aaaa bbbb 1234 !!! ???",
+] * 8
+TEXTS = [
+    *CORPUS[:5],
+    "",
+    " ",
+    "   ",
+    "\n\n\t",
+    "日本語のテキスト",
+    "🤖 emoji 👩‍👩‍👧 joined",
+    "a\u0301 b\u200bc\u00a0d",
+    "\x00\x7f\x80",
+    "<|end|> <tool_call>",
+    "x" * 300,
+]
+SPECIAL = ["<|end|>", "<|begin|>"]
+TEMPLATE = (
+    "{% for m in messages %}{% if m['role'] == 'robot' %}{{ raise_exception('no robots') }}{% "
+    "endif %}"
+    "{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    "{% if tools %}tools {{ tools | length }}\n{% endif %}"
+    "{% if json_schema is defined %}schema {{ json_schema }}\n{% endif %}"
+    "{% if style is defined %}{{ style }}\n{% endif %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
+def byte_level() -> Backend:
+    backend = Backend(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.train_from_iterator(
+        CORPUS,
+        trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=SPECIAL,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    return backend
+
+
+def sentencepiece_bpe() -> Backend:
+    """As Llama 2 and Mistral have it: spaces written as ▁, unknown characters as byte tokens."""
+    trained = Backend(models.BPE())
+    trained.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    trained.train_from_iterator(
+        CORPUS[:2] * 8, trainers.BpeTrainer(vocab_size=120, show_progress=False)
+    )
+    model = json.loads(trained.to_str())["model"]
+    entries = [
+        "<unk>",
+        *(f"<0x{byte:02X}>" for byte in range(256)),
+        *sorted(model["vocab"], key=model["vocab"].get),
+    ]
+    backend = Backend(
+        models.BPE(
+            vocab={entry: index for index, entry in enumerate(entries)},
+            merges=[tuple(pair) for pair in model["merges"]],
+            unk_token="<unk>",
+            byte_fallback=True,
+            fuse_unk=True,
+        )
+    )
+    backend.normalizer = trained.normalizer
+    backend.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    backend.add_special_tokens(SPECIAL)
+    return backend
+
+
+def metaspace() -> Backend:
+    backend = Backend(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.decoder = decoders.Metaspace()
+    backend.train_from_iterator(
+        CORPUS, trainers.UnigramTrainer(vocab_size=150, special_tokens=SPECIAL, show_progress=False)
+    )
+    return backend
+
+
+def metaspace_bpe() -> Backend:
+    """As `transformers` 5 makes Llama 2's anew: the first text alone begins with a ▁ that nobody
+    wrote."""
+    backend = sentencepiece_bpe()
+    backend.normalizer = None
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    return backend
+
+
+BUILDERS: dict[str, Callable[[], Backend]] = {
+    "byte-level": byte_level,
+    "sentencepiece": sentencepiece_bpe,
+    "metaspace": metaspace,
+    "metaspace-bpe": metaspace_bpe,
+}
+
+
+def tokenizer(name: str) -> Tokenizer:
+    backend = BUILDERS[name]()
+    return Tokenizer(backend, [backend.token_to_id("<|end|>")])
+
+
+def spelled(subject: Tokenizer, token_ids: list[int]) -> bytes:
+    table = subject.vocabulary().token_bytes
+    return b"".join(table[token] for token in token_ids)
+
+
+@pytest.fixture(scope="module")
+def llama3(data_dir: Path) -> Tokenizer:
+    path = data_dir / "tokenizers" / "llama3-tokenizer.json.gz"
+    return Tokenizer.from_file(path, [128_001, 128_009])
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "<|end|>" not in text])
+def test_byte_level_spells_the_text(text: str) -> None:
+    subject = tokenizer("byte-level")
+    token_ids = subject.encode(text)
+    assert spelled(subject, token_ids) == text.encode()
+    assert subject.decode(token_ids) == text
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text and "<|end|>" not in text])
+def test_sentencepiece_spells_the_text_after_its_leading_space(text: str) -> None:
+    subject = tokenizer("sentencepiece")
+    token_ids = subject.encode(text)
+    assert spelled(subject, token_ids) == b" " + text.encode()
+    assert subject.decode(token_ids) == text
+
+
+def test_metaspace_spells_what_it_knows() -> None:
+    subject = tokenizer("metaspace")
+    for text in CORPUS[:1] + CORPUS[4:5]:
+        assert spelled(subject, subject.encode(text)) == b" " + text.encode()
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_real_vocabulary_spells_the_text(llama3: Tokenizer, text: str) -> None:
+    token_ids = llama3.encode(text, add_special_tokens=False)
+    assert spelled(llama3, token_ids) == text.encode()
+    assert llama3.decode(token_ids) == text
+
+
+@given(st.text())
+def test_the_real_vocabulary_spells_any_text(llama3: Tokenizer, text: str) -> None:
+    if "<|" not in text:
+        assert spelled(llama3, llama3.encode(text, add_special_tokens=False)) == text.encode()
+
+
+def test_every_token_of_the_real_vocabulary(llama3: Tokenizer) -> None:
+    vocabulary = llama3.vocabulary(128_256)
+    assert (len(vocabulary), vocabulary.num_words, vocabulary.eos_token_ids) == (
+        128_256,
+        4008,
+        (128_001, 128_009),
+    )
+    assert vocabulary.token_bytes[128_000:] == (b"",) * 256
+    assert (
+        all(vocabulary.token_bytes[:128_000])
+        and len(set(vocabulary.token_bytes[:128_000])) == 128_000
+    )
+    for token in range(0, 128_000, 7):
+        text = vocabulary.token_bytes[token].decode(errors="replace")
+        assert llama3.decode([token]) == text
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_single_tokens_agree_with_the_decoder(name: str) -> None:
+    """Between two known tokens, each entry decodes to its bytes (SentencePiece decoders trim the
+    text's ends)."""
+    subject = tokenizer(name)
+    table = subject.vocabulary().token_bytes
+    anchor = (
+        len(table) - 1 - table[::-1].index(b"a")
+    )  # not <0x61>: bytes that follow each other are one character
+    for token in range(len(subject)):
+        decoded = subject.decode([anchor, token, anchor])
+        assert decoded == (b"a" + table[token] + b"a").decode(errors="replace") or token == 0
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_special_padding_and_added_tokens(name: str) -> None:
+    backend = BUILDERS[name]()
+    backend.add_tokens([AddedToken("<tool_call>", normalized=False, special=False)])
+    end, call = backend.token_to_id("<|end|>"), backend.token_to_id("<tool_call>")
+    subject = Tokenizer(backend, [end])
+    vocabulary = subject.vocabulary(len(subject) + 5)
+    assert [vocabulary.token_bytes[backend.token_to_id(token)] for token in SPECIAL] == [b"", b""]
+    assert vocabulary.token_bytes[call] == b"<tool_call>"
+    assert vocabulary.token_bytes[-5:] == (b"",) * 5
+    assert subject.vocabulary(len(subject) + 5) is vocabulary
+    assert subject.decode(subject.encode("a<tool_call><|end|>")) == "a<tool_call>"
+    assert subject.token_id("<tool_call>") == call and subject.token_id("no such token") is None
+
+
+def test_an_end_token_is_never_text() -> None:
+    backend = byte_level()
+    letter = backend.token_to_id("a")
+    assert Tokenizer(backend, [letter]).vocabulary().token_bytes[letter] == b""
+
+
+def test_vocabularies_that_cannot_be() -> None:
+    backend = byte_level()
+    with pytest.raises(CheckpointError, match="has no end token; state 'eos_token_id'"):
+        Tokenizer(backend).vocabulary()
+    with pytest.raises(CheckpointError, match="end token 999 is outside the vocabulary of 400"):
+        Tokenizer(backend, [999]).vocabulary(400)
+    with pytest.raises(CheckpointError, match=r"has token id \d+ \('.*'\), the model only 300 ids"):
+        Tokenizer(backend, [0]).vocabulary(300)
+    backend.decoder = decoders.WordPiece()
+    with pytest.raises(CheckpointError, match=r"decoder \(WordPiece\) is neither byte-level nor"):
+        Tokenizer(backend, [0]).vocabulary()
+    backend.decoder = None
+    with pytest.raises(CheckpointError, match=r"decoder \(none\)"):
+        Tokenizer(backend, [0]).vocabulary()
+
+
+def test_files_that_are_no_tokenizers(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"gone\.json: cannot be read"):
+        Tokenizer.from_file(tmp_path / "gone.json")
+    (tmp_path / "bad.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"bad\.json: is not a tokenizer\.json"):
+        Tokenizer.from_file(tmp_path / "bad.json")
+    (tmp_path / "bad.json.gz").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"bad\.json\.gz: cannot be read"):
+        Tokenizer.from_file(tmp_path / "bad.json.gz")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=byte_level(), eos_token="<|end|>", bos_token="<|begin|>"
+    )
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_tokenizer_class_of_the_model_s_own(tmp_path: Path) -> None:
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=sentencepiece_bpe(), eos_token="<|end|>", bos_token="<|begin|>"
+    )
+    fast.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(
+        json.dumps({**config, "tokenizer_class": "LlamaTokenizerFast"})
+    )
+    subject, plain = (
+        Tokenizer.from_folder(tmp_path),
+        Tokenizer.from_file(tmp_path / "tokenizer.json", [377]),
+    )
+    assert subject.eos_token_ids == (subject.token_id("<|end|>"),)
+    for text in (CORPUS[0], CORPUS[1], CORPUS[3], CORPUS[4]):
+        token_ids = subject.encode(text, add_special_tokens=False)
+        assert token_ids == plain.encode(text, add_special_tokens=False)
+        assert spelled(subject, token_ids) == b" " + text.encode()
+
+
+def test_end_tokens_of_a_folder(folder: Path) -> None:
+    assert Tokenizer.from_folder(folder).eos_token_ids == (0,)
+    (folder / "config.json").write_text(json.dumps({"eos_token_id": 5}))
+    assert Tokenizer.from_folder(folder).eos_token_ids == (5,)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [6, 7]}))
+    assert Tokenizer.from_folder(folder).eos_token_ids == (6, 7)
+    (folder / "generation_config.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"generation_config\.json: is not JSON"):
+        Tokenizer.from_folder(folder)
+
+
+def test_chat_template(folder: Path) -> None:
+    subject = Tokenizer.from_folder(folder)
+    messages = [{"role": "user", "content": "Zoë?"}]
+
+    def render(**variables: object) -> str:
+        return subject.decode(subject.apply_chat_template(messages, **variables))  # type: ignore[arg-type]
+
+    assert render() == "user: Zoë?\nassistant:"
+    assert render(add_generation_prompt=False) == "user: Zoë?\n"
+    assert render(json_schema={"const": "ë"}) == 'user: Zoë?\nschema {"const": "ë"}\nassistant:'
+    assert render(variables={"style": "terse"}) == "user: Zoë?\nterse\nassistant:"
+    assert render(json_schema='{"a":1}') == 'user: Zoë?\nschema {"a":1}\nassistant:'
+    assert (
+        render(tools=[{"type": "function", "function": {"name": "f"}}])
+        == "user: Zoë?\ntools 1\nassistant:"
+    )
+    with pytest.raises(InvalidParams, match="the chat template refuses these messages: no robots"):
+        subject.apply_chat_template([{"role": "robot", "content": ""}])
+
+
+def test_chat_without_a_template(folder: Path) -> None:
+    for subject in (Tokenizer.from_file(folder / "tokenizer.json"), _without_template(folder)):
+        with pytest.raises(InvalidParams, match="no chat template; give it a plain prompt"):
+            subject.apply_chat_template([{"role": "user", "content": "hi"}])
+
+
+def _without_template(folder: Path) -> Tokenizer:
+    (folder / "chat_template.jinja").unlink()
+    return Tokenizer.from_folder(folder)
+
+
+def test_folders_without_a_tokenizer(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: is not a folder"):
+        Tokenizer.from_folder(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match="empty: its tokenizer cannot be read"):
+        Tokenizer.from_folder(tmp_path / "empty")
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="its tokenizer cannot be read"):
+        Tokenizer.from_folder(folder)
+
+
+def test_truncation_and_padding_of_the_file_are_off(tmp_path: Path) -> None:
+    backend = byte_level()
+    backend.enable_truncation(3)
+    backend.enable_padding(length=50)
+    backend.save(str(tmp_path / "tokenizer.json"))
+    subject = Tokenizer.from_file(tmp_path / "tokenizer.json", [0])
+    assert (
+        subject.decode(subject.encode("a longer text than three tokens"))
+        == "a longer text than three tokens"
+    )
+
+
+def test_code_of_a_folder_is_never_run_nor_asked_about(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`transformers` would ask on standard input whether to run it."""
+    asked: list[object] = []
+    monkeypatch.setattr("builtins.input", lambda *words: asked.append(words) or "n")
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "own", "auto_map": {"AutoConfig": "own.Config"}})
+    )
+    (folder / "own.py").write_text("raise SystemExit('this code was run')")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    for auto_map in ({}, {"auto_map": {"AutoTokenizer": ["own.Slow", "own.Fast"]}}):
+        (folder / "tokenizer_config.json").write_text(
+            json.dumps({**config, "tokenizer_class": "Own", **auto_map})
+        )
+        try:
+            assert Tokenizer.from_folder(folder).token_id("<|end|>") is not None
+        except CheckpointError as error:
+            assert "its tokenizer cannot be read" in str(error)
+        assert not asked
