@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from specguide.kernels import paged, pointwise, reference
 from specguide.kernels.host_values import constant, on_device
+from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 _P = ParamSpec("_P")
@@ -59,6 +60,7 @@ __all__ = [
     "constant",
     "copy_guided_rows",
     "gated_linear",
+    "gelu_tanh_mul",
     "linear",
     "linear_parts",
     "masked_argmax",
