@@ -4,6 +4,7 @@ ProjectionWeights."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self
 
@@ -14,7 +15,10 @@ from specguide.kernels import gelu_tanh_mul, silu_mul
 from specguide.layers.destination import Destination
 
 Activation = Literal["silu", "gelu_tanh"]
-_GATED = {"silu": silu_mul, "gelu_tanh": gelu_tanh_mul}
+_GATED: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "silu": silu_mul,
+    "gelu_tanh": gelu_tanh_mul,
+}
 
 
 @dataclass(frozen=True)
