@@ -33,7 +33,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
-    ("models", "scheduler"),
+    ("models", "scheduler", "slots"),
     ("speculation",),
     ("engine",),
     ("llm", "server", "doctor", "bench"),
@@ -187,7 +187,7 @@ def test_core_library_has_no_python() -> None:
     [
         ("import specguide.engine", {"engine"}),
         ("from specguide import engine, cache", {"engine", "cache"}),
-        ("from specguide.engine.runner import Runner", {"engine"}),
+        ("from specguide.engine.executors.local import LocalExecutor", {"engine"}),
         ("def f():\n    from specguide.llm import LLM", {"llm"}),
         ("from ..engine import Engine", {"engine"}),
         ("from . import tensors", {"cache"}),
