@@ -22,6 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "env",
         "integers",
         "json_fields",
+        "ready_grammars",
         "guide",
         "params",
         "draft_tree",

@@ -164,7 +164,7 @@ def test_a_vocabulary_is_fitted_both_ways(folders):
     for size in (tiny.VOCAB_SIZE - 8, tiny.VOCAB_SIZE + 8):
         model = Decoder.load(folders[0])
         model.fit_vocabulary(size)
-        assert len(model.embed_weight) >= size
+        assert len(model.embedding.weight) >= size
         assert model.logits(torch.zeros(1, tiny.HIDDEN)).shape[1] == min(size, tiny.VOCAB_SIZE)
 
 
