@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
-from specguide.kernels import paged_attention, rope_and_store
+from specguide.kernels import rope_and_store
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.linear import Linear
 from specguide.layers.norm import RmsNorm
 
@@ -55,11 +55,10 @@ class Attention:
         query = rope_and_store(
             query_key, heads[:, num_rotated:], rotary, key_cache, value_cache, context.slot_mapping
         )
-        attended = paged_attention(
+        attended = context.plan.run(
             query,
             key_cache,
             value_cache,
-            context,
             scale=self.head_dim**-0.5,
             sliding_window=self.sliding_window,
         )

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder
 from specguide.kernels import linear
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import Attention, empty_attention
 from specguide.layers.linear import empty_weight
 from specguide.layers.mlp import GatedMlp

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming
 from specguide.kernels import linear
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import empty_attention
 from specguide.layers.linear import Linear, empty_weight
 from specguide.layers.mlp import GatedMlp

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
 from specguide.kernels import linear
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.linear import Linear
 from specguide.layers.norm import RmsNorm
 from specguide.models.config import ModelConfig

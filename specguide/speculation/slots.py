@@ -9,9 +9,10 @@ from functools import cache, cached_property
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, ForwardContext, TreeKeys
+from specguide.batch import Batch
 from specguide.cache import place_chains, place_trees, slot_mapping
 from specguide.kernels import SamplingTensors, on_device
+from specguide.kernels.attention import ForwardContext, TreeKeys, attention_backend
 from specguide.request import Request
 from specguide.sampling import SlotAdjustments, SlotTrees
 from specguide.speculation.draft_limits import DraftLimits
@@ -117,6 +118,7 @@ class SlotState:
         self.sampling = SamplingTensors.neutral(num_slots, device)
         self.drafts = DraftLimits(num_slots, device)
         self._page_size, self._vocab_size = page_size, vocab_size
+        self._attention = attention_backend(device)
         self._adjusted: set[int] = set()
 
     @cached_property
@@ -195,6 +197,8 @@ class SlotState:
             seq_lens=plan.ends.int(),
             slot_mapping=torch.where(is_token, mapping, -1),
             max_query_len=max_query_len,
+            page_size=self._page_size,
+            attention=self._attention,
         )
         return Query(
             slots=plan.slots,
@@ -223,6 +227,8 @@ class SlotState:
             query_start_loc=query_start_loc,
             seq_lens=seq_lens,
             max_query_len=num_nodes,
+            page_size=self._page_size,
+            attention=self._attention,
         )
         return Query(
             slots=slots,
@@ -264,6 +270,8 @@ class SlotState:
             query_start_loc=query_start_loc,
             seq_lens=seq_lens,
             max_query_len=num_own,
+            page_size=self._page_size,
+            attention=self._attention,
             tree=TreeKeys(sees, positions),
         )
         return Query(
