@@ -28,9 +28,9 @@ OPEN_PATHS = (
 
 
 class Cancellable:
-    """ASGI middleware. Ends a request that is cancelled, as those are that outlive their server's stop.
+    """ASGI middleware. Ends a request that is cancelled, as those that outlive a server's stop.
 
-    It is the last to see the cancellation, which uvicorn would report as an error of the application.
+    It is the last to see the cancellation, which uvicorn would report as an application's error.
     """
 
     def __init__(self, app: ASGIApp) -> None:
