@@ -15,7 +15,7 @@ from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.conjunction import merged
 from specguide.guided.schema.evaluate import pattern_matches
 from specguide.guided.schema.normalise import MAX_NEGATED, normalise
-from specguide.server.tool_guide import tools_of
+from specguide.server.tools import tools_of
 
 NOT_FINITE = (
     # (schema, keyword, path)

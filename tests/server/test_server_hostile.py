@@ -255,7 +255,7 @@ class Attack:
 @pytest.fixture
 def held_lane(server, monkeypatch) -> Iterator[tuple[Lane, threading.Event]]:
     """The lane of slow compiles with room for one that waits; it goes on once the event is set."""
-    lane, goes_on = server.engine._engine._compiler._runner._slow, threading.Event()
+    lane, goes_on = server.engine._engine._admission.compiler._runner._slow, threading.Event()
     work = lane._work
     monkeypatch.setattr(lanes, "QUICK_S", 1.0)  # a busy machine delays fresh grammars, too
     monkeypatch.setattr(lane, "_most_waiting", 1)
