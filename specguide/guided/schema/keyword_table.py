@@ -8,12 +8,10 @@ a condition, which says of a core subschema why the backend would not enforce it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from fractions import Fraction
 
-from specguide.guided.budget import spend
 from specguide.guided.regex.parse import UnsupportedRegex, parse
 from specguide.guided.regex.writer import is_flat
 from specguide.guided.schema.core import Core
@@ -92,25 +90,6 @@ def _has_siblings(keyword: str) -> Condition:
         return f"beside {others[0]} it would be all that counts" if others else None
 
     return unless
-
-
-def _listed(core: Core) -> str | None:
-    """xgrammar writes fractions with 17 digits."""
-    if any(
-        isinstance(value, float) and exact(value) != Fraction(f"{value:.17g}")
-        for value in _scalars(core["enum"])
-    ):
-        return "a fraction in it would be written with more digits"
-    return _has_siblings("enum")(core)
-
-
-def _scalars(value: object) -> Iterator[object]:
-    spend()
-    if isinstance(value, (list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _scalars(item)
-    else:
-        yield value
 
 
 def _needs_type(core: Core) -> str | None:
@@ -206,7 +185,10 @@ _MAX_REMAINDERS = 100_000
 KEYWORDS: dict[str, Row] = {
     "type": Row(_ENFORCED, _ENFORCED, core=True),
     "enum": Row(
-        _partly(), _partly(_listed), core=True, handling="values that do not fit the type go"
+        _partly(),
+        _partly(_has_siblings("enum")),
+        core=True,
+        handling="values that do not fit the type go",
     ),
     "const": Row(_partly(), _partly(), handling="an enum of one value"),
     "minimum": Row(_ENFORCED, _partly(_needs_type), core=True),

@@ -41,7 +41,7 @@ def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], pat
         if "number" not in types:
             return None
         found["not"] = NO_INTEGER
-    return found if _holds_number(found, whole="number" not in types) else None
+    return found if holds_number(found, whole="number" not in types) else None
 
 
 def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
@@ -59,7 +59,7 @@ def _unwritable(path: str) -> UnsupportedGuide:
     return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
 
 
-def _holds_number(found: Mapping[str, Any], whole: bool) -> bool:
+def holds_number(found: Mapping[str, Any], whole: bool) -> bool:
     """Whether some number is within the bounds and a multiple of the step."""
     lows = [
         (exact(found[name]), name == "exclusiveMinimum")

@@ -100,7 +100,7 @@ def lower_values(
     fitting = [value for value in values if _has_type(value, schema.get("type"))]
     keyword = "const" if "const" in schema else "enum"
     for value in fitting:
-        _check_exact(value, keyword, place.path, lowering.target.narrow)
+        _check_exact(value, keyword, place.path)
     yield Core(place.path, enum=fitting) if fitting else False
     if "const" in schema and "enum" in schema:
         yield from lower_values(
@@ -141,7 +141,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -
     if not fitting and None in answers:
         return None
     for value in fitting:
-        _check_exact(value, keyword, there.path, lowering.target.narrow)
+        _check_exact(value, keyword, there.path)
     return Core(there.path, enum=fitting) if fitting else False
 
 
@@ -225,9 +225,9 @@ def _has_type(value: Any, named: str | list[str] | None) -> bool:
     )
 
 
-def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool) -> None:
+def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool = False) -> None:
     """Raises UnsupportedGuide for values that backends would take for others: they write no escapes
-    but the short ones, and some count in doubles."""
+    but the short ones, and inside of lists and objects some count in doubles."""
     spend(1 + (len(value) // 16 if isinstance(value, str) else 0))
     if isinstance(value, str) and any(char < " " and char not in "\b\t\n\f\r" for char in value):
         raise refuse(keyword, path, f"the string {value!r} has a control character")
