@@ -16,7 +16,7 @@ from specguide.models.config import LARGEST, ModelConfig, size
 from specguide.models.family import Family
 from specguide.models.windows import Windows, no_windows, uniform_windows
 
-_MOST_EXPERTS = 2**16
+_MOST_EXPERTS = 2**11
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -288,7 +288,7 @@ def test_rope_in_the_older_spelling(name: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen2", "qwen3-window"])
+@pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen2", "qwen3-window", "gemma3"])
 def test_shards_and_bfloat16(name: str, tmp_path: Path) -> None:
     family, settings = CASES[name]
     random_model(family, **settings).to(torch.bfloat16).save_pretrained(
@@ -326,7 +326,7 @@ def test_more_positions_than_the_model_has(tmp_path: Path) -> None:
         Decoder.load(tmp_path, max_positions=129)
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3-window"])
+@pytest.mark.parametrize("name", ["llama", "qwen3-window", "gemma3", "qwen3-moe"])
 def test_forward_never_reads_a_tensor_back(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
