@@ -29,9 +29,9 @@ from specguide.guided.regex.parse import (
     parse,
 )
 from specguide.guided.regex.writer import whole, write
-from specguide.guided.schema.core import NO_INTEGER
-from specguide.guided.schema.document import TYPES
-from specguide.guided.schema.evaluate import pattern_matches
+from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.keywords import NO_INTEGER
+from specguide.guided.schema.patterns import pattern_matches
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
