@@ -1,8 +1,9 @@
-"""Makes the README's GPU figures and their plot from the records under benchmarks/results/.
+"""Makes the GPU figures of docs/results.md and their plot from the records under
+benchmarks/results/.
 
     python -m benchmarks.report [--check]
 
-Only records made on a GPU count. With --check nothing is written: it exits with 1 where the README
+Only records made on a GPU count. With --check nothing is written: it exits with 1 where the page
 or the plot is not what the records give. Drawing needs matplotlib, the extra "plot".
 """
 
@@ -22,7 +23,7 @@ from benchmarks.common import RESULTS_DIR
 
 ROOT = RESULTS_DIR.parent.parent
 BEGIN, END = "<!-- gpu figures, by python -m benchmarks.report -->", "<!-- end of gpu figures -->"
-PLOT = "docs/iteration.svg"
+PAGE, PLOT = "docs/results.md", "docs/iteration.svg"
 PLOTTED = {"unguided": "#4e79a7", "20 % guided": "#59a14f", "guided": "#e6842a"}
 
 Row = dict[str, Any]
@@ -406,13 +407,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None, "Description": digest(rows)})
 
 
-def with_figures(readme: str, records: Sequence[Record]) -> str:
-    """The README with what lies between its markers made anew. Exits where it lacks them."""
-    before, begin, rest = readme.partition(BEGIN)
+def with_figures(page: str, records: Sequence[Record]) -> str:
+    """The page with what lies between its markers made anew. Exits where it lacks them."""
+    before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        sys.exit(f"README.md needs the lines {BEGIN} and {END}, between which the figures go")
-    picture = f"\n![Iteration time by batch]({PLOT})\n" if plotted(records) else ""
+        sys.exit(f"{PAGE} needs the lines {BEGIN} and {END}, between which the figures go")
+    picture = f"\n![Iteration time by batch]({Path(PLOT).name})\n" if plotted(records) else ""
     return f"{before}{BEGIN}\n\n{table(records)}\n{picture}\n{END}{after}"
 
 
@@ -425,15 +426,14 @@ def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
         "--check", action="store_true", help="write nothing; exit with 1 where something is stale"
     )
     args = parser.parse_args(argv)
-    records, readme, plot = (
-        load_records(root / "benchmarks" / "results"),
-        root / "README.md",
-        root / PLOT,
-    )
-    old, rows = readme.read_text(), plotted(records)
+    records = load_records(root / "benchmarks" / "results")
+    page = root / PAGE
+    plot = root / PLOT
+    old = page.read_text()
+    rows = plotted(records)
     new = with_figures(old, records)
     if args.check:
-        stale = ["README.md"] if new != old else []
+        stale = [PAGE] if new != old else []
         if rows and not (plot.exists() and digest(rows) in plot.read_text()):
             stale.append(PLOT)
         if stale:
@@ -442,7 +442,7 @@ def main(argv: Sequence[str] | None = None, *, root: Path = ROOT) -> None:
                 "benchmarks.report"
             )
         return
-    readme.write_text(new)
+    page.write_text(new)
     if rows:
         draw(rows, plot)
 

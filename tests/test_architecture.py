@@ -33,7 +33,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ),
     ("native", "kernels", "tokenizer", "trace"),
     ("cache", "layers", "sampling", "guided"),
-    ("models", "scheduler"),
+    ("models", "scheduler", "slots"),
     ("speculation",),
     ("engine",),
     ("llm", "server", "doctor", "bench"),
@@ -210,7 +210,7 @@ def test_core_library_has_no_python() -> None:
         ("def f():\n    from specguide.llm import LLM", {"llm"}),
         ("from ..engine import Engine", {"engine"}),
         ("from . import tensors", {"cache"}),
-        ("import importlib\nimportlib.import_module('specguide.speculation.step')", {"spec"}),
+        ("import importlib\nimportlib.import_module('specguide.engine.stats')", {"engine"}),
         (
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from specguide.models import "
             "Decoder",

@@ -4,11 +4,11 @@ from specguide.cache import tensors
 from specguide.cache.pages import PageAllocator
 from specguide.cache.sizing import CacheNeeds, CacheSize, cache_size
 from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
-from specguide.kernels import with_triton
+from specguide.kernels import operation, triton
 
-move_keys = with_triton("tree", tensors.move_keys)
-place_chains = with_triton("chain", tensors.place_chains)
-place_trees = with_triton("tree", tensors.place_trees)
+move_keys = operation(tensors.move_keys, lambda: triton.tree.move_keys)
+place_chains = operation(tensors.place_chains, lambda: triton.chain.place_chains)
+place_trees = operation(tensors.place_trees, lambda: triton.tree.place_trees)
 
 __all__ = [
     "CacheNeeds",

@@ -27,12 +27,12 @@ from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
 from specguide.params import SamplingParams
+from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import OneModelStep, TwoModelStep
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.passes import ForwardPasses
-from specguide.speculation.slots import SlotState
 from specguide.speculation.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
@@ -142,9 +142,12 @@ class Runner:
             for num_layers, page_size, num_kv_heads, head_dim in shapes
         )
         lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
-        num_slots = config.max_batch_size + 1  # see SlotState
+        sizes = SlotSizes(
+            config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
+        )
+        state = SlotTable(sizes, target.device)
         guide = GuidedDecoder(
-            num_slots,
+            state.host_nodes,
             window,
             target.config.vocab_size,
             config.guide,
@@ -152,7 +155,6 @@ class Runner:
             _recorder(config.trace, target.device, lag),
             lookup_source(spec),
         )
-        state = SlotState(num_slots, max_pages, page_size, target.config.vocab_size, target.device)
         passes = ForwardPasses(
             target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None
         )
@@ -209,7 +211,7 @@ class Runner:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.buffers.tokens.device, env.num_compile_threads()):
+            with rehearsal(self.guide.buffers.held.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -224,7 +226,7 @@ def target_folder(config: EngineConfig) -> Path:
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
 
 
-def _drafter(model: DraftModel, cache: KVCache, state: SlotState) -> Drafter:
+def _drafter(model: DraftModel, cache: KVCache, state: SlotTable) -> Drafter:
     return (
         ModelDrafter(model, cache, state)
         if isinstance(model, Decoder)

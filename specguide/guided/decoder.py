@@ -14,7 +14,7 @@ from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.draft_window import DraftWindow
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GuideBuffers, ProposalBuffers, TreeBuffers
+from specguide.guided.buffers import GuideBuffers, ProposalBuffers, WalkedNodes
 from specguide.guided.matcher import Matcher
 from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.kernels import copy_guided_rows
@@ -44,7 +44,7 @@ class GuidedDecoder:
 
     def __init__(
         self,
-        max_batch_size: int,
+        nodes: WalkedNodes,
         window: DraftWindow,
         vocab_size: int,
         config: GuideConfig,
@@ -52,20 +52,17 @@ class GuidedDecoder:
         recorder: Recorder | None = None,
         lookup: native.LookupSource | None = None,
     ) -> None:
-        """lookup: finds the drafts that are looked up; None where there are none"""
+        """nodes:  of all slots, on the host
+        lookup: finds the drafts that are looked up; None where there are none"""
         self.window, self.recorder = window, recorder or Recorder()
-        shape = (max_batch_size, window.num_places, (vocab_size + 31) // 32)
+        max_batch_size, num_nodes = nodes.tokens.shape
+        shape = max_batch_size, num_nodes, (vocab_size + 31) // 32
         pinned = device.type == "cuda"
         self._host = GuideBuffers.allocate(*shape, torch.device("cpu"), pinned=pinned)
         if window.has_proposals:
             self._host = replace(
                 self._host, proposals=ProposalBuffers.allocate(*shape, pinned=pinned)
             )
-        if window.tree is not None:
-            trees = TreeBuffers.allocate(
-                max_batch_size, window.num_places, window.num_drafts, pinned=pinned
-            )
-            self._host = replace(self._host, trees=trees)
         self.buffers = self._host
         self.forward_stream: torch.cuda.Stream | None = None
         self._grammar_torch_stream: torch.cuda.Stream | None = None
@@ -105,7 +102,7 @@ class GuidedDecoder:
         self._wait_known = self._herald.make_event("wait known")
         self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
         self.exposed_s = None if self.forward_stream else 0.0
-        self._executor = _executor(self._host, window, vocab_size, config, lookup)
+        self._executor = _executor(self._host, nodes, window, vocab_size, config, lookup)
         self._callbacks = self._executor.callbacks()
         if self.recorder.max_spans:
             self._executor.log_callbacks(self.recorder.max_spans)
@@ -268,20 +265,21 @@ class GuidedDecoder:
 
 def _executor(
     host: GuideBuffers,
+    nodes: WalkedNodes,
     window: DraftWindow,
     vocab_size: int,
     config: GuideConfig,
     lookup: native.LookupSource | None,
 ) -> native.GrammarExecutor | PythonGrammarExecutor:
     if config.callbacks == "python":
-        return PythonGrammarExecutor(host, vocab_size)
+        return PythonGrammarExecutor(host, nodes, vocab_size)
     target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
-    if not host.tokens.is_pinned() and target_wait_us is None:
+    if not nodes.tokens.is_pinned() and target_wait_us is None:
         target_wait_us = config.deadline_us
-    if host.tokens.is_pinned() and draft_wait_us is None:
+    if nodes.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
-        max_batch_size=len(host.tokens),
+        max_batch_size=len(nodes.tokens),
         num_draft_tokens=window.num_model,
         vocab_size=vocab_size,
         num_forced_tokens=window.num_forced,
@@ -292,6 +290,10 @@ def _executor(
         deadline_us=config.deadline_us,
         target_wait_us=target_wait_us,
         draft_wait_us=draft_wait_us,
-        owner=host,
+        owner=(host, nodes),
+        tokens=nodes.tokens.data_ptr(),
+        num_accepted=nodes.num_accepted.data_ptr(),
+        parents=nodes.parents.data_ptr(),
+        accepted_path=nodes.accepted_path.data_ptr(),
         **host.addresses(),
     )

@@ -15,7 +15,7 @@ from specguide.guided.matcher import Row
 from specguide.guided.python_walk import PythonWalk, WalkCounters
 
 if TYPE_CHECKING:
-    from specguide.guided.buffers import GuideBuffers
+    from specguide.guided.buffers import GuideBuffers, WalkedNodes
 
 Snapshot = tuple[tuple[PythonWalk, bool], ...]
 """The walks of one iteration, and whether each starts there."""
@@ -29,20 +29,20 @@ class PythonGrammarExecutor:
     the whole batch, as does any Python thread that holds the GIL. That is what a comparison with
     the native executor measures; all else has the same meaning.
 
-    buffers: on the host
+    buffers, nodes: on the host
     """
 
-    def __init__(self, buffers: GuideBuffers, vocab_size: int) -> None:
+    def __init__(self, buffers: GuideBuffers, nodes: WalkedNodes, vocab_size: int) -> None:
         self._vocab_size = vocab_size
-        max_batch_size, self._num_nodes = buffers.tokens.shape
+        max_batch_size, self._num_nodes = nodes.tokens.shape
         self._bitmask, self._guided, self._held, self._tokens, self._num_accepted = (
             tensor.numpy()
             for tensor in (
                 buffers.bitmask,
                 buffers.guided,
                 buffers.held,
-                buffers.tokens,
-                buffers.num_accepted,
+                nodes.tokens,
+                nodes.num_accepted,
             )
         )
         self._walks: list[PythonWalk | None] = [None] * max_batch_size

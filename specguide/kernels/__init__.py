@@ -1,58 +1,35 @@
 """The narrow interface to everything that runs on the device.
 
-Each function is its plain-torch twin on a CPU and a Triton kernel on a GPU; what it does is said
-once, at the twin. On a GPU all of them can be captured in a CUDA graph: lengths and masks are read
-on the device, and a launch depends on nothing but shapes.
+Each operation is a pair: its plain-torch twin, which says what it does and runs on a CPU, and a
+Triton implementation for a GPU. On a GPU all of them can be captured in a CUDA graph: lengths and
+masks are read on the device, and a launch depends on nothing but shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, wraps
-from importlib import import_module
-from typing import ParamSpec, TypeVar
-
-from specguide.kernels import paged, pointwise, reference
+from specguide.kernels import paged, pointwise, reference, triton
 from specguide.kernels.host_values import constant, on_device
+from specguide.kernels.operation import Operation, operation
 from specguide.kernels.sampling_tensors import SamplingTensors
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def with_triton(room: str, twin: Callable[_P, _R]) -> Callable[_P, _R]:
-    """`twin`, or its namesake in triton_<room> where the first argument is on a GPU."""
-
-    @cache
-    def fast() -> Callable[
-        _P, _R
-    ]:  # Triton is imported where it runs, since it need not be installed elsewhere
-        return getattr(import_module(f"specguide.kernels.triton_{room}"), twin.__name__)
-
-    @wraps(twin)
-    def kernel(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return (fast() if args[0].is_cuda else twin)(*args, **kwargs)  # type: ignore[attr-defined]
-
-    return kernel
-
-
-add_rms_norm = with_triton("norm", pointwise.add_rms_norm)
-apply_bitmask = with_triton("bitmask", reference.apply_bitmask)
-copy_guided_rows = with_triton("bitmask", reference.copy_guided_rows)
-gated_linear = with_triton("linear", pointwise.gated_linear)
-linear = with_triton("linear", pointwise.linear)
-linear_parts = with_triton("linear", pointwise.linear_parts)
-masked_argmax = with_triton("argmax", reference.masked_argmax)
-masked_sample = with_triton("sample", reference.masked_sample)
-masked_top_k = with_triton("top_k", reference.masked_top_k)
-norm_into = with_triton("norm", pointwise.norm_into)
-paged_attention = with_triton("attention", paged.paged_attention)
-rms_norm = with_triton("norm", pointwise.rms_norm)
-rope_and_store = with_triton("rope", pointwise.rope_and_store)
-silu_mul = with_triton("activation", pointwise.silu_mul)
-store_kv = with_triton("rope", paged.store_kv)
+add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
+apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
+copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
+gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+linear = operation(pointwise.linear, lambda: triton.linear.linear)
+linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
+masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
+masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
+masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
+norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
+paged_attention = operation(paged.paged_attention, lambda: triton.attention.paged_attention)
+rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
+rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
+silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
+store_kv = operation(paged.store_kv, lambda: triton.rope.store_kv)
 
 __all__ = [
+    "Operation",
     "SamplingTensors",
     "add_rms_norm",
     "apply_bitmask",
@@ -66,10 +43,10 @@ __all__ = [
     "masked_top_k",
     "norm_into",
     "on_device",
+    "operation",
     "paged_attention",
     "rms_norm",
     "rope_and_store",
     "silu_mul",
     "store_kv",
-    "with_triton",
 ]

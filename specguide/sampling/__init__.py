@@ -1,7 +1,7 @@
 """Choosing tokens: the parameters of a batch, adjusted logits, the acceptance rule and what follows
 from it."""
 
-from specguide.kernels import SamplingTensors, with_triton
+from specguide.kernels import SamplingTensors, operation, triton
 from specguide.sampling import accept, growth
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
 from specguide.sampling.adjustment import Adjustment
@@ -11,12 +11,12 @@ from specguide.sampling.scores import score_tokens
 from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
 
-accept_chains = with_triton("chain", accept.accept_chains)
-accept_trees = with_triton("tree", accept.accept_trees)
-append_drafts = with_triton("chain", accept.append_drafts)
-finish_trees = with_triton("growth", growth.finish_trees)
-grow_trees = with_triton("growth", growth.grow_trees)
-store_drafts = with_triton("chain", accept.store_drafts)
+accept_chains = operation(accept.accept_chains, lambda: triton.chain.accept_chains)
+accept_trees = operation(accept.accept_trees, lambda: triton.tree.accept_trees)
+append_drafts = operation(accept.append_drafts, lambda: triton.chain.append_drafts)
+finish_trees = operation(growth.finish_trees, lambda: triton.growth.finish_trees)
+grow_trees = operation(growth.grow_trees, lambda: triton.growth.grow_trees)
+store_drafts = operation(accept.store_drafts, lambda: triton.chain.store_drafts)
 
 __all__ = [
     "Adjustment",

@@ -33,9 +33,9 @@ class GrowingTrees:
     places: Tensor
 
     @property
-    def is_cuda(self) -> bool:
-        """As a tensor says it."""
-        return self.tokens.is_cuda
+    def device(self) -> torch.device:
+        """Of its tensors."""
+        return self.tokens.device
 
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:

@@ -16,10 +16,11 @@ from specguide.sampling import (
     score_tokens,
     store_drafts,
 )
+from specguide.slots import Slots, SlotTable
 from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.slots import Query, Slots, SlotState
 from specguide.speculation.token_choice import TokenChoice
 
 
@@ -33,7 +34,7 @@ class ChainSampler:
     def __init__(
         self,
         buffers: GuideBuffers,
-        state: SlotState,
+        state: SlotTable,
         *,
         guided_drafts: bool = True,
         forced: ForcedAcceptance | None = None,
@@ -73,7 +74,7 @@ class ChainSampler:
 
     def _drafts(self, query: Query) -> Tensor:
         """Those that are verified, int32 [B, N - 1]."""
-        return self._buffers.tokens[query.slots][:, 1 : query.num_nodes]
+        return self._state.nodes.tokens[query.slots][:, 1 : query.num_nodes]
 
     def _origins(self, query: Query) -> Tensor | None:
         """Who proposed them, uint8 [B, N - 1]."""
@@ -93,13 +94,13 @@ class ChainSampler:
             target_tokens,
             slots,
             query.start,
-            tokens=buffers.tokens,
+            tokens=state.nodes.tokens,
             late=buffers.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
             end_ids=state.end_ids,
-            slot_num_accepted=buffers.num_accepted,
+            slot_num_accepted=state.nodes.num_accepted,
         )
         if self.forced is not None:
             self.forced.prepare_drafts(slots, state.lengths[query.slots])
@@ -136,14 +137,14 @@ class ChainSampler:
             limits.num_model,
             num_accepted,
             self._state.ids[slots],
-            self._buffers.tokens,
+            self._state.nodes.tokens,
         )
         return drafts
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         """No drafts for any slot; one that was held keeps those it has."""
-        drafts = self._buffers.tokens[slots, 1:]
-        self._buffers.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
+        drafts = self._state.nodes.tokens[slots, 1:]
+        self._state.nodes.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
 
     def append(
         self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None
@@ -157,4 +158,4 @@ class ChainSampler:
         )
         if self.forced is not None:
             drafts = self.forced.append(drafts, proposals.chain_len[slots])
-        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._buffers.tokens)
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._state.nodes.tokens)

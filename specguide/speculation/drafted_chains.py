@@ -7,19 +7,23 @@ from torch import Tensor
 
 from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
+from specguide.slots import SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
-from specguide.speculation.slots import Query, SlotState
 
 
 class DraftedChains:
     """Drafts greedily: over what the rows allow, or where drafts are unguided over all tokens."""
 
     def __init__(
-        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder
+        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GuidedDecoder
     ) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget what `slots` int64 [B] drafted, but for the tokens: nothing here."""
 
     def draft(
         self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow

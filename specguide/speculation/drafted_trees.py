@@ -26,11 +26,12 @@ from specguide.sampling import (
     grow_trees,
     score_tokens,
 )
+from specguide.slots import Slots, SlotTable
 from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.slots import Query, Slots, SlotState
 from specguide.speculation.token_choice import TokenChoice
 
 
@@ -45,19 +46,16 @@ class DraftedTrees:
     def __init__(
         self,
         passes: ForwardPasses,
-        state: SlotState,
+        state: SlotTable,
         guide: GuidedDecoder,
         *,
         guided_drafts: bool = True,
         forced: ForcedAcceptance | None = None,
     ) -> None:
-        assert guide.window.tree is not None and guide.buffers.trees is not None
+        assert guide.window.tree is not None
         self._passes, self._state, self._guide, self._forced = passes, state, guide, forced
-        self._buffers, self._tree_buffers, self._recorder = (
-            guide.buffers,
-            guide.buffers.trees,
-            guide.recorder,
-        )
+        self._buffers, self._recorder = guide.buffers, guide.recorder
+        self._accepted_path = state.nodes.accepted_path
         self._choice = TokenChoice(guide.buffers, state)
         self._trees = SlotTrees.empty(len(state.ids), guide.window.tree.num_nodes, state.ids.device)
         self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
@@ -75,9 +73,9 @@ class DraftedTrees:
         """The nodes to verify; of a slot that was held, and whose tree is larger, the first
         ones."""
         trees, start = self._trees.select(slots, expansion.num_nodes), self._state.lengths[slots]
-        tokens = torch.cat([self._buffers.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
+        tokens = torch.cat([self._state.nodes.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
         return replace(
-            self._state.tree(tokens, start, trees.depths, trees.sees, slots), trees=trees
+            tree_query(self._state, tokens, start, trees.depths, trees.sees, slots), trees=trees
         )
 
     def verify(
@@ -111,7 +109,7 @@ class DraftedTrees:
         self._passes.move_keys(path[:, 1:], query)
         tokens = query.input_ids[index].view(nodes.shape).int()
         verified = Verified(said_on_path, num_accepted, drafts, scores, {})
-        return verified, self._state.chain(tokens, query.start, query.slots), taps[index]
+        return verified, chain_query(self._state, tokens, query.start, query.slots), taps[index]
 
     def _accept(
         self, said: Tensor, query: Query, slots: Tensor, depth: int
@@ -123,14 +121,14 @@ class DraftedTrees:
             query.start,
             self._trees,
             depth,
-            tokens=buffers.tokens,
-            accepted_path=self._tree_buffers.accepted_path,
+            tokens=state.nodes.tokens,
+            accepted_path=self._accepted_path,
             late=buffers.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
             end_ids=state.end_ids,
-            slot_num_accepted=buffers.num_accepted,
+            slot_num_accepted=state.nodes.num_accepted,
         )
         if self._forced is not None:
             self._forced.prepare_drafts(slots, state.lengths[query.slots])
@@ -143,12 +141,12 @@ class DraftedTrees:
         `window`."""
         slots, expansion, state = query.slots, window.tree, self._state
         assert expansion is not None
-        walk = dict(walk_tokens=self._buffers.tokens, walk_parents=self._tree_buffers.parents)
+        walk = dict(walk_tokens=self._state.nodes.tokens, walk_parents=self._state.nodes.parents)
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
         start = state.lengths[slots]
         growing = GrowingTrees.empty(expansion, state.ids[slots], verified.num_accepted)
-        level = TreeLevel.root(self._buffers.tokens[slots, :1], state.drafts.guides[slots])
+        level = TreeLevel.root(self._state.nodes.tokens[slots, :1], state.drafts.guides[slots])
         for depth in range(1, expansion.depth + 1):
             self._guide.announce_wait()
             logits = self._passes.draft_logits(normed)

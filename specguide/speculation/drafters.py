@@ -16,7 +16,8 @@ from torch import Tensor
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.models import Decoder
-from specguide.speculation.slots import Query, SlotState
+from specguide.slots import SlotTable
+from specguide.speculation.query import Query, chain_query
 
 
 class DraftHead(Protocol):
@@ -119,7 +120,7 @@ class ModelDrafter:
 
     model: Decoder
     cache: KVCache
-    state: SlotState
+    state: SlotTable
     tapped_layers: tuple[int, ...] = ()
     target_ids: None = None
     position_offset: int = 0
@@ -129,7 +130,7 @@ class ModelDrafter:
     ) -> tuple[Tensor, Tensor]:
         if not query.is_chain:  # a prefill
             self._forward(query)
-        behind = self.state.chain(query.said(target_tokens), query.start, query.slots, 1)
+        behind = chain_query(self.state, query.said(target_tokens), query.start, query.slots, 1)
         normed = self._forward(behind)[behind.first_node + num_accepted.clamp(min=0)]
         return normed, normed
 

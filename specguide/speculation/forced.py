@@ -15,7 +15,7 @@ class ForcedAcceptance:
     So grammars walk real text, and every mode accepts the same: in each iteration of each slot a
     number of drafts drawn from the binomial distribution of K trials.
 
-    text:              int32 [num_slots, L], the token of each of SlotState's slots at each
+    text:              int32 [num_slots, L], the token of each of the slot table's slots at each
                        position, prompts included
     acceptance_length: mean of the pattern, golden token included, 1 to K + 1
     num_draft_tokens:  K

@@ -10,8 +10,9 @@ from specguide.batch import TokenScores
 from specguide.cache import KVCache, move_keys
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
+from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafters import Drafter
-from specguide.speculation.slots import Query, Slots, SlotState
+from specguide.speculation.query import Query, chain_query, tree_query
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
@@ -21,7 +22,7 @@ class ForwardPasses:
     """Target and drafter over the slots' caches. Without a drafter only `target` may be called."""
 
     def __init__(
-        self, target: Decoder, cache: KVCache, state: SlotState, drafter: Drafter | None = None
+        self, target: Decoder, cache: KVCache, state: SlotTable, drafter: Drafter | None = None
     ) -> None:
         self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
         self._tapped_layers = drafter.tapped_layers if drafter else ()
@@ -86,7 +87,7 @@ class ForwardPasses:
         [B] + `offset`."""
         drafter = self._drafting
         offset += 1 + drafter.position_offset
-        return drafter.step(self._state.chain(drafts[:, None], start, slots, offset), hidden)
+        return drafter.step(chain_query(self._state, drafts[:, None], start, slots, offset), hidden)
 
     def draft_spans(
         self,
@@ -113,7 +114,7 @@ class ForwardPasses:
         and the next pass from there writes its own over them.
         """
         drafter, (num_requests, span_len) = self._drafting, spans.shape
-        query = self._state.chain(spans, start, slots, 1 + drafter.position_offset)
+        query = chain_query(self._state, spans, start, slots, 1 + drafter.position_offset)
         features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
         normed_there, hidden_there = drafter.step(query, features)
         last = query.first_node + num_tokens.clamp(1, span_len) - 1
@@ -142,7 +143,9 @@ class ForwardPasses:
         """
         drafter = self._drafting
         offset = 1 + drafter.position_offset
-        return drafter.step(self._state.tree(tokens, start, depths, sees, slots, offset), hidden)
+        return drafter.step(
+            tree_query(self._state, tokens, start, depths, sees, slots, offset), hidden
+        )
 
     def move_keys(self, nodes: Tensor, query: Query) -> None:
         """Of the target, those of accepted nodes int64 [B, D] of the query's trees; as

@@ -8,10 +8,11 @@ from torch import Tensor
 
 from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
+from specguide.slots import Slots, SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
-from specguide.speculation.slots import Query, Slots, SlotState
 
 
 class ProposedChains:
@@ -24,13 +25,18 @@ class ProposedChains:
     """
 
     def __init__(
-        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotState, guide: GuidedDecoder
+        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GuidedDecoder
     ) -> None:
         assert guide.buffers.proposals is not None
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._tokens, self._chain_len = guide.buffers.tokens, guide.buffers.proposals.chain_len
+        self._proposals = guide.buffers.proposals
+        self._tokens, self._chain_len = state.nodes.tokens, self._proposals.chain_len
         self._recorder = guide.recorder
         self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget what `slots` int64 [B] drafted, but for the tokens."""
+        self._proposals.clear(slots)
 
     def draft(
         self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow

@@ -19,6 +19,7 @@ from specguide.batch import Batch, Chunk
 from specguide.draft_window import DraftWindow, Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import on_device
+from specguide.slots import Slots, SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.drafted_chains import DraftedChains
 from specguide.speculation.drafted_trees import DraftedTrees
@@ -33,6 +34,7 @@ from specguide.speculation.prefill_plan import (
     packed_len,
 )
 from specguide.speculation.proposals import ProposedChains
+from specguide.speculation.query import Query, chain_query, prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, Verified
 from specguide.speculation.selection import (
     Sampling,
@@ -42,7 +44,6 @@ from specguide.speculation.selection import (
     guide_snapshot,
     num_graph_slots,
 )
-from specguide.speculation.slots import Query, Slots, SlotState
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 
@@ -64,7 +65,7 @@ class OneModelStep:
         self,
         passes: ForwardPasses,
         sampler: ChainSampler,
-        state: SlotState,
+        state: SlotTable,
         guide: GuidedDecoder,
         lag: int,
         *,
@@ -177,9 +178,7 @@ class OneModelStep:
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.clear_chains(slots)
-        if self._trees is not None:
-            self._trees.clear(slots)
+        self._drafting.clear(slots)
         size = None
         if (
             self._fixed is not None
@@ -228,7 +227,10 @@ class OneModelStep:
     ) -> Verified:
         self._guide.launch(0, num_slots)
         verified = self._iterate(
-            self._state.prefill(plan, max_query_len, scored), sampling, num_slots, self._first
+            prefill_query(self._state, plan, max_query_len, scored),
+            sampling,
+            num_slots,
+            self._first,
         )
         active = self._state.active
         active[plan.slots] = active[plan.slots] & (
@@ -247,8 +249,11 @@ class OneModelStep:
         if self._trees is not None and levels.verified.tree is not None:
             query = self._trees.query(slots, levels.verified.tree)
         else:
-            query = self._state.chain(
-                self._guide.buffers.tokens[slots, :num_nodes], self._state.lengths[slots], slots
+            query = chain_query(
+                self._state,
+                self._state.nodes.tokens[slots, :num_nodes],
+                self._state.lengths[slots],
+                slots,
             )
         return self._iterate(query, sampling, num_slots, levels)
 

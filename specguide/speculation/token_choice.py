@@ -9,15 +9,16 @@ from torch import Tensor
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample
 from specguide.sampling import adjust_logits, chain_paths
+from specguide.slots import SlotTable
+from specguide.speculation.query import Query
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.slots import Query, SlotState
 
 
 class TokenChoice:
     """Reads the rows and the slots' sampling parameters."""
 
-    def __init__(self, buffers: GuideBuffers, state: SlotState) -> None:
-        self._buffers, self._state = buffers, state
+    def __init__(self, buffers: GuideBuffers, state: SlotTable) -> None:
+        self._state = state
         self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
         nodes = torch.arange(buffers.guided.shape[0], device=state.ids.device)
         self._row_ids = (
@@ -61,6 +62,5 @@ class TokenChoice:
     def _paths(self, query: Query) -> Tensor:
         """The drafts on the path to each node, int32 [B, N, D]."""
         if query.trees is None:
-            return chain_paths(self._buffers.tokens[query.slots][:, 1 : query.num_nodes])
-        assert self._buffers.trees is not None
-        return query.trees.paths(self._buffers.trees.accepted_path.shape[1])
+            return chain_paths(self._state.nodes.tokens[query.slots][:, 1 : query.num_nodes])
+        return query.trees.paths(self._state.nodes.accepted_path.shape[1])

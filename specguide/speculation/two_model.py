@@ -18,10 +18,12 @@ from torch import Tensor
 from specguide.batch import Batch, Chunk
 from specguide.draft_window import Levels
 from specguide.guided.decoder import GuidedDecoder
+from specguide.slots import SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.pass_graphs import PassGraphs
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
+from specguide.speculation.query import Query, chain_query, prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, Verified
 from specguide.speculation.selection import (
     Sampling,
@@ -31,7 +33,6 @@ from specguide.speculation.selection import (
     guide_snapshot,
     num_graph_slots,
 )
-from specguide.speculation.slots import Query, SlotState
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 Pass = Callable[..., tuple[Tensor, Tensor]]
@@ -51,7 +52,7 @@ class TwoModelStep:
         self,
         passes: ForwardPasses,
         sampler: ChainSampler,
-        state: SlotState,
+        state: SlotTable,
         guide: GuidedDecoder,
         lag: int,
         *,
@@ -59,7 +60,7 @@ class TwoModelStep:
     ) -> None:
         assert passes.has_drafter
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        num_slots, self._num_nodes = guide.buffers.tokens.shape
+        num_slots, self._num_nodes = state.nodes.tokens.shape
         self._max_batch_size = num_slots - 1  # the last one is spare
         self._stream, self._recorder = guide.forward_stream, guide.recorder
         self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
@@ -124,7 +125,6 @@ class TwoModelStep:
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
-        self._guide.buffers.clear_chains(slots)
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (
             verified.num_accepted >= 0
@@ -137,7 +137,7 @@ class TwoModelStep:
         self._num_slots = max(slots) + 1
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
-        query = self._state.prefill(plan, longest, ScoredTokens.of(chunks, device))
+        query = prefill_query(self._state, plan, longest, ScoredTokens.of(chunks, device))
         return self._iterate(query, plan.slots, sampling)
 
     def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
@@ -148,7 +148,7 @@ class TwoModelStep:
 
     def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:
         """Verify and draft for `slots` int64 [B]."""
-        tokens = _via_host(self._guide.buffers.tokens[slots])
+        tokens = _via_host(self._state.nodes.tokens[slots])
         query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
         verified = self._verify(logits, query, sampling)
         refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
@@ -181,7 +181,7 @@ class TwoModelStep:
                 self._compute_rows(node)
 
     def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
-        query = self._state.chain(tokens, start, slots)
+        query = chain_query(self._state, tokens, start, slots)
         hidden, taps = self._passes.target(query)
         return query, self._passes.target_logits(query, hidden), taps
 
@@ -195,7 +195,7 @@ class TwoModelStep:
         num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         return self._first_draft(
-            self._state.chain(tokens, start, slots), taps, target_tokens, num_accepted
+            chain_query(self._state, tokens, start, slots), taps, target_tokens, num_accepted
         )
 
     def _first_draft(self, *arguments: Any) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The README's GPU figures: what each kind of record becomes, and that they are never stale."""
+"""The GPU figures of docs/results.md: what records become, and that they are never stale."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ def write(root: Path, name: str, result: Any, *, hardware: dict[str, Any] = GPU)
         "ceiling": None,
     }
     (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def page_in(root: Path) -> Path:
+    page = root / report.PAGE
+    page.parent.mkdir(exist_ok=True)
+    return page
 
 
 def measured(root: Path) -> dict[str, tuple[str, str, str]]:
@@ -357,21 +363,21 @@ def test_records_of_a_cpu_do_not_count(tmp_path: Path) -> None:
 
 
 def test_stale_figures_are_found(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    page = page_in(tmp_path)
+    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
     write(tmp_path, "soak", [])
-    with pytest.raises(SystemExit, match=r"README\.md: not what"):
+    with pytest.raises(SystemExit, match=r"docs/results\.md: not what"):
         report.main(["--check"], root=tmp_path)
     report.main([], root=tmp_path)
     report.main(["--check"], root=tmp_path)
-    assert readme.read_text().startswith("before\n") and readme.read_text().endswith("\nafter\n")
+    assert page.read_text().startswith("before\n") and page.read_text().endswith("\nafter\n")
     write(tmp_path, "iteration", [iteration_row("unguided", 1, 5.0)])
-    with pytest.raises(SystemExit, match=r"README\.md and docs/iteration\.svg"):
+    with pytest.raises(SystemExit, match=r"docs/results\.md and docs/iteration\.svg"):
         report.main(["--check"], root=tmp_path)
 
 
-def test_a_readme_without_markers_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("nothing\n")
+def test_a_page_without_markers_is_refused(tmp_path: Path) -> None:
+    page_in(tmp_path).write_text("nothing\n")
     write(tmp_path, "soak", [])
     with pytest.raises(SystemExit, match="needs the lines"):
         report.main([], root=tmp_path)
@@ -379,12 +385,12 @@ def test_a_readme_without_markers_is_refused(tmp_path: Path) -> None:
 
 def test_the_plot_names_its_rows(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    (tmp_path / "README.md").write_text(f"{report.BEGIN}{report.END}")
+    page_in(tmp_path).write_text(f"{report.BEGIN}{report.END}")
     write(
         tmp_path, "iteration", [iteration_row("unguided", 1, 5.0), iteration_row("guided", 1, 5.0)]
     )
     report.main([], root=tmp_path)
     report.main(["--check"], root=tmp_path)
     write(tmp_path, "iteration", [iteration_row("unguided", 1, 6.0)])
-    with pytest.raises(SystemExit, match=r"README\.md and docs/iteration\.svg"):
+    with pytest.raises(SystemExit, match=r"docs/results\.md and docs/iteration\.svg"):
         report.main(["--check"], root=tmp_path)

@@ -14,18 +14,17 @@ from test_engine import cases, make
 from specguide.config import EngineConfig
 from specguide.engine.runner import Runner
 from specguide.errors import InvalidParams
-from specguide.guided.buffers import _mapped
+from specguide.kernels.shared_memory import mapped
+from specguide.speculation import step as step_module
 
 
 def test_mapped_memory_is_the_same_memory():
     pinned = torch.arange(6, dtype=torch.int32).view(2, 3)
-    mapped = _mapped(pinned, torch.device("cpu"))
-    mapped[1, 2] = 70
+    there = mapped(pinned, torch.device("cpu"))
+    there[1, 2] = 70
     pinned[0, 1] = 7
-    assert (
-        mapped.tolist() == pinned.tolist() == [[0, 7, 2], [3, 4, 70]]
-        and mapped.dtype == torch.int32
-    )
+    assert there.tolist() == pinned.tolist() == [[0, 7, 2], [3, 4, 70]]
+    assert there.dtype == torch.int32
 
 
 def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> torch.device:
@@ -88,7 +87,8 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
     for owner, names in (
         (guide, ("launch", "announce_wait", "wait_rows")),
         (step._sampler, ("verify", "draft")),
-        (step._state, ("enter", "leave", "grow", "chain", "prefill")),
+        (step._state, ("enter", "leave", "grow")),
+        (step_module, ("chain_query", "prefill_query")),
         (step._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
     ):
         for name in names:
@@ -98,7 +98,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         assert {out.error for out in thread.submit(llm.generate, prompts, params).result()} == {
             None
         }
-    assert {"launch", "enter", "leave", "grow", "chain", "target"} <= set(
+    assert {"launch", "enter", "leave", "grow", "chain_query", "target"} <= set(
         num_calls
     ) and not is_inside
     llm.close()

@@ -208,7 +208,8 @@ def device_tensors(llm) -> dict[str, torch.Tensor]:
     }
     tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
     tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
-    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held", "tokens")}
+    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held")}
+    tensors["tokens"] = state.nodes.tokens
     for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
         tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
         tensors |= {f"{name} value {i}": values for i, values in enumerate(cache.values)}

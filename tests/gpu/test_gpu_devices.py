@@ -14,7 +14,7 @@ from test_two_model import make as make_arranged
 from specguide import SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
-from specguide.guided.buffers import _mapped
+from specguide.kernels.shared_memory import mapped
 
 pytestmark = [
     pytest.mark.gpu,
@@ -34,9 +34,9 @@ def test_memory_that_one_device_pinned_is_mapped_for_another():
         with torch.cuda.device(owner):
             torch.zeros(1, device="cuda")
             pinned = torch.zeros(8, dtype=torch.int32, pin_memory=True)
-        mapped = _mapped(pinned, torch.device("cuda", other))
-        assert mapped.device == torch.device("cuda", other)
-        mapped.fill_(7)
+        there = mapped(pinned, torch.device("cuda", other))
+        assert there.device == torch.device("cuda", other)
+        there.fill_(7)
         torch.cuda.synchronize(other)
         assert pinned.tolist() == [7] * 8
 

@@ -168,14 +168,14 @@ def test_any_batch(seed: int) -> None:
 
 @pytest.mark.parametrize("num_splits", [1, 2, 5, 64])
 def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specguide.kernels import triton_attention  # Triton is not there without a GPU
+    from specguide.kernels.triton import attention  # Triton is not there without a GPU
 
-    choose = triton_attention.choose_launch
+    choose = attention.choose_launch
 
-    def fixed(*arguments: object) -> triton_attention.Launch:
+    def fixed(*arguments: object) -> attention.Launch:
         return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(triton_attention, "choose_launch", fixed)
+    monkeypatch.setattr(attention, "choose_launch", fixed)
     for window, tree in ((None, None), (40, None), (None, TREE)):
         check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
 

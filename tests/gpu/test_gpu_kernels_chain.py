@@ -9,7 +9,7 @@ from gpu_case import to_device
 
 from specguide.cache import place_chains, tensors
 from specguide.sampling import accept, accept_chains, store_drafts
-from specguide.speculation.slots import MAX_END_IDS
+from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
 

@@ -15,7 +15,7 @@ from specguide import sampling
 from specguide.cache import move_keys, place_trees, tensors
 from specguide.draft_tree import TreeExpansion
 from specguide.sampling import SlotTrees, TreeLevel, accept, accept_trees
-from specguide.speculation.slots import MAX_END_IDS
+from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
 

@@ -11,9 +11,11 @@ from test_engine import FAILURES, Scripted, cases, check_a_failing_matcher, make
 from test_native_executor import END, VOCAB, WORDS, ChainMatcher
 
 from specguide import GuideConfig, SamplingParams, native
+from specguide.draft_window import DraftWindow
 from specguide.errors import EngineError
 from specguide.guided.buffers import GuideBuffers
 from specguide.guided.python_executor import PythonGrammarExecutor
+from specguide.slots import SlotNodes
 
 PYTHON = dict(guide=GuideConfig(callbacks="python"))
 TOTALS = (
@@ -82,8 +84,10 @@ class Rig:
     """An executor with K = 2 and its buffers, its callbacks run by a caller stream."""
 
     def __init__(self) -> None:
-        self.buffers = GuideBuffers.allocate(2, 3, WORDS, torch.device("cpu"))
-        self.executor = PythonGrammarExecutor(self.buffers, VOCAB)
+        cpu = torch.device("cpu")
+        self.buffers = GuideBuffers.allocate(2, 3, WORDS, cpu)
+        self.nodes = SlotNodes.allocate(2, DraftWindow(num_model=2), cpu)
+        self.executor = PythonGrammarExecutor(self.buffers, self.nodes, VOCAB)
         self.stream = native.CallerStream("grammar")
 
     def run(self, started=None, continued=(), tokens=(), num_accepted=0) -> None:
@@ -96,9 +100,9 @@ class Rig:
         self.executor.submit(list(wrap.items()), continued)
         callbacks = self.executor.callbacks()
         self.stream.launch(callbacks[0])
-        self.buffers.num_accepted[0] = num_accepted
+        self.nodes.num_accepted[0] = num_accepted
         for node, token in enumerate(tokens):
-            self.buffers.tokens[0, node] = token
+            self.nodes.tokens[0, node] = token
             if node + 1 < len(callbacks):
                 self.stream.launch(callbacks[node + 1])
 

@@ -1,4 +1,4 @@
-"""What README and examples/ say about the API, run against a live server."""
+"""What README, docs/ and examples/ say about the API, run against a live server."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_readme_runs_as_printed(server):
-    printed = re.findall(
-        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
-    )
+    pages = (ROOT / name for name in ("README.md", "docs/serving.md"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    printed = re.findall(r"```python\n(.*?)```", text, re.S)
     code = "\n".join(block for block in printed if "client" in block)
     for ours, live in (
         ('"http://127.0.0.1:8000/v1"', repr(f"{server.url}/v1")),

@@ -121,7 +121,7 @@ def test_drafts_are_what_the_model_would_say_itself(folders, drafter):
     request = llm._engine.add(
         list(PROMPTS[3].encode()), SamplingParams(max_tokens=40, ignore_eos=True)
     )
-    tokens = llm._engine._runner.guide.buffers.tokens
+    tokens = llm._engine._runner.step._state.nodes.tokens
     num_checked = 0
     while llm._engine.num_unfinished:
         llm._engine.step()

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.triton_chain import cache_slot
+from specguide.kernels.triton.chain import cache_slot
 
 
 @triton.jit

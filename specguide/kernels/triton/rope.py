@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.triton_device import await_results, overlap
+from specguide.kernels.triton.device import await_results, overlap
 
 
 @triton.jit

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.triton_device import num_multiprocessors
+from specguide.kernels.triton.device import num_multiprocessors
 
 MOST_SPLITS = 64
 """Programs a row, at most. How many there are is no constant of a kernel: each number would be

@@ -21,8 +21,8 @@ import triton.language as tl
 from torch import Tensor
 from triton.language.extra import cuda
 
-from specguide.kernels.triton_activation import silu_mul
-from specguide.kernels.triton_device import num_multiprocessors, overlap
+from specguide.kernels.triton.activation import silu_mul
+from specguide.kernels.triton.device import num_multiprocessors, overlap
 
 _MOST_ROWS = 64
 _BLOCK_IN = 128

@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.batch import ForwardContext
-from specguide.kernels.triton_device import await_results, num_multiprocessors, overlap
+from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,15 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
-from specguide.kernels.triton_argmax import (
+from specguide.kernels.triton.argmax import (
     MOST_SPLITS,
     choose_launch,
     launch_argmax,
     masked_argmax,
     row_max,
 )
-from specguide.kernels.triton_bitmask import load_row, load_tile
-from specguide.kernels.triton_noise import exponential_noise, row_state
+from specguide.kernels.triton.bitmask import load_row, load_tile
+from specguide.kernels.triton.noise import exponential_noise, row_state
 
 _GREEDY: tl.constexpr = tl.constexpr(GREEDY_TEMPERATURE)
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)

@@ -1,0 +1,76 @@
+"""Owns Operation: a function with an implementation for each device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
+
+import torch
+
+
+class OnDevice(Protocol):
+    """A tensor, or what holds some of one device."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+
+_T = TypeVar("_T", bound=OnDevice)
+_T_contra = TypeVar("_T_contra", bound=OnDevice, contravariant=True)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class Implementations(dict[torch.device, Callable[..., Any]], Generic[_T, _P, _R]):
+    """What runs an operation on each device; bound when the operation first meets the device.
+
+    twin:   plain torch, readable: what the operation means, and what runs where there is no GPU
+    triton: gives the Triton implementation, and imports it; its parameters are those of the twin
+    """
+
+    def __init__(
+        self,
+        twin: Callable[Concatenate[_T, _P], _R],
+        triton: Callable[[], Callable[Concatenate[_T, _P], _R]],
+    ) -> None:
+        super().__init__()
+        self.twin = twin
+        self.triton = triton
+
+    def __missing__(self, device: torch.device) -> Callable[Concatenate[_T, _P], _R]:
+        self[device] = self.triton() if device.type == "cuda" else self.twin
+        return self[device]
+
+
+class Operation(Protocol[_T_contra, _P, _R_co]):
+    """Called, it runs the implementation for the device of its first argument.
+
+    Set `implementations[device]` to run another one there.
+    """
+
+    implementations: Implementations[Any, Any, Any]
+
+    def __call__(self, first: _T_contra, /, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+
+
+def operation(
+    twin: Callable[Concatenate[_T, _P], _R],
+    triton: Callable[[], Callable[Concatenate[_T, _P], _R]],
+) -> Operation[_T, _P, _R]:
+    """A pair of implementations as one function; a type checker compares their parameters.
+
+    The device is looked up in a dictionary at each call, so that callers carry nothing, and a twin
+    and its Triton implementation can be compared in one process. The dictionary is keyed by
+    `torch.device`, and the function is a closure: reading `device.type`, or calling an object with
+    `__call__`, takes longer than all that is done here.
+    """
+    implementations = Implementations(twin, triton)
+
+    @wraps(twin)
+    def run(*args: Any, **kwargs: Any) -> _R:
+        return implementations[args[0].device](*args, **kwargs)
+
+    run.implementations = implementations  # type: ignore[attr-defined]
+    return cast(Operation[_T, _P, _R], run)

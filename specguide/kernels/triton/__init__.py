@@ -1,0 +1,48 @@
+"""The Triton implementations of the operations; each module is imported when first asked for.
+
+Triton need not be installed where there is no GPU, so `from specguide.kernels import triton`
+imports none of them, and `triton.norm.rms_norm` that one. A type checker sees what they are.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "activation",
+    "argmax",
+    "attention",
+    "bitmask",
+    "chain",
+    "growth",
+    "linear",
+    "norm",
+    "rope",
+    "sample",
+    "top_k",
+    "tree",
+]
+
+if TYPE_CHECKING:
+    from specguide.kernels.triton import (
+        activation,
+        argmax,
+        attention,
+        bitmask,
+        chain,
+        growth,
+        linear,
+        norm,
+        rope,
+        sample,
+        top_k,
+        tree,
+    )
+else:
+
+    def __getattr__(name: str) -> ModuleType:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f"{__name__}.{name}")

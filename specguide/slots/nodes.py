@@ -1,0 +1,50 @@
+"""Owns the nodes of each slot: the tokens that an iteration verifies, and what came of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from specguide.draft_window import DraftWindow
+from specguide.kernels.shared_memory import mapped
+
+
+@dataclass(frozen=True, eq=False)
+class SlotNodes:
+    """At fixed addresses. S slots, N nodes: golden token and drafts, or the places of a tree.
+
+    tokens:        int32 [S, N], golden token and drafts; -1 is no draft
+    num_accepted:  int32 [S], drafts accepted by the last verification; -1: the slot was held
+    parents:       int32 [S, N], the place of each node's parent, see `TreeExpansion`
+    accepted_path: int32 [S, D], places of the drafts that the last verification accepted, of which
+                   the first num_accepted count
+
+    The last two are written where drafts are trees.
+    """
+
+    tokens: Tensor
+    num_accepted: Tensor
+    parents: Tensor
+    accepted_path: Tensor
+
+    @classmethod
+    def allocate(
+        cls, num_slots: int, window: DraftWindow, device: torch.device, *, pinned: bool = False
+    ) -> SlotNodes:
+        """All zero."""
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.int32, device=device, pin_memory=pinned)
+
+        return cls(
+            tokens=zeros(num_slots, window.num_places),
+            num_accepted=zeros(num_slots),
+            parents=zeros(num_slots, window.num_places),
+            accepted_path=zeros(num_slots, window.num_drafts),
+        )
+
+    def on_device(self, device: torch.device) -> SlotNodes:
+        """The same pinned memory as the device reads and writes it."""
+        return SlotNodes(*(mapped(getattr(self, one.name), device) for one in fields(self)))

@@ -1,0 +1,195 @@
+"""Owns the tokens of a target forward, and how they are made from the slots' state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from specguide.batch import ForwardContext, TreeKeys
+from specguide.cache import place_chains, place_trees, slot_mapping
+from specguide.sampling import SlotTrees
+from specguide.slots import Slots, SlotTable
+from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
+
+    slots:      whose they are
+    input_ids:  int64 [T]
+    context:    where they stand
+    first_node: int64 [B], index among the T tokens of each request's first node
+    start:      int64 [B], its position
+    num_nodes:  N; the nodes of a request follow each other
+    known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
+    is_chain:   every token is a node
+    scored:     those of the T tokens whose next one is scored
+    trees:      of the B requests, where the nodes are those of draft trees; None: they are chains
+    """
+
+    slots: Slots
+    input_ids: Tensor
+    context: ForwardContext
+    first_node: Tensor
+    start: Tensor
+    num_nodes: int
+    known_next: Tensor | None = None
+    is_chain: bool = False
+    scored: ScoredTokens | None = None
+    trees: SlotTrees | None = None
+
+    @property
+    def depths(self) -> Tensor:
+        """How far each node is behind the first, int64 [N] or [B, N]."""
+        return (
+            torch.arange(self.num_nodes, device=self.start.device)
+            if self.trees is None
+            else self.trees.depths
+        )
+
+    def at_nodes(self, hidden: Tensor) -> Tensor:
+        """Of hidden [T, …] that of the nodes, [B · N, …]."""
+        return hidden if self.is_chain else hidden[self._node_index().flatten()]
+
+    def said(self, target_tokens: Tensor) -> Tensor:
+        """The token after each node, int [B, N]: where none is known, what the target says, int32
+        [B, N]."""
+        if self.known_next is not None:
+            target_tokens = torch.where(self.known_next < 0, target_tokens, self.known_next)
+        return target_tokens.clamp(min=0)
+
+    def next_ids(self, target_tokens: Tensor) -> Tensor:
+        """The token after each, int [T]: the next one's, and after a node what the target says,
+        int32 [B, N]."""
+        said = self.said(target_tokens)
+        if self.is_chain:
+            return said.flatten()
+        next_ids = self.input_ids.roll(-1)
+        next_ids[self._node_index()] = said.long()
+        return next_ids
+
+    def _node_index(self) -> Tensor:
+        """int64 [B, N]: index among the T tokens of every node."""
+        return self.first_node[:, None] + torch.arange(
+            self.num_nodes, device=self.first_node.device
+        )
+
+
+def prefill_query(
+    table: SlotTable, plan: PrefillPlan, max_query_len: int, scored: ScoredTokens | None = None
+) -> Query:
+    """The one node of each request is its last token.
+
+    max_query_len: most tokens of one request, or more
+    """
+    index = torch.arange(len(plan.token_ids), device=plan.ends.device)
+    is_token = index < plan.bounds[-1]
+    sequence_ids = torch.searchsorted(plan.bounds[1:], index, right=True).clamp(
+        max=len(plan.ends) - 1
+    )
+    position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
+    block_table = table.block_table[plan.slots]
+    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.page_size)
+    context = ForwardContext(
+        position_ids=position_ids,
+        block_table=block_table,
+        query_start_loc=plan.bounds.int(),
+        seq_lens=plan.ends.int(),
+        slot_mapping=torch.where(is_token, mapping, -1),
+        max_query_len=max_query_len,
+    )
+    return Query(
+        slots=plan.slots,
+        input_ids=plan.token_ids,
+        context=context,
+        first_node=plan.nodes,
+        start=plan.ends - 1,
+        num_nodes=1,
+        known_next=plan.known_next[:, None],
+        scored=scored,
+    )
+
+
+def chain_query(
+    table: SlotTable, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0
+) -> Query:
+    """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every
+    token is a node."""
+    num_requests, num_nodes = tokens.shape
+    block_table = table.block_table[slots]
+    input_ids, position_ids, mapping, seq_lens = place_chains(
+        tokens, start, block_table, table.page_size, offset
+    )
+    first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
+    context = ForwardContext(
+        position_ids=position_ids,
+        slot_mapping=mapping,
+        block_table=block_table,
+        query_start_loc=query_start_loc,
+        seq_lens=seq_lens,
+        max_query_len=num_nodes,
+    )
+    return Query(
+        slots=slots,
+        input_ids=input_ids,
+        context=context,
+        first_node=first_node,
+        start=position_ids.view(num_requests, num_nodes)[:, 0],
+        num_nodes=num_nodes,
+        is_chain=True,
+    )
+
+
+def tree_query(
+    table: SlotTable,
+    tokens: Tensor,
+    start: Tensor,
+    depths: Tensor,
+    sees: Tensor,
+    slots: Slots,
+    offset: int = 0,
+) -> Query:
+    """The last Q of M nodes of draft trees, whose keys are stored one behind the other from
+    `start` + `offset` on.
+
+    tokens: int32 [B, Q], -1 for none
+    start:  int64 [B]
+    depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
+    sees:   bool [B, Q, M], as TreeKeys
+    """
+    num_requests, num_own = tokens.shape
+    block_table = table.block_table[slots]
+    input_ids, position_ids, mapping, seq_lens, positions = place_trees(
+        tokens, start, depths, block_table, table.page_size, offset
+    )
+    first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
+    context = ForwardContext(
+        position_ids=position_ids,
+        slot_mapping=mapping,
+        block_table=block_table,
+        query_start_loc=query_start_loc,
+        seq_lens=seq_lens,
+        max_query_len=num_own,
+        tree=TreeKeys(sees, positions),
+    )
+    return Query(
+        slots=slots,
+        input_ids=input_ids,
+        context=context,
+        first_node=first_node,
+        start=position_ids.view(num_requests, num_own)[:, 0],
+        num_nodes=num_own,
+        is_chain=True,
+    )
+
+
+@cache
+def _chain_starts(num_requests: int, num_nodes: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Index of the first token of each of B equally long chains, int64 [B]; with the end of all,
+    int32 [B + 1]."""
+    starts = torch.arange(num_requests + 1, device=device) * num_nodes
+    return starts[:-1], starts.int()
