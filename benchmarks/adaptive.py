@@ -33,12 +33,13 @@ from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.draft_window import DraftWindow
-from specguide.engine.adaptive import LevelChoice
-from specguide.engine.runner import SHIPPED_MODEL, Runner
+from specguide.engine.adaptive import AllDrafts, LevelChoice
+from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.selection import guide_snapshot
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -120,18 +121,18 @@ class Writer:
             3, self._vocab_size, (task.batch_size + 1, MAX_LEN), generator=numbers
         ).int()
         self._texts = text.tolist()
-        self._runner = Runner.of(
+        self._runner = LocalExecutor.of(
             config,
             target,
             head if spec else None,
             num_drafts,
             task.forced(text.to(target.device), num_drafts),
         )
-        self._choice: LevelChoice | None = None
+        self._choice = AllDrafts()
         if spec and spec.adaptive:
-            self._choice = EveryLevel(self._runner.window)
+            self._choice = EveryLevel(self._runner.capabilities.window)
             self.write()
-            self._choice = LevelChoice(self._runner.window)
+            self._choice = LevelChoice(self._runner.capabilities.window)
 
     def write(self) -> float:
         """Seconds in which all requests write their texts."""
@@ -152,7 +153,7 @@ class Writer:
             ),
         )
         prefill = replace(batch, chunks=tuple(Chunk(request.prompt_ids, 0) for request in requests))
-        self._take(prefill, None, self._runner.step.launch(prefill))
+        self._take(*self._launch(prefill))
         clock = time.perf_counter if torch.cuda.is_available() else time.thread_time
         begin_s = clock()
         self._run(batch, self._task.num_tokens)
@@ -171,22 +172,24 @@ class Writer:
         """Until each request has so many; the host lags as it does in the engine."""
         under_way: list[Any] = []
         while min(len(request.output_ids) for request in batch.requests) < num_tokens:
-            plan = self._choice.plan(batch) if self._choice else None
-            levels = self._choice.windows(plan) if self._choice and plan else None
-            under_way.append((plan, self._runner.step.launch(batch, levels)))
-            if len(under_way) > self._runner.lag:
-                self._take(batch, *under_way.pop(0))
+            under_way.append(self._launch(batch))
+            if len(under_way) > self._runner.capabilities.lag:
+                self._take(*under_way.pop(0))
         while under_way:
-            self._take(batch, *under_way.pop(0))
+            self._take(*under_way.pop(0))
 
-    def _take(self, batch: Batch, plan: Any, pending: Any) -> None:
+    def _launch(self, batch: Batch) -> tuple[Batch, Any]:
+        batch = self._choice.choose(batch)
+        self._runner.guide.submit(guide_snapshot(batch))
+        return batch, self._runner.execute(batch)
+
+    def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()
         for request, row, num in zip(
             batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
         ):
             request.output_ids += row[:num]
-        if self._choice and plan:
-            self._choice.take(batch, plan, output, time.perf_counter())
+        self._choice.take(batch, output, time.perf_counter())
 
 
 def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:

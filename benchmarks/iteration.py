@@ -36,12 +36,13 @@ from benchmarks.llama_8b import RandomModels
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
-from specguide.engine.runner import Runner
+from specguide.engine.executors.local import LocalExecutor
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
 from specguide.speculation.forced import ForcedAcceptance
+from specguide.speculation.selection import guide_snapshot
 from specguide.trace import write_chrome_trace
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
@@ -134,7 +135,7 @@ class Run:
             window.num_drafts,
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
-        self.runner = Runner.of(config, target, drafter, window.num_model, forced)
+        self.runner = LocalExecutor.of(config, target, drafter, window.num_model, forced)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]
@@ -142,7 +143,9 @@ class Run:
             self._prefill(range(first, min(first + 16, batch_size)))
 
     def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
-        return self.runner.step.launch(self._batch(slots, is_prefill=is_prefill))
+        batch = self._batch(slots, is_prefill=is_prefill)
+        self.runner.guide.submit(guide_snapshot(batch))
+        return self.runner.execute(batch)
 
     def run(self, num_iterations: int) -> list[float]:
         """Milliseconds between the ends of successive iterations; the host lags as it does in the
@@ -152,7 +155,7 @@ class Run:
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))
             marks.append(_mark(stream))
-            if len(pending) > self.runner.lag:
+            if len(pending) > self.runner.capabilities.lag:
                 self._take(batch, pending.pop(0))
         for last in pending:
             self._take(batch, last)

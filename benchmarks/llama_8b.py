@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from specguide.engine.draft_models import DraftModel
-from specguide.models import Decoder, Eagle3Head, MtpHead
-from specguide.models.config import ModelConfig
+from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
 from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
 
@@ -80,15 +79,13 @@ class RandomModels:
             (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
         )
         target = _random(
-            Decoder(ModelConfig.from_hf(config), device=device, dtype=dtype, max_positions=max_len)
+            Decoder(config_of(config), device=device, dtype=dtype, max_positions=max_len)
         )
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(config, target),
-            "mtp": lambda: _random(MtpHead(ModelConfig.from_hf(config), target)),
+            "mtp": lambda: _random(MtpHead(config_of(config), target)),
             "draft_model": lambda: _random(
-                Decoder(
-                    ModelConfig.from_hf(small), device=device, dtype=dtype, max_positions=max_len
-                )
+                Decoder(config_of(small), device=device, dtype=dtype, max_positions=max_len)
             ),
         }
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
@@ -102,7 +99,7 @@ class RandomModels:
         total = _num_bytes(self.target) + _kv_bytes(self.target.config, self.target) * num_cached
         if num_drafts:
             drafter = self.drafters[method]
-            once = drafter.fc.weight.nbytes if isinstance(drafter, Eagle3Head) else 0
+            once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
             each = _num_bytes(drafter) - once + _kv_bytes(drafter.config, self.target) * num_cached
             total += once + num_drafts * each
         return total
@@ -136,7 +133,7 @@ def _num_bytes(model: DraftModel) -> int:
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )
-    return weights + model.lm_head.nbytes
+    return weights + model.lm_head.num_bytes
 
 
 def _kv_bytes(config: ModelConfig | Eagle3Config, target: Decoder) -> int:

@@ -54,7 +54,7 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
         while scheduler.num_unfinished < num_running + num_waiting:
             scheduler.add(next(requests))
         start = time.perf_counter()
-        batch = scheduler.schedule()
+        batch = scheduler.schedule().batch
         planned = time.perf_counter()
         assert batch is not None
         scheduler.commit(batch, gained(batch), {})
@@ -62,7 +62,6 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
         if not batch.is_prefill and len(batch.requests) > 0.9 * num_running:
             schedule_us.append(1e6 * (planned - start))
             commit_us.append(1e6 * (end - planned))
-        scheduler.take_left()
     scheduler.check_integrity()
     total = np.array(schedule_us) + np.array(commit_us)
     return {

@@ -8,6 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -18,11 +19,11 @@ import torch
 
 from benchmarks.soak_load import Job
 from specguide import Guide
+from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
 from specguide.engine import Engine
-from specguide.engine.iterations import Launched
 from specguide.guided.backends import CompiledGrammar
-from specguide.request import Request
+from specguide.request import IterationTimes, Request
 from specguide.tokenizer import Tokenizer
 
 MB = 1 << 20
@@ -65,21 +66,22 @@ class WatchedEngine(Engine):
     def compile(self, schemas: Iterable[str]) -> None:
         """Have their grammars in the cache."""
         for schema in schemas:
-            self._compiler.compile(Guide(json_schema=schema))
+            self._admission.compiler.compile(Guide(json_schema=schema))
 
     def pause(self) -> None:
         """The time from here to the next commit is no iteration's."""
         self._last_s = 0.0
 
-    def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
-        if request is self.wrapped and self._wrap is not None:
-            grammar = self._wrap(grammar)
-        super()._admit(request, grammar)
+    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
+        if request is self.wrapped and self._wrap is not None and compiled is not None:
+            grammar = self._wrap(compiled.result())
+            compiled = Future()
+            compiled.set_result(grammar)
+        super()._admit(request, compiled)
 
-    def _commit(self, launched: Launched) -> list[Request]:
-        batch = launched.batch
+    def _commit(self, batch: Batch, output: StepOutput, times: IterationTimes) -> None:
         held_before = sum(request.metrics.num_held for request in batch.requests)
-        finished = super()._commit(launched)
+        super()._commit(batch, output, times)
         self.num_decodes += not batch.is_prefill
         now_s, near = (
             perf_counter(),
@@ -94,7 +96,6 @@ class WatchedEngine(Engine):
                 )
             )
         self._last_s = now_s
-        return finished
 
 
 class Ledger:
@@ -178,9 +179,10 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
 
     A request runs along for up to `lag` iterations after its end, which its own figures leave out.
     """
-    stats, runner = engine.stats(), engine._runner
-    counted, num_nodes = stats.grammar, runner.window.num_drafts + 1
-    slack = runner.lag * totals["requests"]
+    stats, pages = engine.stats(), engine._pages
+    capabilities = engine._executor.capabilities
+    counted, num_nodes = stats.grammar, capabilities.window.num_drafts + 1
+    slack = capabilities.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
     rules = {
         "tokens given out are those that requests have": stats.output_tokens
@@ -192,12 +194,12 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
         # rows in time or not.
         "held slots are those of the requests": counted["held"] - slack
         <= totals["held"]
-        <= (1 + runner.lag) * counted["held"],
+        <= (1 + capabilities.lag) * counted["held"],
         "no iteration has more than K + 1 fills": counted["max_fills"] <= num_nodes,
         "no iteration has more than K + 1 accepts": counted["max_accepts"] <= num_nodes,
         "no iteration has more than one rollback": counted["max_rollbacks"] <= 1,
         "fills add up": totals["requests"] <= counted["fills"] <= num_nodes * counted["iterations"],
-        "all pages are free": runner.pages.num_free == runner.pages.num_pages,
+        "all pages are free": pages.num_free == pages.num_pages,
     }
     figures = f"counted {dict(counted)}, requests {dict(totals)}"
     return [f"not so: {rule} ({figures})" for rule, holds in rules.items() if not holds]

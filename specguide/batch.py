@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.draft_window import DraftWindow
+from specguide.draft_window import DraftWindow, Levels
 from specguide.errors import RequestError
 from specguide.request import Request
 
@@ -81,6 +81,7 @@ class Batch:
                   drafts
     has_grown:    of each request when decoding: its block table has changed
     turns:        of each request
+    levels:       how much of the window of drafts it verifies and drafts; None: all
     """
 
     requests: tuple[Request, ...]
@@ -89,6 +90,7 @@ class Batch:
     chunks: tuple[Chunk, ...] = ()
     has_grown: tuple[bool, ...] = ()
     turns: tuple[int, ...] = ()
+    levels: Levels | None = None
 
     @property
     def is_prefill(self) -> bool:

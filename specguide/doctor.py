@@ -100,11 +100,12 @@ def _backends() -> Iterator[Finding]:
 
 def _shipped_model() -> Iterator[Finding]:
     from specguide.config import EngineConfig, SpecConfig
-    from specguide.engine.runner import Runner
+    from specguide.engine.executors.local import LocalExecutor
 
-    runner = Runner.load(EngineConfig(spec=SpecConfig(), max_batch_size=1))
+    config = EngineConfig(spec=SpecConfig(), max_batch_size=1)
+    capabilities = LocalExecutor.load(config).capabilities
     yield Finding(
         "shipped model",
         True,
-        f"vocabulary of {runner.vocab_size}, context of {runner.max_model_len} tokens",
+        f"vocabulary of {capabilities.vocab_size}, context of {capabilities.max_model_len} tokens",
     )

@@ -10,7 +10,7 @@ hardly longer than plain decoding. Where many slots run, the larger levels are l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from specguide.batch import Batch, StepOutput
@@ -77,7 +77,18 @@ class _Trials:
     cost_s: float = 0.0  # of the last one
 
 
-class LevelChoice:
+class AllDrafts:
+    """No choice: every iteration drafts all that it may."""
+
+    def choose(self, batch: Batch) -> Batch:
+        """The batch as it is."""
+        return batch
+
+    def take(self, batch: Batch, output: StepOutput, end_s: float) -> None:
+        """Learns nothing."""
+
+
+class LevelChoice(AllDrafts):
     """Chooses for all requests of a batch together; one thread calls it.
 
     window: all that may be drafted
@@ -106,12 +117,18 @@ class LevelChoice:
             verified = 1
         return LevelPlan(verified, self._drafted)
 
-    def windows(self, plan: LevelPlan) -> Levels:
-        """What its levels are."""
-        return Levels(self.levels[plan.verified], self.levels[plan.drafted])
+    def choose(self, batch: Batch) -> Batch:
+        """The batch with the levels that are planned for it; a prefill drafts the first level."""
+        plan = self.plan(batch)
+        if plan is None:
+            levels = Levels(DraftWindow(), self._window.first_level)
+        else:
+            levels = Levels(self.levels[plan.verified], self.levels[plan.drafted])
+        return replace(batch, levels=levels)
 
-    def take(self, batch: Batch, plan: LevelPlan | None, output: StepOutput, end_s: float) -> None:
-        """The results of a launched batch, in order; end_s: when the host had them."""
+    def take(self, batch: Batch, output: StepOutput, end_s: float) -> None:
+        """The results of a batch with its levels, in order; end_s: when the host had them."""
+        plan = self._plan_of(batch)
         last, self._last = self._last, plan and (batch.requests, end_s)
         if plan is None:
             return
@@ -123,6 +140,11 @@ class LevelChoice:
             self._turn = None
         else:
             self._take_time(len(batch.requests), plan, end_s - last[1])
+
+    def _plan_of(self, batch: Batch) -> LevelPlan | None:
+        if batch.is_prefill or batch.levels is None:
+            return None
+        return LevelPlan(*map(self.levels.index, batch.levels))
 
     def _take_time(self, num_requests: int, plan: LevelPlan, seconds: float) -> None:
         """Of a level that runs; of one that is tried it takes two, one that drafts it and one that

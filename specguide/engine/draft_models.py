@@ -9,7 +9,7 @@ from pathlib import Path
 from specguide.config import SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead
+from specguide.models import Decoder, Eagle3Head, MtpHead, read_config
 from specguide.tokenizer import Tokenizer
 
 DraftModel = Eagle3Head | MtpHead | Decoder
@@ -59,7 +59,7 @@ def load_draft_model(
 def _load_small_model(folder: Path, target: Decoder, target_folder: Path) -> Decoder:
     """Any dense model. It reads and proposes the target's token ids, so theirs must be the same
     tokens."""
-    num_positions = ModelConfig.from_folder(folder).max_position_embeddings
+    num_positions = read_config(folder).max_position_embeddings
     if num_positions < target.max_positions:
         raise CheckpointError(
             f"{folder}: the draft model has {num_positions} positions and the engine serves "

@@ -1,37 +1,35 @@
-"""Owns the loop: schedule, run, commit. Requests whose grammar still compiles wait outside it."""
+"""Owns the loop: schedule, submit, launch, collect, commit, publish."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-from specguide.batch import Batch
-from specguide.cache import CacheSize
+from specguide.batch import Batch, StepOutput
+from specguide.cache import CacheSize, PageAllocator
 from specguide.config import EngineConfig
-from specguide.engine.adaptive import LevelChoice
+from specguide.engine.adaptive import AllDrafts, LevelChoice
+from specguide.engine.admission import Admission
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.draft_counts import count_drafts
+from specguide.engine.executors import Executor, LocalExecutor, target_folder
 from specguide.engine.failures import iteration_errors, timeout, told
 from specguide.engine.in_use import InUse, one_at_a_time
-from specguide.engine.iterations import Launched, take_iterations
+from specguide.engine.iterations import InFlight, launch, take_iterations
 from specguide.engine.logprobs import take_logprobs
-from specguide.engine.runner import Runner, target_folder
 from specguide.engine.stats import EngineStats, RequestCounts
-from specguide.errors import EngineError, InvalidParams, SpecguideError, UserError
+from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.compile import GrammarCompiler
-from specguide.guided.reasoning import ReasoningSections
-from specguide.integers import as_int, as_ints, is_int
+from specguide.integers import as_int
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.sampling import Adjustment, bind_processors
+from specguide.request import IterationTimes, Request
 from specguide.scheduler import OutputText, Scheduler
+from specguide.speculation.selection import guide_snapshot
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span, write_chrome_trace
 
@@ -44,7 +42,6 @@ class Engine:
     vocab_size:    width of the target's logits
     max_model_len: longest prompt plus output, tokens
     failure:       why the last iteration that failed did; None where none has
-    on_ready:      called when a grammar has been compiled, from any thread
     in_use:        entered while a call is under way
 
     `add` takes a request at any time, `step` runs one iteration and returns the requests that
@@ -52,76 +49,64 @@ class Engine:
     EngineError, but for what says "from any thread".
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
+        """executor: runs the batches; None: one in this process, with the models of `config`"""
         self.in_use = InUse()
         self.config = config
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
             tokenizer = reader.submit(_tokenizer, config)
-            self._runner = Runner.load(config)
+            self._executor: Executor = executor or LocalExecutor.load(config)
         self.tokenizer = tokenizer.result()
-        self._recorder = self._runner.guide.recorder
-        self.vocab_size, self.max_model_len = self._runner.vocab_size, self._runner.max_model_len
-        vocabulary = self.tokenizer.vocabulary(self.vocab_size)
-        self._compiler = GrammarCompiler(vocabulary, config.guide)
-        self._reasoning = ReasoningSections(vocabulary, self.tokenizer.token_id)
-        window = self._runner.window
+        capabilities, self._guide = self._executor.capabilities, self._executor.guide
+        self._recorder = self._guide.recorder
+        self.vocab_size, self.max_model_len = capabilities.vocab_size, capabilities.max_model_len
+        self._admission = Admission(config, self.tokenizer, capabilities)
+        self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
             max_batch_size=config.max_batch_size,
-            max_model_len=self._runner.max_model_len,
+            max_model_len=capabilities.max_model_len,
             max_prefill_tokens=config.max_prefill_tokens,
-            num_draft_tokens=window.num_drafts,
-            num_draft_positions=window.num_positions,
+            num_draft_tokens=capabilities.window.num_drafts,
+            num_draft_positions=capabilities.window.num_positions,
             page_size=config.cache.page_size,
-            pages=self._runner.pages,
+            pages=self._pages,
             eos_token_ids=self.tokenizer.eos_token_ids,
-            slot_is_idle=self._runner.guide.is_idle,
+            slot_is_idle=self._guide.is_idle,
         )
-        self._levels = (
-            LevelChoice(self._runner.window)
-            if config.spec is not None and config.spec.adaptive
-            else None
-        )
-        self._in_flight: deque[Launched] = deque()
-        self._compiling: dict[Future[Any], Request] = {}
+        is_adaptive = config.spec is not None and config.spec.adaptive
+        self._levels = LevelChoice(capabilities.window) if is_adaptive else AllDrafts()
+        self._lag = capabilities.lag
+        self._in_flight: deque[InFlight] = deque()
         self._deadlines = Deadlines()
-        self._ended: list[Request] = []  # outside an iteration, and not returned yet
+        self._ended: list[Request] = []  # and not returned yet
         self.failure: EngineError | None = None
-        self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()
-        self._counts = RequestCounts(window.num_drafts)
+        self._counts = RequestCounts(capabilities.window.num_drafts)
         self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
         self._warm_up_ns = 0  # of the callbacks
 
     @property
     def num_unfinished(self) -> int:
         """Requests that have been added and not yet returned by `step`."""
-        return len(self._compiling) + len(self._ended) + self._scheduler.num_unfinished
+        return self._admission.num_compiling + len(self._ended) + self._scheduler.num_unfinished
+
+    @property
+    def on_ready(self) -> Callable[[], None]:
+        """Called when a grammar has been compiled, from any thread."""
+        return self._admission.on_ready
+
+    @on_ready.setter
+    def on_ready(self, call: Callable[[], None]) -> None:
+        self._admission.on_ready = call
 
     @property
     def cache_size(self) -> CacheSize:
         """What the KV cache holds; as text, in words."""
-        return self._runner.cache_size
+        return self._executor.capabilities.cache_size
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt, given as text or as ids. From any thread. Raises InvalidParams."""
-        if isinstance(prompt, str):
-            prompt = self.tokenizer.encode(prompt) if prompt else []
-        try:
-            ids = as_ints(prompt)
-        except TypeError:
-            raise InvalidParams(
-                f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
-                param="prompt",
-            ) from None
-        if not ids:
-            raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
-        bad = [token for token in ids if not is_int(token) or not 0 <= token < self.vocab_size]
-        if bad:
-            raise InvalidParams(
-                f"prompt token {bad[0]!r} is not an id of this model's {self.vocab_size} tokens",
-                param="prompt",
-            )
-        return ids
+        return self._admission.prompt_ids(prompt)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """The grammar of a request's whole output, a reasoning section included; None where it has
@@ -130,11 +115,7 @@ class Engine:
         Waits for a compile; what one came to is kept. From any thread. Raises what the request
         would end with.
         """
-        return (
-            None
-            if params.guide is None
-            else self._grammar(self._compiler.compile(params.guide), params)
-        )
+        return self._admission.grammar_of(params)
 
     @one_at_a_time
     def add(
@@ -170,9 +151,7 @@ class Engine:
         if params.guide is None:
             self._admit(request)
         else:
-            future = self._compiler.submit(params.guide)
-            self._compiling[future] = request
-            future.add_done_callback(lambda _: self.on_ready())
+            self._admission.compile(request)
         return request
 
     @one_at_a_time
@@ -188,12 +167,8 @@ class Engine:
 
         Infinite where no deadline will come.
         """
-        is_busy = self._ended or self._in_flight or self._scheduler.num_unfinished
-        return (
-            0.0
-            if is_busy or any(future.done() for future in self._compiling)
-            else self._deadlines.wait_s()
-        )
+        is_busy = self._is_running or self._ended or self._admission.has_compiled
+        return 0.0 if is_busy else self._deadlines.wait_s()
 
     @one_at_a_time
     def step(self) -> list[Request]:
@@ -203,34 +178,22 @@ class Engine:
         Waits for a grammar where nothing else can run. Raises EngineError where the engine cannot
         go on.
         """
-        self._collect_grammars()
-        for request in self._deadlines.take_expired():
-            self._end(request, timeout(request))
-        finished, self._ended = self._ended, []
+        self._take_up()
         start = time.perf_counter()
         try:
-            with self._recorder.host("schedule"):
-                batch = self._scheduler.schedule()
-                self._leave_slots()
-            if batch is None and not self._in_flight and self._scheduler.num_unfinished:
-                time.sleep(_POLL_S)
+            batch = self._schedule()
             if batch is not None:
-                self._in_flight.append(Launched.of(batch, self._runner, self._levels))
-            lag = self._runner.lag if batch is not None and not batch.processed else 0
-            while len(self._in_flight) > lag:
-                finished += self._commit(self._in_flight.popleft())
+                self._submit(batch)
+                self._launch(batch)
+            for launched in self._due(batch):
+                output, times = self._collect(launched)
+                self._commit(launched.batch, output, times)
         except BaseException as cause:
-            finished += self._abandon(cause)
-            if not isinstance(
-                cause, Exception
-            ):  # say Ctrl-C, which is the caller's; the next step returns them
-                self._ended += finished
+            self._abandon(cause)
+            if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's
                 raise
         self._step_s += time.perf_counter() - start
-        for request in finished:
-            self._deadlines.discard(request)
-            self._counts.add(request)
-        return finished
+        return self._publish()
 
     @one_at_a_time
     def warm_up(self) -> None:
@@ -247,44 +210,42 @@ class Engine:
                 f"warm_up must run before requests are added or after they have ended, and "
                 f"{self.num_unfinished} are under way: step the engine until they have ended"
             )
-        self._compiler.warm_up()
-        guide = self._runner.guide
+        self._admission.compiler.warm_up()
         try:
-            while self._in_flight:
-                self._commit(self._in_flight.popleft())
-            before_ns = guide.counters()["callback_ns"]
-            self._runner.warm_up()
-            guide.errors(())
+            for launched in self._due(None):
+                self._commit(launched.batch, *launched.collect())
+            before_ns = self._guide.counters()["callback_ns"]
+            self._executor.warm_up()
+            self._guide.errors(())
         except BaseException as cause:
             self._abandon(cause)
             if not isinstance(cause, Exception):
                 raise
             raise EngineError(f"the warm-up failed: {cause}") from cause
-        self._warm_up_ns += guide.counters()["callback_ns"] - before_ns
+        self._warm_up_ns += self._guide.counters()["callback_ns"] - before_ns
 
     @one_at_a_time
     def close(self) -> None:
         """End what is in flight as aborted and stop the worker threads."""
-        for request in list(self._compiling.values()):
+        for request in self._admission.take_all():
             self._end(request)
-        self._scheduler.abort()
-        self._leave_slots()
+        self._release(self._scheduler.abort().released)
         self._ended.clear()
-        while self._in_flight:
-            self._in_flight.popleft().result()
-        self._compiler.close()
+        for launched in self._due(None):
+            launched.collect()
+        self._admission.compiler.close()
 
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""
-        counts, pages, num_running = self._counts, self._runner.pages, self._scheduler.num_running
-        counters = self._runner.guide.counters()
+        counts, pages, num_running = self._counts, self._pages, self._scheduler.num_running
+        counters = self._guide.counters()
         counters["callback_ns"] -= self._warm_up_ns
         return EngineStats(
             iterations=self._iterations,
             output_tokens=self._output_tokens,
             step_s=self._step_s,
             grammar_s=counters["callback_ns"] * 1e-9,
-            grammar_exposed_s=self._runner.guide.exposed_s,
+            grammar_exposed_s=self._guide.exposed_s,
             grammar=counters,
             num_waiting=max(0, self.num_unfinished - num_running),
             num_running=num_running,
@@ -301,7 +262,7 @@ class Engine:
     def reset_prefix_cache(self) -> None:
         """Forget the keys of earlier prompts and outputs: the next requests compute all of
         theirs."""
-        self._runner.pages.forget()
+        self._pages.forget()
 
     @one_at_a_time
     def spans(self) -> list[Span]:
@@ -311,7 +272,7 @@ class Engine:
             raise InvalidParams(
                 "there is no timeline: build the engine with trace=True", param="trace"
             )
-        self._recorder.add_callbacks(self._runner.guide.take_callback_times())
+        self._recorder.add_callbacks(self._guide.take_callback_times())
         return self._recorder.spans()
 
     def write_trace(self, path: str | Path) -> None:
@@ -323,20 +284,46 @@ class Engine:
         """Raise EngineError when a page or slot is lost or held twice."""
         self._scheduler.check_integrity()
 
-    def _abandon(self, cause: BaseException) -> list[Request]:
-        """An iteration failed, and with it all that is in flight."""
-        self._in_flight.clear()
-        self.failure = error = EngineError(f"the iteration failed: {told(cause)}")
-        error.__cause__ = cause
-        finished = self._scheduler.abort(error)
-        self._leave_slots()
-        self._runner.guide.abandon()
-        return finished
+    @property
+    def _is_running(self) -> bool:
+        return bool(self._in_flight or self._scheduler.num_unfinished)
 
-    def _commit(self, launched: Launched) -> list[Request]:
-        batch = launched.batch
+    def _take_up(self) -> None:
+        """Requests whose grammar is there go to the scheduler; those whose time is up end."""
+        if not (self._is_running or self._ended):
+            self._admission.wait(self._deadlines.wait_s())
+        for request, compiled in self._admission.take_compiled():
+            self._admit(request, compiled)
+        for request in self._deadlines.take_expired():
+            self._end(request, timeout(request))
+
+    def _schedule(self) -> Batch | None:
+        with self._recorder.host("schedule"):
+            batch, released = self._scheduler.schedule()
+            self._release(released)
+        if batch is None and not self._in_flight and self._scheduler.num_unfinished:
+            time.sleep(_POLL_S)
+        return batch and self._levels.choose(batch)
+
+    def _submit(self, batch: Batch) -> None:
+        with self._recorder.host("submit"):
+            self._guide.submit(guide_snapshot(batch))
+
+    def _launch(self, batch: Batch) -> None:
+        self._in_flight.append(launch(batch, self._executor))
+
+    def _due(self, batch: Batch | None) -> Iterator[InFlight]:
+        """Batches whose results must be there before the next one is planned; `batch` was launched
+        last. Logits processors see the output so far."""
+        lag = 0 if batch is None or batch.processed else self._lag
+        while len(self._in_flight) > lag:
+            yield self._in_flight.popleft()
+
+    def _collect(self, launched: InFlight) -> tuple[StepOutput, IterationTimes]:
         with self._recorder.host("wait"):
-            output, times = launched.result()
+            return launched.collect()
+
+    def _commit(self, batch: Batch, output: StepOutput, times: IterationTimes) -> None:
         lengths = _output_lengths(batch)
         with self._recorder.host("commit"):
             tokens = [
@@ -344,63 +331,45 @@ class Engine:
                 for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
             ]
             errors = iteration_errors(
-                batch, tokens, output.failures, self._runner.guide.errors(batch.slots)
+                batch, tokens, output.failures, self._guide.errors(batch.slots)
             )
-            finished = self._scheduler.commit(batch, tokens, errors)
-            self._leave_slots()
+            finished, released = self._scheduler.commit(batch, tokens, errors)
+            self._ended += finished
+            self._release(released)
             take_logprobs(batch, output)
             count_drafts(batch, output, lengths)
             take_iterations(batch, output, times, lengths)
-            if self._levels is not None:
-                self._levels.take(batch, launched.levels, output, times.end_s)
+            self._levels.take(batch, output, times.end_s)
         self._iterations += 1
         self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)
-        return finished
 
-    def _leave_slots(self) -> None:
-        for slot in self._scheduler.take_left():
-            self._runner.guide.detach(slot)
-            self._runner.step.leave(slot)
+    def _publish(self) -> list[Request]:
+        ended, self._ended = self._ended, []
+        for request in ended:
+            self._deadlines.discard(request)
+            self._counts.add(request)
+        return ended
 
-    def _collect_grammars(self) -> None:
-        if self._compiling and not (
-            self._ended or self._in_flight or self._scheduler.num_unfinished
-        ):
-            timeout_s = min(2 * self.config.guide.compile_timeout_s, self._deadlines.wait_s())
-            wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
-        for future in [future for future in self._compiling if future.done()]:
-            request = self._compiling.pop(future)
-            request.metrics.compile_s = time.perf_counter() - request.arrival_s
-            cause = future.exception()
-            if cause is None:
-                self._admit(request, future.result())
-            else:
-                self._end(
-                    request,
-                    cause
-                    if isinstance(cause, SpecguideError)
-                    else EngineError(f"the grammar compiler failed: {cause}"),
-                )
+    def _abandon(self, cause: BaseException) -> None:
+        """An iteration failed, and with it all that is in flight."""
+        self._in_flight.clear()
+        self.failure = error = EngineError(f"the iteration failed: {told(cause)}")
+        error.__cause__ = cause
+        finished, released = self._scheduler.abort(error)
+        self._ended += finished
+        self._release(released)
+        self._guide.abandon()
 
-    def _admit(self, request: Request, grammar: CompiledGrammar | None = None) -> None:
+    def _release(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self._guide.detach(slot)
+        self._executor.release(slots)
+
+    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
         try:
-            request.grammar = None if grammar is None else self._grammar(grammar, request.params)
-            request.adjustment = Adjustment.of(request.params, self.tokenizer, self.vocab_size)
-            if (
-                request.params.logits_processors
-                and self._runner.window.tree
-                and self._levels is None
-            ):
-                raise InvalidParams(
-                    "logits_processors need drafts in a chain: build the engine without a draft "
-                    "tree, "
-                    "or with adaptive drafts",
-                    param="logits_processors",
-                )
-            request.processors = bind_processors(request.params, request.prompt_ids)
-            request.window = self._runner.window_of(request.params)
+            self._admission.prepare(request, compiled)
             self._scheduler.add(request)
-        except UserError as error:
+        except SpecguideError as error:
             self._end(request, error)
         except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
             self._end(
@@ -408,23 +377,11 @@ class Engine:
                 EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"),
             )
 
-    def _grammar(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
-        return (
-            answer if params.reasoning is None else self._reasoning.before(answer, params.reasoning)
-        )
-
     def _end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End a request outside an iteration: with `error`, or as aborted."""
-        future = next(
-            (future for future, other in self._compiling.items() if other is request), None
-        )
-        if future is not None:
-            del self._compiling[future]
-            future.cancel()
-            request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        self._admission.discard(request)
         self._deadlines.discard(request)
-        self._scheduler.cancel(request, error)
-        self._leave_slots()
+        self._release(self._scheduler.cancel(request, error))
         self._ended.append(request)
 
 

@@ -8,47 +8,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specguide.batch import Batch, StepOutput
-from specguide.engine.adaptive import LevelChoice, LevelPlan
-from specguide.engine.runner import Runner
+from specguide.engine.executors import Executor, PendingOutput
+from specguide.guided.decoder import GuidedDecoder
 from specguide.request import Iteration, IterationTimes
-from specguide.speculation import PendingOutput
 
 
 @dataclass(frozen=True, eq=False)
-class Launched:
-    """An iteration that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes
-
-    levels: of a decode iteration, where they are chosen
-    """
+class InFlight:
+    """A batch that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes"""
 
     batch: Batch
-    levels: LevelPlan | None
     pending: PendingOutput
     begin_s: float
     grammar_s: float | None
     grammar_exposed_s: float | None
 
-    @classmethod
-    def of(cls, batch: Batch, runner: Runner, choice: LevelChoice | None = None) -> Launched:
-        """Launch it. On a CPU it has then run."""
-        is_asked = any(request.params.return_drafts for request in batch.requests)
-        before = _grammar_times(runner) if is_asked else None
-        begin_s = time.perf_counter()
-        levels = None if choice is None else choice.plan(batch)
-        pending = runner.step.launch(batch, choice.windows(levels) if choice and levels else None)
-        after = _grammar_times(runner) if before else None
-        if before is None or after is None:
-            return cls(batch, levels, pending, begin_s, None, None)
-        return cls(batch, levels, pending, begin_s, after[0] - before[0], after[1] - before[1])
-
-    def result(self) -> tuple[StepOutput, IterationTimes]:
-        """Waits for the iteration. Raises torch's error where the device failed."""
+    def collect(self) -> tuple[StepOutput, IterationTimes]:
+        """Waits for its results. Raises torch's error where the device failed."""
         wait_begin_s = time.perf_counter()
         output = self.pending.result()
         end_s = time.perf_counter()
         return output, IterationTimes(
             self.begin_s, end_s - wait_begin_s, end_s, self.grammar_s, self.grammar_exposed_s
         )
+
+
+def launch(batch: Batch, executor: Executor) -> InFlight:
+    """Have the batch executed, and note when; how long its callbacks took only if a request asks.
+
+    On a CPU it has then run.
+    """
+    is_asked = any(request.params.return_drafts for request in batch.requests)
+    before = _grammar_times(executor.guide) if is_asked else None
+    begin_s = time.perf_counter()
+    pending = executor.execute(batch)
+    after = _grammar_times(executor.guide) if before else None
+    if before is None or after is None:
+        return InFlight(batch, pending, begin_s, None, None)
+    return InFlight(batch, pending, begin_s, after[0] - before[0], after[1] - before[1])
 
 
 def take_iterations(
@@ -78,8 +75,8 @@ def take_iterations(
             )
 
 
-def _grammar_times(runner: Runner) -> tuple[float, float] | None:
+def _grammar_times(guide: GuidedDecoder) -> tuple[float, float] | None:
     """Seconds in callbacks so far, and those of them that the forward stream waited for; None where
     nobody knows."""
-    exposed_s = runner.guide.exposed_s
-    return None if exposed_s is None else (runner.guide.counters()["callback_ns"] * 1e-9, exposed_s)
+    exposed_s = guide.exposed_s
+    return None if exposed_s is None else (guide.counters()["callback_ns"] * 1e-9, exposed_s)

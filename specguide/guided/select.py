@@ -81,7 +81,11 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
 
 
 def _schema(schema: JsonSchema, backend: str) -> Core:
-    return next(_schemas(schema, backend))
+    """The core; merged where it says of numbers that they are no integers, for which llguidance
+    needs simple rules."""
+    cores = _schemas(schema, backend)
+    core = next(cores)
+    return next(cores, core) if backend == "llguidance" and "not" in _keywords(core) else core
 
 
 def _schemas(schema: JsonSchema, backend: str) -> Iterator[Core]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from specguide.kernels import paged, pointwise, reference, triton
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
+from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
@@ -36,6 +37,7 @@ __all__ = [
     "constant",
     "copy_guided_rows",
     "gated_linear",
+    "gelu_tanh_mul",
     "linear",
     "linear_parts",
     "masked_argmax",

@@ -14,9 +14,11 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
 
     x:      [..., D]; [T, heads, D] where each head has its own weight
-    weight: [D] or [heads, D], of x's dtype
+    weight: [D] or [heads, D], of x's dtype or float32
     Returns x's shape and dtype.
     """
+    if weight.dtype != x.dtype:
+        return rms_norm(x.to(weight.dtype), weight, eps).to(x.dtype)
     if weight.dim() == 1:
         return F.rms_norm(x, weight.shape, weight, eps)
     return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
@@ -75,6 +77,13 @@ def silu_mul(gate_up: Tensor) -> Tensor:
     D]."""
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate).mul_(up)
+
+
+def gelu_tanh_mul(gate_up: Tensor) -> Tensor:
+    """gelu(gate) · up, by the tanh formula (Hendrycks and Gimpel 2016), shapes as for `silu_mul`.
+    On a GPU, too."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.gelu(gate, approximate="tanh").mul_(up)
 
 
 def rope_and_store(

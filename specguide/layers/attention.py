@@ -4,35 +4,73 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from specguide.batch import ForwardContext
 from specguide.kernels import paged_attention, rope_and_store
-from specguide.layers.linear import Linear
-from specguide.layers.norm import RmsNorm
+from specguide.layers.destination import Destination
+from specguide.layers.norm import NormKind, RmsNorm
+from specguide.layers.placement import Placement
+from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.rope import RopeConfig
+
+
+@dataclass(frozen=True)
+class AttentionShape:
+    """What one layer's attention is.
+
+    rope:           of its queries and keys
+    qkv_bias, out_bias: biases of the projections
+    qk_norm:        of each query and key head; None: no norm
+    sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
+                    before it
+    scale:          factor on the dot products; None: head_dim^-1/2
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    rope: RopeConfig
+    qkv_bias: bool = False
+    out_bias: bool = False
+    qk_norm: NormKind | None = None
+    sliding_window: int | None = None
+    scale: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
     """Grouped-query attention with rotary positions.
 
-    qkv:            input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then
-                    values
-    out:            num_heads · head_dim → hidden
-    qk_norm:        of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None:
-                    no norm
-    sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
-                    before it
+    qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
+    out:     num_heads · head_dim → hidden
+    qk_norm: of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
     """
 
-    qkv: Linear
-    out: Linear
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    qk_norm: RmsNorm | None = None
-    sliding_window: int | None = None
+    shape: AttentionShape
+    qkv: Projection
+    out: Projection
+    qk_norm: RmsNorm | None
+
+    @classmethod
+    def create(
+        cls, place: Placement, input_size: int, hidden_size: int, shape: AttentionShape
+    ) -> Attention:
+        """Uninitialised weights of input_size → hidden_size."""
+        query_size = shape.num_heads * shape.head_dim
+        kv_size = shape.num_kv_heads * shape.head_dim
+        qk_norm = None
+        if shape.qk_norm is not None:
+            num_heads = {"q_norm": shape.num_heads, "k_norm": shape.num_kv_heads}
+            qk_norm = RmsNorm.of_heads(place, num_heads, shape.head_dim, shape.qk_norm)
+        qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
+        out = {"o_proj": hidden_size}
+        return cls(
+            shape,
+            Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
+            Projection.create(place, query_size, out, bias=shape.out_bias),
+            qk_norm,
+        )
 
     def __call__(
         self,
@@ -41,14 +79,16 @@ class Attention:
         context: ForwardContext,
         key_cache: Tensor,
         value_cache: Tensor,
-    ) -> Tensor:
-        """x [T, input] → parts [P, T, hidden], as `Linear.parts` gives them; stores the keys and
-        values of x first.
+    ) -> PartialSums:
+        """x [T, input] → [T, hidden]; stores the keys and values of x first.
 
         rotary [T, 2, 1, head_dim]; the caches are [num_pages, page_size, num_kv_heads, head_dim].
         """
-        num_rotated = self.num_heads + self.num_kv_heads
-        heads = self.qkv(x).view(x.shape[0], num_rotated + self.num_kv_heads, self.head_dim)
+        shape = self.shape
+        num_rotated = shape.num_heads + shape.num_kv_heads
+        heads = self.qkv.forward(x).view(
+            x.shape[0], num_rotated + shape.num_kv_heads, shape.head_dim
+        )
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key)
@@ -60,44 +100,14 @@ class Attention:
             key_cache,
             value_cache,
             context,
-            scale=self.head_dim**-0.5,
-            sliding_window=self.sliding_window,
+            scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
+            sliding_window=shape.sliding_window,
         )
-        return self.out.parts(attended.reshape(x.shape[0], self.num_heads * self.head_dim))
+        return self.out.forward_parts(
+            attended.reshape(x.shape[0], shape.num_heads * shape.head_dim)
+        )
 
-
-def empty_attention(
-    input_size: int,
-    hidden_size: int,
-    num_heads: int,
-    num_kv_heads: int,
-    head_dim: int,
-    *,
-    qkv_bias: bool,
-    out_bias: bool,
-    qk_norm: bool,
-    norm_eps: float,
-    sliding_window: int | None,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> Attention:
-    """Uninitialised memory, to be filled from a checkpoint."""
-    num_normed, num_heads_in_all = num_heads + num_kv_heads, num_heads + 2 * num_kv_heads
-    norm = (
-        RmsNorm.empty(num_normed, head_dim, eps=norm_eps, device=device, dtype=dtype)
-        if qk_norm
-        else None
-    )
-    return Attention(
-        qkv=Linear.empty(
-            num_heads_in_all * head_dim, input_size, bias=qkv_bias, device=device, dtype=dtype
-        ),
-        out=Linear.empty(
-            hidden_size, num_heads * head_dim, bias=out_bias, device=device, dtype=dtype
-        ),
-        num_heads=num_heads,
-        num_kv_heads=num_kv_heads,
-        head_dim=head_dim,
-        qk_norm=norm,
-        sliding_window=sliding_window,
-    )
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        projections = self.qkv.destinations() | self.out.destinations()
+        return projections | (self.qk_norm.destinations() if self.qk_norm is not None else {})

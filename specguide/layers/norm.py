@@ -1,34 +1,90 @@
-"""Owns RmsNorm, the root-mean-square norm."""
+"""Owns RmsNorm, the root-mean-square norm, and NormKind, which tells its variants apart."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from specguide.kernels import add_rms_norm, norm_into, rms_norm
 from specguide.kernels.pointwise import add_parts
+from specguide.layers.destination import Destination
+from specguide.layers.placement import Placement
+from specguide.layers.projection import PartialSums
+
+
+@dataclass(frozen=True)
+class NormKind:
+    """What the norms of a model have in common.
+
+    eps:           added to the mean square
+    weight_offset: added to the weights of the checkpoint; 1 where it holds their distance from 1,
+                   as Gemma's does
+    """
+
+    eps: float
+    weight_offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some rows of a norm's weight, which one tensor [D] of the checkpoint is broadcast to."""
+
+    weight: Tensor
+    offset: float
+
+    def destination(self) -> Destination:
+        shape = (self.weight.shape[-1],)
+        if not self.offset:
+            return Destination(self.weight, shape)
+        return Destination(self.weight, shape, lambda stored: stored.float() + self.offset)
 
 
 class RmsNorm:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
 
-    weight: [D], or [heads, D] where each head has its own
+    weight: [D], or [heads, D] where each head has its own; float32 where a weight_offset makes
+            rounding it cost digits
     """
 
-    def __init__(self, weight: Tensor, eps: float) -> None:
-        self.weight, self.eps = weight, eps
+    def __init__(
+        self, weight: Tensor, eps: float, parts: Mapping[str, _Part] | None = None
+    ) -> None:
+        """parts: of `weight`, by the name of the tensor in the checkpoint"""
+        self.weight = weight
+        self.eps = eps
+        self._parts = parts or {}
         self._eps = torch.full((), eps, device=weight.device, dtype=weight.dtype)
 
     @classmethod
-    def empty(cls, *shape: int, eps: float, device: torch.device, dtype: torch.dtype) -> RmsNorm:
-        """Uninitialised memory, to be filled from a checkpoint."""
-        return cls(torch.empty(shape, device=device, dtype=dtype), eps)
+    def create(cls, place: Placement, name: str, dim: int, kind: NormKind) -> RmsNorm:
+        """Uninitialised weights, `name`.weight in the checkpoint."""
+        weight = _empty(place, kind, dim)
+        part = _Part(weight, kind.weight_offset)
+        return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part})
 
-    def add(self, residual: Tensor, parts: Tensor) -> tuple[Tensor, Tensor]:
-        """The sum of residual [T, D] and all parts [P, T, D], and its norm."""
+    @classmethod
+    def of_heads(
+        cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
+    ) -> RmsNorm:
+        """The heads of several maps; each map has one weight [head_dim] in the checkpoint.
+
+        num_heads: of each map, by its name
+        """
+        weight = _empty(place, kind, sum(num_heads.values()), head_dim)
+        parts = {
+            f"{place.prefix}{name}.weight": _Part(rows, kind.weight_offset)
+            for name, rows in zip(num_heads, weight.split(list(num_heads.values())), strict=True)
+        }
+        return cls(weight, kind.eps, parts)
+
+    def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, Tensor]:
+        """The sum of residual and product, both [T, D], and its norm."""
         if residual.is_cuda:
-            return add_rms_norm(residual, parts, self.weight, self.eps)
-        total = add_parts(residual, parts)
+            return add_rms_norm(residual, product.parts, self.weight, self.eps)
+        total = add_parts(residual, product.parts)
         return total, self(total)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
@@ -44,3 +100,11 @@ class RmsNorm:
         norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         scale = torch.addcmul(self._eps, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
         return (x * scale).mul_(weight)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return {name: part.destination() for name, part in self._parts.items()}
+
+
+def _empty(place: Placement, kind: NormKind, *shape: int) -> Tensor:
+    return place.empty(*shape, dtype=torch.float32 if kind.weight_offset else None)

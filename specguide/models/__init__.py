@@ -1,10 +1,20 @@
-"""The models: one decoder for the dense families, draft heads, and how both are read from
-checkpoints."""
+"""The models: a file for each family, the decoder that all of them are, draft heads,
+and how they are read from checkpoints."""
 
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3 import Eagle3Head
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.mtp import MtpHead
+from specguide.models.registry import FAMILIES, config_of, read_config
 
-__all__ = ["Decoder", "Eagle3Config", "Eagle3Head", "ModelConfig", "MtpHead"]
+__all__ = [
+    "FAMILIES",
+    "Decoder",
+    "Eagle3Config",
+    "Eagle3Head",
+    "ModelConfig",
+    "MtpHead",
+    "config_of",
+    "read_config",
+]

@@ -35,7 +35,7 @@ READ = _names("""
     original_max_position_embeddings max_position_embeddings attention_bias mlp_bias
     tie_word_embeddings
     sliding_window use_sliding_window max_window_layers layer_types bos_token_id eos_token_id
-    num_nextn_predict_layers""")
+    num_nextn_predict_layers quantization_config""")
 
 _SILU = (None, "silu", "swish")
 _OFF = (None, False)
@@ -45,9 +45,7 @@ _NONE = (None, False, 0)
 
 NEUTRAL: dict[str, Collection[Any]] = {
     # weights that are not numbers to multiply by
-    **dict.fromkeys(
-        ("quantization_config", "compression_config", "quantization", "quant_config"), (None,)
-    ),
+    **dict.fromkeys(("compression_config", "quantization", "quant_config"), (None,)),
     # activations and norms
     **dict.fromkeys(
         ("hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act"), _SILU
@@ -235,18 +233,25 @@ _ARITHMETIC_NAMES = re.compile(
 )
 
 
-def check_fields(config: Mapping[str, Any], *, known: Collection[str] = ()) -> None:
+def check_fields(
+    config: Mapping[str, Any],
+    *,
+    known: Collection[str] = (),
+    neutral: Mapping[str, Collection[Any]] | None = None,
+) -> None:
     """Raise CheckpointError for the first field that asks for more than is implemented; warn of
     unknown ones.
 
-    known: names that the caller reads, beside READ
+    known:   names that the caller reads, beside READ
+    neutral: values that do nothing, where they differ from NEUTRAL
     """
+    values = {**NEUTRAL, **(neutral or {})}
     for name, value in config.items():
-        if name in NEUTRAL:
-            _check_neutral(name, value, NEUTRAL[name])
-        elif not (
-            name in READ or name in known or name in HARMLESS or _HARMLESS_NAMES.fullmatch(name)
-        ):
+        if name in READ or name in known or name in HARMLESS or _HARMLESS_NAMES.fullmatch(name):
+            continue
+        if name in values:
+            _check_neutral(name, value, values[name])
+        else:
             _check_unknown(name, value)
 
 

@@ -1,35 +1,24 @@
-"""Owns Decoder: the one decoder of the dense families (Llama, Mistral, Qwen2, Qwen2.5, Qwen3,
-MiMo)."""
+"""Owns Decoder, which every family is: embeddings, a family's layers, norm and output matrix."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder
-from specguide.kernels import linear
-from specguide.layers.attention import Attention, empty_attention
-from specguide.layers.linear import empty_weight
-from specguide.layers.mlp import GatedMlp
+from specguide.layers.destination import Destination, merged
+from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
-from specguide.layers.rope import rope_table
+from specguide.layers.placement import Placement
+from specguide.layers.rope import RopeConfig, rope_table
 from specguide.models.config import ModelConfig
-from specguide.models.weights import (
-    Destination,
-    attention_destinations,
-    check_weights,
-    load_weights,
-    mlp_destinations,
-    open_weights,
-    weight_files,
-)
+from specguide.models.registry import FAMILIES, read_config
+from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
 
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
@@ -41,77 +30,11 @@ _LARGEST_TABLE = 4 * 2**30
 """Bytes of the rotary table: 8 million positions of a head of 128 in bfloat16."""
 
 
-@dataclass(frozen=True, eq=False)
-class DecoderLayer:
-    """hidden + attention(norm(hidden)), then + MLP(norm(·)). Each sum is made with the norm that
-    follows it."""
-
-    input_norm: RmsNorm
-    attention: Attention
-    post_attention_norm: RmsNorm
-    mlp: GatedMlp
-
-    @classmethod
-    def empty(
-        cls, config: ModelConfig, index: int, *, device: torch.device, dtype: torch.dtype
-    ) -> DecoderLayer:
-        """Uninitialised weights of layer `index`."""
-        hidden_size, norm_eps = config.hidden_size, config.norm_eps
-        input_norm, post_attention_norm = (
-            RmsNorm.empty(hidden_size, eps=norm_eps, device=device, dtype=dtype) for _ in range(2)
-        )
-        attention = empty_attention(
-            hidden_size,
-            hidden_size,
-            config.num_heads,
-            config.num_kv_heads,
-            config.head_dim,
-            qkv_bias=config.qkv_bias,
-            out_bias=config.out_bias,
-            qk_norm=config.qk_norm,
-            norm_eps=norm_eps,
-            sliding_window=config.sliding_windows[index],
-            device=device,
-            dtype=dtype,
-        )
-        mlp = GatedMlp.empty(
-            hidden_size, config.intermediate_size, bias=config.mlp_bias, device=device, dtype=dtype
-        )
-        return cls(input_norm, attention, post_attention_norm, mlp)
-
-    def __call__(
-        self,
-        hidden: Tensor,
-        normed: Tensor,
-        next_norm: RmsNorm,
-        rotary: Tensor,
-        context: ForwardContext,
-        keys: Tensor,
-        values: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
-        `next_norm`."""
-        attended = self.attention(normed, rotary, context, keys, values)
-        hidden, normed = self.post_attention_norm.add(hidden, attended)
-        return next_norm.add(hidden, self.mlp(normed))
-
-    def destinations(self, prefix: str) -> dict[str, Destination]:
-        """Where each tensor of a checkpoint goes, by its Hugging Face name behind `prefix`."""
-        return {
-            f"{prefix}input_layernorm.weight": Destination.of(self.input_norm.weight),
-            f"{prefix}post_attention_layernorm.weight": Destination.of(
-                self.post_attention_norm.weight
-            ),
-            **attention_destinations(f"{prefix}self_attn.", self.attention),
-            **mlp_destinations(f"{prefix}mlp.", self.mlp),
-        }
-
-
 class Decoder:
-    """A dense decoder-only transformer over a paged KV cache.
+    """A decoder-only transformer over a paged KV cache.
 
-    config:       what it was built from
-    embed_weight: [vocab_size, hidden_size], token embeddings, which a draft head may share
+    config:        what it was built from
+    embedding, lm_head: what a draft head may share
     device, dtype: where and what its weights and hidden states are
     max_positions: longest sequence it serves, tokens
 
@@ -130,48 +53,36 @@ class Decoder:
         """Uninitialised weights; `load` reads a checkpoint.
 
         max_positions: longest sequence, tokens; None: config.max_position_embeddings. Raises
-                       InvalidParams when it is
-        longer than that.
+                       InvalidParams when it is longer than that.
         """
-        self.config, self.device, self.dtype = config, torch.device(device), dtype
-        self.max_positions = max_positions = max_positions or config.max_position_embeddings
-        if max_positions > config.max_position_embeddings:
-            raise InvalidParams(
-                f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "
-                "positions that the model has",
-                param="max_model_len",
-            )
-        table_bytes = 2 * max_positions * config.head_dim * dtype.itemsize
-        if table_bytes > _LARGEST_TABLE:
-            raise InvalidParams(
-                f"the table of {max_positions} positions needs {table_bytes} bytes; set "
-                "max_model_len "
-                f"to {max_positions * _LARGEST_TABLE // table_bytes} or less",
-                param="max_model_len",
-            )
-        # A tied matrix is laid out for the product; looking rows up in it costs little either way.
-        self.lm_head = empty_weight(
-            config.vocab_size, config.hidden_size, device=self.device, dtype=dtype
+        self.config = config
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.max_positions = max_positions or config.max_position_embeddings
+        _check_positions(config, self.max_positions, dtype)
+        place = Placement(self.device, dtype, config.quantization)
+        inner = place.within("model")
+        vocab_size, hidden_size = config.vocab_size, config.hidden_size
+        self.embedding = Embedding.create(
+            inner,
+            vocab_size,
+            hidden_size,
+            is_tied=config.tie_word_embeddings,
+            scale=config.embedding_scale,
         )
-        self.embed_weight = (
-            self.lm_head
+        self.lm_head = (
+            LmHead.tied(self.embedding)
             if config.tie_word_embeddings
-            else self._empty(config.vocab_size, config.hidden_size)
+            else LmHead.create(place, vocab_size, hidden_size)
         )
+        family = FAMILIES[config.architecture]
         self.layers = tuple(
-            DecoderLayer.empty(config, layer, device=self.device, dtype=dtype)
-            for layer in range(config.num_layers)
+            family.build_layer(config, index, inner.within(f"layers.{index}"))
+            for index in range(config.num_layers)
         )
-        self.norm = RmsNorm.empty(
-            config.hidden_size, eps=config.norm_eps, device=self.device, dtype=dtype
-        )
-        self.rope_table = rope_table(
-            config.rope,
-            config.head_dim,
-            max_positions + _DRAFT_POSITIONS,
-            device=self.device,
-            dtype=dtype,
-        )
+        self.norm = RmsNorm.create(inner, "norm", hidden_size, config.norm)
+        ropes = dict.fromkeys(layer.attention.shape.rope for layer in self.layers)
+        self._rope_tables = {rope: self._rope_table(rope, config.head_dim) for rope in ropes}
 
     @classmethod
     def load(
@@ -189,7 +100,7 @@ class Decoder:
         """
         folder = Path(folder)
         check_folder(folder)
-        config, files = ModelConfig.from_folder(folder), weight_files(folder)
+        config, files = read_config(folder), weight_files(folder)
         tied = config.tie_word_embeddings
         check_weights(
             files,
@@ -203,7 +114,7 @@ class Decoder:
         decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions)
         load_weights(files, decoder.destinations())
         if tied:
-            decoder._check_tied_head(files)
+            check_tied(files, decoder.embedding)
         return decoder
 
     @classmethod
@@ -230,15 +141,19 @@ class Decoder:
         Returns hidden [T, hidden_size] after the final norm, and the tapped inputs side by side
         [T, len(tapped_layers) · hidden_size].
         """
-        hidden = F.embedding(input_ids, self.embed_weight)
+        hidden = self.embedding.forward(input_ids)
         normed = self.layers[0].input_norm(hidden)
-        rotary = self.rope_table.index_select(0, context.position_ids)
+        rotary = {
+            rope: table.index_select(0, context.position_ids)
+            for rope, table in self._rope_tables.items()
+        }
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
         inputs = {0: hidden} if 0 in tapped_layers else {}
         for index, (layer, next_norm, keys, values) in enumerate(
             zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1
         ):
-            hidden, normed = layer(hidden, normed, next_norm, rotary, context, keys, values)
+            turns = rotary[layer.attention.shape.rope]
+            hidden, normed = layer(hidden, normed, next_norm, turns, context, keys, values)
             if index in tapped_layers:
                 inputs[index] = hidden
         if not tapped_layers:
@@ -248,7 +163,7 @@ class Decoder:
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's
         dtype."""
-        return linear(hidden, self.lm_head)
+        return self.lm_head.forward(hidden)
 
     def fit_vocabulary(self, size: int) -> None:
         """Serve beside a model of the same tokens whose vocabulary is padded to `size` ids.
@@ -256,57 +171,43 @@ class Decoder:
         From now on it reads every id below `size`, those that it has not like its last one, and
         gives logits of none beyond `size`.
         """
-        self.lm_head = self.lm_head[:size]
-        num_missing = size - len(self.embed_weight)
-        if num_missing > 0:
-            self.embed_weight = torch.cat(
-                (self.embed_weight, self.embed_weight[-1:].expand(num_missing, -1))
-            )
+        self.lm_head.fit_vocabulary(size)
+        self.embedding.fit_vocabulary(size)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its Hugging Face name."""
-        destinations = {
-            "model.embed_tokens.weight": Destination.of(self.embed_weight),
-            "model.norm.weight": Destination.of(self.norm.weight),
-        }
-        if not self.config.tie_word_embeddings:
-            destinations["lm_head.weight"] = Destination.of(self.lm_head)
-        for index, layer in enumerate(self.layers):
-            destinations |= layer.destinations(f"model.layers.{index}.")
-        return destinations
+        return merged(self.embedding, self.norm, self.lm_head, *self.layers)
 
     def rope_table_for(self, layer: ModelConfig) -> Tensor:
         """The rotary table of a draft head's layer, as long as this model's: heads are published
         with a shorter max_position_embeddings than they serve. Raises CheckpointError where its
         kind has no such length."""
-        if (layer.rope, layer.head_dim) == (self.config.rope, self.config.head_dim):
-            return self.rope_table
+        if layer.rope in self._rope_tables and layer.head_dim == self.config.head_dim:
+            return self._rope_tables[layer.rope]
         if layer.rope.rope_type == "dynamic" and self.max_positions > layer.max_position_embeddings:
             raise CheckpointError(
                 "rope type 'dynamic' is supported up to the head's "
-                f"{layer.max_position_embeddings} "
-                f"positions, the target has {self.max_positions}"
+                f"{layer.max_position_embeddings} positions, the target has {self.max_positions}"
             )
-        return rope_table(
-            layer.rope,
-            layer.head_dim,
-            self.rope_table.shape[0],
-            device=self.device,
-            dtype=self.dtype,
+        return self._rope_table(layer.rope, layer.head_dim)
+
+    def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
+        num_positions = self.max_positions + _DRAFT_POSITIONS
+        return rope_table(rope, head_dim, num_positions, device=self.device, dtype=self.dtype)
+
+
+def _check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:
+    """Raise InvalidParams where the model has fewer, or its rotary table would be too large."""
+    if max_positions > config.max_position_embeddings:
+        raise InvalidParams(
+            f"max_model_len {max_positions} is more than the {config.max_position_embeddings} "
+            "positions that the model has",
+            param="max_model_len",
         )
-
-    def _empty(self, *shape: int) -> Tensor:
-        return torch.empty(shape, device=self.device, dtype=self.dtype)
-
-    def _check_tied_head(self, files: tuple[Path, ...]) -> None:
-        """A tied checkpoint may hold the matrix twice, but not two matrices."""
-        for path in files:
-            with open_weights(path) as stored:
-                head = stored.get("lm_head.weight")
-                if head is not None and not torch.equal(
-                    head.read().to(self.embed_weight), self.embed_weight
-                ):
-                    raise CheckpointError(
-                        f"{path}: config.json ties the embeddings, but lm_head.weight is not equal "
-                        "to model.embed_tokens.weight"
-                    )
+    table_bytes = 2 * max_positions * config.head_dim * dtype.itemsize
+    if table_bytes > _LARGEST_TABLE:
+        raise InvalidParams(
+            f"the table of {max_positions} positions needs {table_bytes} bytes; set "
+            f"max_model_len to {max_positions * _LARGEST_TABLE // table_bytes} or less",
+            param="max_model_len",
+        )

@@ -13,21 +13,20 @@ from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming
-from specguide.kernels import linear
-from specguide.layers.attention import empty_attention
-from specguide.layers.linear import Linear, empty_weight
-from specguide.layers.mlp import GatedMlp
+from specguide.layers.attention import Attention
+from specguide.layers.destination import Destination, merged
+from specguide.layers.feed_forward import GatedMlp
+from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
+from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.weights import (
-    Destination,
-    attention_destinations,
+    check_tied,
     check_weights,
-    linear_destinations,
     load_weights,
-    mlp_destinations,
     stored_names,
     weight_files,
 )
@@ -59,44 +58,38 @@ class Eagle3Head:
     def __init__(self, config: Eagle3Config, target: Decoder, present: OptionalParts) -> None:
         """Uninitialised weights; `load` reads a checkpoint."""
         self.config: ModelConfig = config.layer
-        self.device, self.dtype = device, dtype = target.device, target.dtype
+        self.device = target.device
+        self.dtype = target.dtype
         self.tapped_layers = config.tapped_layers(target.config.num_layers)
-        self._norm_before_residual, self._present = config.norm_before_residual, present
+        self._norm_before_residual = config.norm_before_residual
         layer, hidden_size = config.layer, config.layer.hidden_size
+        place = Placement(self.device, self.dtype, layer.quantization)
+        inner = place.within("midlayer")
         taps_size = len(self.tapped_layers) * target.config.hidden_size
-        self.fc = Linear.empty(hidden_size, taps_size, bias=False, device=device, dtype=dtype)
-        self.attention = empty_attention(
-            2 * hidden_size,
-            hidden_size,
-            layer.num_heads,
-            layer.num_kv_heads,
-            layer.head_dim,
-            qkv_bias=layer.qkv_bias,
-            out_bias=layer.out_bias,
-            qk_norm=False,
-            norm_eps=layer.norm_eps,
-            sliding_window=layer.sliding_windows[0],
-            device=device,
-            dtype=dtype,
+        self.fc = Projection.create(place, taps_size, {"fc": hidden_size})
+        self.attention = Attention.create(
+            inner.within("self_attn"), 2 * hidden_size, hidden_size, layer.attention(0)
         )
-        self.mlp = GatedMlp.empty(
-            hidden_size, layer.intermediate_size, bias=layer.mlp_bias, device=device, dtype=dtype
+        self.mlp = GatedMlp.create(
+            inner.within("mlp"), hidden_size, layer.intermediate_size, bias=layer.mlp_bias
         )
-        self.input_norm, self.hidden_norm, self.post_attention_norm, self.norm = (
-            RmsNorm.empty(hidden_size, eps=layer.norm_eps, device=device, dtype=dtype)
-            for _ in range(4)
+        self.input_norm, self.hidden_norm, self.post_attention_norm = (
+            RmsNorm.create(inner, name, hidden_size, layer.norm)
+            for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm")
         )
-        self.embed_weight = target.embed_weight
+        self.norm = RmsNorm.create(place, "norm", hidden_size, layer.norm)
+        self.embedding = target.embedding
         if present.embed_tokens:
-            self.embed_weight = empty_weight(
-                layer.vocab_size, hidden_size, device=device, dtype=dtype
-            )
-        self.lm_head = self.embed_weight if config.tie_word_embeddings else target.lm_head
+            self.embedding = Embedding.create(place, layer.vocab_size, hidden_size, is_tied=True)
+        self.lm_head = target.lm_head
         if present.lm_head:
-            self.lm_head = empty_weight(
-                config.draft_vocab_size, hidden_size, device=device, dtype=dtype
-            )
-        self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32, device=device)
+            self.lm_head = LmHead.create(place, config.draft_vocab_size, hidden_size)
+        elif config.tie_word_embeddings:
+            self.lm_head = LmHead.tied(self.embedding)
+        self._own = [self.embedding] * present.embed_tokens + [self.lm_head] * present.lm_head
+        self.target_ids = torch.arange(
+            config.draft_vocab_size, dtype=torch.int32, device=self.device
+        )
         self.rope_table = target.rope_table_for(layer)
 
     @classmethod
@@ -158,7 +151,7 @@ class Eagle3Head:
             and present.lm_head
             and not present.d2t
         ):
-            _check_tied(folder, head)
+            check_tied(files, head.embedding, rename=_canonical)
         if present.d2t:
             target_ids = _target_ids(
                 folder, d2t, t2d if present.t2d else None, config.layer.vocab_size
@@ -169,7 +162,7 @@ class Eagle3Head:
     def fuse(self, taps: Tensor) -> Tensor:
         """The target's tapped hidden states side by side [T, num_taps · target hidden] → features
         [T, hidden]."""
-        return self.fc(taps)
+        return self.fc.forward(taps)
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
@@ -187,7 +180,7 @@ class Eagle3Head:
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
         )
         embeddings, normed = inputs.chunk(2, dim=-1)
-        self.input_norm.into(embeddings, self.embed_weight, input_ids)
+        self.embedding.norm_into(embeddings, self.input_norm, input_ids)
         self.hidden_norm.into(normed, features)
         residual = normed if self._norm_before_residual else features
         attended = self.attention(inputs, rotary, context, cache.keys[0], cache.values[0])
@@ -197,26 +190,21 @@ class Eagle3Head:
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's
         dtype."""
-        return linear(normed, self.lm_head)
+        return self.lm_head.forward(normed)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables
         not included."""
-        destinations = {
-            "midlayer.input_layernorm.weight": Destination.of(self.input_norm.weight),
-            "midlayer.hidden_norm.weight": Destination.of(self.hidden_norm.weight),
-            "midlayer.post_attention_layernorm.weight": Destination.of(
-                self.post_attention_norm.weight
-            ),
-            "norm.weight": Destination.of(self.norm.weight),
-        }
-        if self._present.embed_tokens:
-            destinations["embed_tokens.weight"] = Destination.of(self.embed_weight)
-        if self._present.lm_head:
-            destinations["lm_head.weight"] = Destination.of(self.lm_head)
-        destinations |= linear_destinations("", self.fc, {"fc": self.config.hidden_size})
-        destinations |= attention_destinations("midlayer.self_attn.", self.attention)
-        return destinations | mlp_destinations("midlayer.mlp.", self.mlp)
+        return merged(
+            self.fc,
+            self.input_norm,
+            self.hidden_norm,
+            self.attention,
+            self.post_attention_norm,
+            self.mlp,
+            self.norm,
+            *self._own,
+        )
 
 
 def _canonical(name: str) -> str:
@@ -255,16 +243,6 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts
         pruned or present.d2t or (hidden_size != target.hidden_size and not is_tied)
     ):
         raise CheckpointError("missing weights: lm_head.weight")
-
-
-def _check_tied(folder: Path, head: Eagle3Head) -> None:
-    """A tied head may hold the matrix twice, but not two matrices, unless its vocabulary is
-    pruned."""
-    if not torch.equal(head.lm_head, head.embed_weight):
-        raise CheckpointError(
-            f"{folder}: config.json ties the embeddings, but lm_head.weight is not equal to "
-            "embed_tokens.weight"
-        )
 
 
 def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) -> Tensor:

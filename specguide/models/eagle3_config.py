@@ -10,8 +10,10 @@ from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, mapping, naming, positive_int, read_json, shown
-from specguide.models.config import ModelConfig, read_layer_types
+from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_neutral
+from specguide.models.registry import config_of
+from specguide.models.windows import read_layer_types
 
 # Variants of the head, which compute something else. Each must be absent or one of these values.
 NEUTRAL: dict[str, Collection[Any]] = {
@@ -109,7 +111,7 @@ class Eagle3Config:
                 f"'num_aux_hidden_states' {config['num_aux_hidden_states']} contradicts the layers "
                 f"that are stated, {shown(list(stated_layers))}"
             )
-        layer = ModelConfig.from_hf(
+        layer = config_of(
             {
                 **config,
                 "architectures": ["LlamaForCausalLM"],

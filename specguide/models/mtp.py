@@ -13,19 +13,14 @@ from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
-from specguide.kernels import linear
-from specguide.layers.linear import Linear
+from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
+from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
 from specguide.models.config import ModelConfig
-from specguide.models.decoder import MTP_PREFIX, Decoder, DecoderLayer
-from specguide.models.weights import (
-    Destination,
-    check_weights,
-    linear_destinations,
-    load_weights,
-    stored_names,
-    weight_files,
-)
+from specguide.models.decoder import MTP_PREFIX, Decoder
+from specguide.models.registry import FAMILIES, read_config
+from specguide.models.weights import check_weights, load_weights, stored_names, weight_files
 
 _MODULE = f"{MTP_PREFIX}0."
 
@@ -73,18 +68,19 @@ class MtpHead:
                 "kind"
             )
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
-        self.device, self.dtype = target.device, target.dtype
+        self.device = target.device
+        self.dtype = target.dtype
         self.tapped_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
+        place = Placement(self.device, self.dtype, config.quantization, _MODULE)
         self.token_norm, self.hidden_norm, self.final_norm = (
-            RmsNorm.empty(hidden_size, eps=config.norm_eps, device=self.device, dtype=self.dtype)
-            for _ in range(3)
+            RmsNorm.create(place, name, hidden_size, config.norm)
+            for name in ("token_layernorm", "hidden_layernorm", "final_layernorm")
         )
-        self.input_proj = Linear.empty(
-            hidden_size, 2 * hidden_size, bias=False, device=self.device, dtype=self.dtype
-        )
-        self.layer = DecoderLayer.empty(self.config, 0, device=self.device, dtype=self.dtype)
-        self.embed_weight, self.lm_head = target.embed_weight, target.lm_head
+        self.input_proj = Projection.create(place, 2 * hidden_size, {"input_proj": hidden_size})
+        self.layer = FAMILIES[config.architecture].build_layer(self.config, 0, place)
+        self.embedding = target.embedding
+        self.lm_head = target.lm_head
         self.rope_table = target.rope_table_for(self.config)
 
     @classmethod
@@ -97,7 +93,7 @@ class MtpHead:
         """
         folder = Path(folder)
         check_folder(folder)
-        config, stated = ModelConfig.from_folder(folder), read_json(folder / "config.json")
+        config, stated = read_config(folder), read_json(folder / "config.json")
         files = weight_files(folder)
         with naming(folder):
             _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
@@ -148,8 +144,8 @@ class MtpHead:
         )
         normed, embeddings = inputs.chunk(2, dim=-1)
         self.hidden_norm.into(normed, features)
-        self.token_norm.into(embeddings, self.embed_weight, input_ids)
-        hidden = self.input_proj(inputs)
+        self.embedding.norm_into(embeddings, self.token_norm, input_ids)
+        hidden = self.input_proj.forward(inputs)
         _, normed = self.layer(
             hidden,
             self.layer.input_norm(hidden),
@@ -163,19 +159,13 @@ class MtpHead:
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden] as `forward` returns it → [n, vocab_size], in the head's dtype."""
-        return linear(normed, self.lm_head)
+        return self.lm_head.forward(normed)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name."""
-        return {
-            f"{_MODULE}token_layernorm.weight": Destination.of(self.token_norm.weight),
-            f"{_MODULE}hidden_layernorm.weight": Destination.of(self.hidden_norm.weight),
-            f"{_MODULE}final_layernorm.weight": Destination.of(self.final_norm.weight),
-            **linear_destinations(
-                _MODULE, self.input_proj, {"input_proj": self.config.hidden_size}
-            ),
-            **self.layer.destinations(_MODULE),
-        }
+        return merged(
+            self.token_norm, self.hidden_norm, self.input_proj, self.layer, self.final_norm
+        )
 
 
 def _check_modules(num_modules: int, names: set[str]) -> None:

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, is_file, read_json, shown
-from specguide.layers.attention import Attention
-from specguide.layers.linear import Linear
-from specguide.layers.mlp import GatedMlp
+from specguide.layers.destination import Destination
+from specguide.layers.lm_head import Embedding
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -25,24 +24,6 @@ PICKLE_FILE = "pytorch_model.bin"
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16"}
 STORED_TYPES = {torch.int64: {"I64", "I32", "int64", "int32"}, torch.bool: {"BOOL", "bool"}}
 NUM_NAMED = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Destination:
-    """Where a checkpoint's tensor goes.
-
-    tensor: a view of the model's memory; the checkpoint's values are converted to its dtype and
-            broadcast to it
-    shape:  the shape that the checkpoint's tensor must have
-    """
-
-    tensor: Tensor
-    shape: tuple[int, ...]
-
-    @classmethod
-    def of(cls, tensor: Tensor) -> Destination:
-        """A tensor stored as it is."""
-        return cls(tensor, tuple(tensor.shape))
 
 
 @dataclass(frozen=True)
@@ -178,51 +159,28 @@ def load_weights(
             with open_weights(path) as stored:
                 for name, tensor in stored.items():
                     if rename(name) in destinations:
-                        destinations[rename(name)].tensor.copy_(tensor.read())
+                        destinations[rename(name)].fill(tensor.read())
 
 
-def linear_destinations(
-    prefix: str, linear: Linear, parts: Mapping[str, int]
-) -> dict[str, Destination]:
-    """Of a fused linear map: `parts` are the names of its row blocks in the checkpoint, with their
-    heights."""
-    destinations = {}
-    row = 0
-    for name, height in parts.items():
-        destinations[f"{prefix}{name}.weight"] = Destination.of(linear.weight[row : row + height])
-        if linear.bias is not None:
-            destinations[f"{prefix}{name}.bias"] = Destination.of(linear.bias[row : row + height])
-        row += height
-    assert row == linear.weight.shape[0]
-    return destinations
-
-
-def attention_destinations(prefix: str, attention: Attention) -> dict[str, Destination]:
-    """q_proj, k_proj and v_proj are fused; q_norm and k_norm are one weight each for all heads."""
-    num_heads, kv_size = attention.num_heads, attention.num_kv_heads * attention.head_dim
-    fused = {"q_proj": num_heads * attention.head_dim, "k_proj": kv_size, "v_proj": kv_size}
-    destinations = linear_destinations(prefix, attention.qkv, fused)
-    destinations |= linear_destinations(
-        prefix, attention.out, {"o_proj": attention.out.weight.shape[0]}
-    )
-    if attention.qk_norm is not None:
-        shape = (attention.head_dim,)
-        destinations[f"{prefix}q_norm.weight"] = Destination(
-            attention.qk_norm.weight[:num_heads], shape
-        )
-        destinations[f"{prefix}k_norm.weight"] = Destination(
-            attention.qk_norm.weight[num_heads:], shape
-        )
-    return destinations
-
-
-def mlp_destinations(prefix: str, mlp: GatedMlp) -> dict[str, Destination]:
-    """gate_proj and up_proj are fused."""
-    hidden_size, intermediate_size = mlp.down.weight.shape
-    fused = {"gate_proj": intermediate_size, "up_proj": intermediate_size}
-    return linear_destinations(prefix, mlp.gate_up, fused) | linear_destinations(
-        prefix, mlp.down, {"down_proj": hidden_size}
-    )
+def check_tied(
+    files: tuple[Path, ...],
+    embedding: Embedding,
+    *,
+    rename: Callable[[str], str] = lambda name: name,
+) -> None:
+    """Raise CheckpointError where a tied checkpoint holds an output matrix that is not the
+    embeddings', which are loaded; it may hold the matrix twice."""
+    matrix = embedding.weight
+    for path in files:
+        with open_weights(path) as stored:
+            for name, tensor in stored.items():
+                if rename(name) == "lm_head.weight" and not torch.equal(
+                    tensor.read().to(matrix), matrix
+                ):
+                    raise CheckpointError(
+                        f"{path}: config.json ties the embeddings, but {name} is not equal to "
+                        f"{embedding.name}"
+                    )
 
 
 def _stored_slice(file: Any, name: str) -> StoredTensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from specguide.batch import Batch, Chunk
 from specguide.errors import EngineError, InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
+from specguide.scheduler.answers import Commit, Schedule
 from specguide.scheduler.block_tables import BlockTables
 from specguide.scheduler.slots import SlotPool
 from specguide.scheduler.waiting import WaitingQueue, entitlement
@@ -67,7 +68,7 @@ class Scheduler:
         self._waiting = WaitingQueue()
         self._prefilling: list[Request] = []
         self._decoding: list[Request] = []
-        self._left: list[int] = []
+        self._released: list[int] = []  # since the last answer
         self._prefilled_last, self._num_planned = False, 0
 
     @property
@@ -105,8 +106,11 @@ class Scheduler:
             request.end_ids |= self._eos_token_ids
         self._waiting.push(request)
 
-    def schedule(self) -> Batch | None:
-        """Plan the next iteration; None where nothing can run."""
+    def schedule(self) -> Schedule:
+        """Plan the next iteration, for which requests may lose their slots."""
+        return Schedule(self._plan(), self._take_released())
+
+    def _plan(self) -> Batch | None:
         self._admit()
         plans = (
             self._plan_decode,
@@ -122,13 +126,13 @@ class Scheduler:
 
     def commit(
         self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
-    ) -> list[Request]:
+    ) -> Commit:
         """Take an iteration's tokens, per request of the batch (none: it was held), and errors by
         slot.
 
         A request with an error runs no more, and ends unless its tokens end it: at once behind a
-        -1, which says that none can follow, else when no iteration with it is under way. Returns
-        the requests that finished; their pages are free, and their slots have been left.
+        -1, which says that none can follow, else when no iteration with it is under way. The pages
+        of those that finish are free, and their slots released.
         """
         finished: list[Request] = []
         for index, (request, slot, new_tokens) in enumerate(
@@ -151,32 +155,27 @@ class Scheduler:
                 self._finish(request, "error", request.error)
             if request.finish_reason is not None:
                 finished.append(request)
-        return finished
+        return Commit(tuple(finished), self._take_released())
 
-    def take_left(self) -> list[int]:
-        """Slots that requests have left since the last call; a slot is used again once
-        `slot_is_idle` says so."""
-        left, self._left = self._left, []
-        return left
-
-    def cancel(self, request: Request, error: SpecguideError | None = None) -> None:
-        """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its slot
-        and pages are free.
+    def cancel(self, request: Request, error: SpecguideError | None = None) -> tuple[int, ...]:
+        """End one request, wherever it is, also before `add`: with `error`, or as aborted. Its
+        pages are free; returns its slot, if it had one, as released.
 
         It runs along for nothing in iterations that are under way.
         """
         if request in self._waiting:
             self._waiting.remove(request)
         self._finish(request, "error" if error else "abort", error)
+        return self._take_released()
 
-    def abort(self, error: SpecguideError | None = None) -> list[Request]:
+    def abort(self, error: SpecguideError | None = None) -> Commit:
         """End every request that waits or runs: with `error`, or as aborted."""
         requests = [*self._waiting, *self._prefilling, *self._decoding]
         self._waiting.clear()
         for request in requests:
             self._finish(request, "error" if error else "abort", error)
         self._pages.forget()
-        return requests
+        return Commit(tuple(requests), self._take_released())
 
     def check_integrity(self) -> None:
         """Raise EngineError unless every page and slot is held by those that should hold it."""
@@ -308,7 +307,11 @@ class Scheduler:
         (self._prefilling if request in self._prefilling else self._decoding).remove(request)
         self._tables.close(request)
         self._slots.release(request.slot)
-        self._left.append(request.slot)
+        self._released.append(request.slot)
+
+    def _take_released(self) -> tuple[int, ...]:
+        released, self._released = tuple(self._released), []
+        return released
 
     def _batch(
         self,

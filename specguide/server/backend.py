@@ -14,9 +14,9 @@ from fastapi import Request
 from specguide.config import GuideConfig
 from specguide.engine import AsyncEngine, RequestDelta, RequestStream
 from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
-from specguide.server.tool_format import ToolFormat, choose_tool_format
 
 T = TypeVar("T")
 B = TypeVar("B")

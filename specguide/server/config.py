@@ -12,7 +12,7 @@ class ServerConfig:
     model_name:     what clients call the model
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
                     on the command line
-    tool_format:    name of a description under specguide/grammars/tool_calls; left out: from the
+    tool_format:    name of a description under grammars/tool_calls; left out: from the
                     chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request

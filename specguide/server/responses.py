@@ -19,8 +19,8 @@ from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Message, Told
 from specguide.server.sample_reader import Piece, SampleReader, Score
-from specguide.server.tool_guide import function_of
 from specguide.server.tool_parser import CallBegin, Text
+from specguide.server.tools import function_of
 from specguide.server.turn import Turn, turn_of
 
 _LOGPROBS = "message.output_text.logprobs"

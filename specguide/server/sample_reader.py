@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.engine import RequestDelta
+from specguide.guided.tools import ToolFormat
 from specguide.request import Logprob
 from specguide.server.backend import Backend
-from specguide.server.tool_format import ToolFormat
 from specguide.server.tool_parser import Event, Text, ToolCallParser
 from specguide.server.turn import Turn
 from specguide.server.visible import VisibleText

@@ -11,8 +11,8 @@ from typing import Any
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.server.tool_format import ToolFormat
-from specguide.server.tool_guide import SpecialToken, Tool, function_of, tool_guide
+from specguide.guided.tools import SpecialToken, Tool, ToolFormat, tool_guide
+from specguide.server.tools import function_of
 
 
 @dataclass(frozen=True)

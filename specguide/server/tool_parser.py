@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from specguide.server.tool_format import ToolFormat
+from specguide.guided.tools import ToolFormat
 
 
 @dataclass(frozen=True)

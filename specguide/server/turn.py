@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from specguide.guide import Guide
+from specguide.guided.tools import ToolFormat
 from specguide.params import SamplingParams
 from specguide.server.backend import Backend
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import TurnFields
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tool_format import ToolFormat
-from specguide.server.tool_guide import function_of, tools_of
+from specguide.server.tools import function_of, tools_of
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
-from specguide.draft_window import DraftWindow
 from specguide.guided.matcher import FailedMatcher
 from specguide.kernels import on_device
 from specguide.request import Request
@@ -106,12 +105,13 @@ def graph_sizes(max_batch_size: int) -> list[int]:
     ]
 
 
-def guide_snapshot(batch: Batch, window: DraftWindow | None = None) -> GuideSnapshot:
-    """What the grammar does beside the batch, while `window` is drafted; None: all there may be.
+def guide_snapshot(batch: Batch) -> GuideSnapshot:
+    """What the grammar does beside the batch.
 
     Walks start with the last chunk of what is computed before the first token, or go on with it
     when it is computed again because their first rows were late.
     """
+    window = batch.levels and batch.levels.drafted
     if not batch.is_prefill:
         return GuideSnapshot(started=(), continued=batch.slots, window=window)
     last = [

@@ -41,7 +41,6 @@ from specguide.speculation.selection import (
     SamplingKind,
     Selection,
     all_used,
-    guide_snapshot,
     num_graph_slots,
 )
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
@@ -101,19 +100,14 @@ class OneModelStep:
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
-        """Start one iteration. B requests; N = 1 node each in a prefill, when decoding as many as
-        were drafted and one.
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
+        prefill, when decoding as many as were drafted and one.
 
-        levels: of a decode iteration; None: all
         On a GPU it returns at once. lag + 1 iterations may be under way before the first one's
         result is read.
         """
-        levels = levels or self._all
-        with self._recorder.host("submit"):
-            self._guide.submit(
-                guide_snapshot(batch, self._first.drafted if batch.is_prefill else levels.drafted)
-            )
+        levels = batch.levels or self._all
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)

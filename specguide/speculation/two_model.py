@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
-from specguide.draft_window import Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.slots import SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
@@ -30,7 +29,6 @@ from specguide.speculation.selection import (
     SamplingKind,
     Selection,
     all_used,
-    guide_snapshot,
     num_graph_slots,
 )
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
@@ -72,14 +70,9 @@ class TwoModelStep:
         self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch, levels: Levels | None = None) -> PendingOutput:
-        """Run one iteration. B requests; N = 1 node each in a prefill, K + 1 when decoding.
-
-        levels: None, that is all; it always drafts as much
-        """
-        assert levels is None
-        with self._recorder.host("submit"):
-            self._guide.submit(guide_snapshot(batch))
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Run one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
+        prefill, K + 1 when decoding, whatever the batch's levels are."""
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch)

@@ -296,7 +296,7 @@ def test_log_probabilities_are_the_models_own(folders, engines, params):
 
 def test_nobody_pays_for_what_nobody_asks(folders):
     llm = make(folders, max_batch_size=4)
-    state = llm._engine._runner.step._state
+    state = llm._engine._executor.step._state
     llm.generate(*cases(2, 6))
     assert "adjustments" not in vars(state)
     llm.generate("ab", SamplingParams(max_tokens=3, presence_penalty=1.0))

@@ -59,9 +59,7 @@ async def until(condition, timeout_s: float = 10.0):
 def is_clean(engine: AsyncEngine) -> bool:
     inner = engine._engine
     inner.check_integrity()
-    return (
-        inner.num_unfinished == 0 and inner._runner.pages.num_free == inner._runner.pages.num_pages
-    )
+    return inner.num_unfinished == 0 and inner._pages.num_free == inner._pages.num_pages
 
 
 @pytest.mark.parametrize("lag", [0, 1])
@@ -230,7 +228,7 @@ def test_it_sleeps_when_there_is_nothing_to_do(folders):
 def test_a_compile_holds_nobody_up_and_can_be_left(folders):
     async def main():
         async with start(folders) as engine:
-            compiler, future = engine._engine._compiler, Future()
+            compiler, future = engine._engine._admission.compiler, Future()
             submit, compiler.submit = compiler.submit, lambda guide: future
             compiling = engine.generate("abc", SamplingParams(guide=Guide(regex="a")))
             late = engine.generate("abc", SamplingParams(guide=Guide(regex="a"), timeout_s=0.3))
@@ -269,7 +267,7 @@ def test_a_failed_engine_ends_all_and_takes_no_more(folders, monkeypatch, where)
         await until(lambda: inner.num_unfinished == 5)
         assert engine.health.is_healthy
         target, name = {
-            "iteration": (inner._runner.step, "launch"),
+            "iteration": (inner._executor.step, "launch"),
             "step": (inner, "step"),
             "add": (inner, "add"),
             "publish": (engine, "_cancel"),

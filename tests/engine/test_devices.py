@@ -12,7 +12,7 @@ import torch
 from test_engine import cases, make
 
 from specguide.config import EngineConfig
-from specguide.engine.runner import Runner
+from specguide.engine.executors.local import LocalExecutor
 from specguide.errors import InvalidParams
 from specguide.kernels.shared_memory import mapped
 from specguide.speculation import step as step_module
@@ -39,9 +39,9 @@ def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> tor
     monkeypatch.setattr(torch.cuda, "is_available", lambda: num_devices > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_devices)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
-    monkeypatch.setattr("specguide.engine.runner.Decoder.load", load)
+    monkeypatch.setattr("specguide.engine.executors.local.Decoder.load", load)
     with pytest.raises(Found) as found:
-        Runner.load(EngineConfig(device=name))
+        LocalExecutor.load(EngineConfig(device=name))
     return found.value.args[0]
 
 
@@ -65,7 +65,7 @@ def test_a_device_that_is_not_there(monkeypatch):
 def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):
     """Which is what makes its device the current one."""
     llm, is_inside = make(folders, **arrangement), []
-    step, guide = llm._engine._runner.step, llm._engine._runner.guide
+    step, guide = llm._engine._executor.step, llm._engine._executor.guide
 
     @contextmanager
     def on_forward_stream():

@@ -209,11 +209,11 @@ def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
     """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
     misfit."""
     engine, future = llm._engine, Future()
-    submit = engine._compiler.submit
+    submit = engine._admission.compiler.submit
     future.set_result(grammar)
-    engine._compiler.submit = lambda guide: future
+    engine._admission.compiler.submit = lambda guide: future
     misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
-    engine._compiler.submit = submit
+    engine._admission.compiler.submit = submit
     outs = llm.generate(prompts, params)
     while engine.num_unfinished:
         engine.step()
@@ -290,7 +290,7 @@ def test_a_failed_iteration_leaves_the_next_ones_guided(folders, monkeypatch, op
         make(folders, **options),
         SamplingParams(max_tokens=20, guide=Guide(regex="(ab){2,3}")),
     )
-    state = llm._engine._runner.step._state
+    state = llm._engine._executor.step._state
     monkeypatch.setattr(state, "enter", lambda *args: 1 / 0)
     (failed,) = llm.generate("a", guided)
     assert failed.finish_reason == "error" and "the iteration failed" in str(failed.error)

@@ -23,12 +23,12 @@ def run(engine):
 
 def compiling(engine):
     """A request whose grammar never comes, and its future."""
-    future, submit = Future(), engine._compiler.submit
-    engine._compiler.submit = lambda guide: future
+    future, submit = Future(), engine._admission.compiler.submit
+    engine._admission.compiler.submit = lambda guide: future
     request = engine.add(
         [5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a"), timeout_s=0.2)
     )
-    engine._compiler.submit = submit
+    engine._admission.compiler.submit = submit
     return request, future
 
 

@@ -92,7 +92,7 @@ def test_outputs_are_those_of_each_request_alone(
         ), number
         if spec and not request.metrics.num_preemptions:  # the drafter has the same keys too
             assert request.metrics.accepted_histogram == expected.metrics.accepted_histogram, number
-    assert llm._engine._runner.pages.num_free == num_pages
+    assert llm._engine._pages.num_free == num_pages
     llm.close()
 
 

@@ -15,7 +15,7 @@ from specguide.batch import Batch
 from specguide.config import SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.draft_window import DraftWindow
-from specguide.engine.adaptive import LevelChoice
+from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.level_times import LevelTimes
 from specguide.params import SamplingParams
 from specguide.request import Request
@@ -52,12 +52,11 @@ class World:
         batch = Batch(requests, tuple(range(self.batch_size)), ())
         places, begin, under_way, verified = [0] * self.batch_size, self.now, [], level
         while min(places) < num_tokens:
-            plan = (
-                self.choice.plan(batch)
-                if is_adaptive
-                else SimpleNamespace(verified=verified, drafted=level)
-            )
-            under_way.append(plan)
+            plan = LevelPlan(verified, level)
+            launched = batch
+            if is_adaptive:
+                launched = self.choice.choose(batch)
+                plan = LevelPlan(*map(self.window.levels.index, launched.levels))
             self.now += (
                 (self.times[plan.verified] + self.times[plan.drafted])
                 / 2
@@ -69,9 +68,10 @@ class World:
                 for place in places
             ]
             places = [place + count for place, count in zip(places, counts, strict=True)]
-            under_way[-1] = plan, SimpleNamespace(num_tokens=torch.tensor(counts)), self.now
+            output = SimpleNamespace(num_tokens=torch.tensor(counts))
+            under_way.append((launched, output, self.now))
             if len(under_way) > self.lag and is_adaptive:
-                self.choice.take(batch, *under_way.pop(0))
+                self.choice.take(*under_way.pop(0))
         return self.now - begin
 
 

@@ -29,10 +29,7 @@ def llm(folders):
 def is_clean(llm) -> bool:
     engine = llm._engine
     engine.check_integrity()
-    return (
-        engine.num_unfinished == 0
-        and engine._runner.pages.num_free == engine._runner.pages.num_pages
-    )
+    return engine.num_unfinished == 0 and engine._pages.num_free == engine._pages.num_pages
 
 
 def in_threads(works) -> list:
@@ -146,7 +143,7 @@ def test_ctrl_c_while_another_thread_generates(llm):
 def test_ctrl_c_does_not_wait_for_a_compile(llm, monkeypatch):
     from concurrent.futures import Future
 
-    monkeypatch.setattr(llm._engine._compiler, "submit", lambda guide: Future())
+    monkeypatch.setattr(llm._engine._admission.compiler, "submit", lambda guide: Future())
     start = time.perf_counter()
     assert interrupted_after(
         0.1, lambda: llm.generate("abc", SamplingParams(guide=Guide(regex="a")))

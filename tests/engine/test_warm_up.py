@@ -85,7 +85,7 @@ def test_iterations_of_fixed_sizes_give_what_exact_ones_give(folders, max_batch_
     prompts, params = cases(7, 11)
     prompts[3] = prompts[3] * 9  # too long for a captured prefill
     exact, fixed = (make(folders, max_batch_size=max_batch_size) for _ in range(2))
-    fixed._engine._runner.step._fixed = EagerIterations()
+    fixed._engine._executor.step._fixed = EagerIterations()
     expected, found = exact.generate(prompts, params), fixed.generate(prompts, params)
     assert [out.token_ids for out in found] == [out.token_ids for out in expected]
     fixed._engine.check_integrity()
@@ -130,7 +130,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     llm = make_arranged(folders, max_batch_size=4, **ARRANGEMENTS.get(name, {}))
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
-    step, guide = llm._engine._runner.step, llm._engine._runner.guide
+    step, guide = llm._engine._executor.step, llm._engine._executor.guide
     levels = (Levels(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
     for num_slots in (4, 1):
         run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
@@ -173,7 +173,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
 
     spec = SpecConfig(model=folders[1], num_draft_tokens=3, adaptive=adaptive)
     llm = LLM(folders[0], spec=spec, max_batch_size=3, max_prefill_tokens=40)
-    step = llm._engine._runner.step
+    step = llm._engine._executor.step
     step._fixed = counting = Counting()
     llm.warm_up()
     windows = step._guide.window.levels if adaptive else (step._guide.window,)
@@ -200,7 +200,7 @@ def test_fixed_sizes_use_every_parameter_of_sampling():
 def device_tensors(llm) -> dict[str, torch.Tensor]:
     """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
     writes anew."""
-    step = llm._engine._runner.step
+    step = llm._engine._executor.step
     state, passes, buffers = step._state, step._passes, step._guide.buffers
     tensors = {
         name: getattr(state, name)

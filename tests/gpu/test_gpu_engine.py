@@ -36,7 +36,7 @@ def test_speculation_and_capture_change_no_token(folders, params):
     ):
         llm = make(folders, max_batch_size=8, **options)
         outputs.append([out.token_ids for out in llm.generate(prompts, all_params)])
-        fixed = llm._engine._runner.step._fixed
+        fixed = llm._engine._executor.step._fixed
         assert fixed is None or any(captured for captured in fixed._captured.values())
         llm._engine.check_integrity()
         llm.close()
@@ -79,7 +79,7 @@ def test_a_sleeping_matcher_is_held(folders):
 
 def captured(llm: LLM) -> list[object]:
     """The graphs of all kinds, once they are captured."""
-    step = llm._engine._runner.step
+    step = llm._engine._executor.step
     places = (
         [step._fixed]
         if hasattr(step, "_fixed")

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.equality import PATIENT, differences, greedy, logit_gap, num_same, prompts_of
 from specguide import LLM, SpecConfig
-from specguide.layers.linear import Linear
+from specguide.kernels import linear
 from training.data import chat
 from training.evaluate.fields import SAMPLERS, samples_of
 
@@ -44,7 +44,7 @@ def generate(**options) -> list[tuple[int, ...]]:
     llm = LLM(max_batch_size=len(some), guide=PATIENT, **options)
     prompts = prompts_of(some)
     llm.generate(prompts, greedy(some, 1))  # compiles the grammars, for which requests would wait
-    guide = llm._engine._runner.guide
+    guide = llm._engine._executor.guide
     while not all(guide.is_idle(slot) for slot in range(len(some))):
         time.sleep(0.01)
     outputs = llm.generate(prompts, greedy(some, MAX_TOKENS))
@@ -77,9 +77,9 @@ def on_cpu() -> list[tuple[int, ...]]:
 def test_float32_products_are_of_float32():
     """TensorFloat-32 would keep 10 bits."""
     assert not torch.backends.cuda.matmul.allow_tf32
-    x, linear = torch.randn(24, 256), Linear(torch.randn(576, 256))
-    exact = x.double() @ linear.weight.double().T
-    error = (Linear(linear.weight.cuda())(x.cuda()).cpu().double() - exact).abs().max()
+    x, weight = torch.randn(24, 256), torch.randn(576, 256)
+    exact = x.double() @ weight.double().T
+    error = (linear(x.cuda(), weight.cuda()).cpu().double() - exact).abs().max()
     assert error < 2e-5 * exact.abs().max()
 
 

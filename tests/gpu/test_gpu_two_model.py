@@ -29,7 +29,7 @@ def test_outputs_are_those_of_the_one_model_step(folders, params):
 def test_each_pass_is_captured(folders):
     llm = make(folders, arrangement="two_model", **FP32)
     llm.generate(*cases(1, 20))
-    step = llm._engine._runner.step
+    step = llm._engine._executor.step
     for graphs in (step._target_chain, step._refresh_chain, step._draft_next):
         assert any(captured is not None for captured in graphs._captured.values())
     llm.close()

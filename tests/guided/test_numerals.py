@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Iterator
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -15,8 +18,10 @@ from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
+from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.regex.numerals import MAX_EXPONENT, Interval, numerals
+from specguide.guided.regex.multiples import multiples
+from specguide.guided.regex.numerals import Interval, numerals
 from specguide.guided.regex.parse import NOTHING
 from specguide.guided.regex.writer import write
 
@@ -103,7 +108,18 @@ def test_what_is_taken_is_within_the_bounds(
 
 
 @pytest.mark.parametrize(
-    "text", ["1e5000", "1e309", "1e-5000", "9" * 400, "1" + "0" * 309, "-1e999", "0.5e400"]
+    "text",
+    [
+        "1e5000",
+        "1e309",
+        "1e-5000",
+        "9" * 400,
+        "1" + "0" * 309,
+        "-1e999",
+        "0.5e400",
+        "1.8e308",
+        "1.79769313486231571e308",
+    ],
 )
 def test_what_is_generated_is_a_double(text: str) -> None:
     for kind in ("number", "integer"):
@@ -121,7 +137,9 @@ def test_what_is_generated_is_a_double(text: str) -> None:
         "1e-07",
         "1.5e+300",
         "1e00",
-        f"9.9e{MAX_EXPONENT}",
+        "1e308",
+        "9.9e307",
+        repr(sys.float_info.max),
         "123456789.125e99",
         "9" * 308,
         repr(2.0**1000),
@@ -130,6 +148,39 @@ def test_what_is_generated_is_a_double(text: str) -> None:
 )
 def test_doubles_are_taken_in_their_spellings(text: str) -> None:
     assert re.fullmatch(write(numerals(Interval())), text)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "1",
+        "2",
+        "4",
+        "5",
+        "8",
+        "10",
+        "20",
+        "100",
+        "1000000",
+        "0.01",
+        "0.05",
+        "0.25",
+        "0.005",
+        "2.5",
+        "12.5",
+    ],
+)
+def test_multiples_are_told_by_their_last_digits(step: str) -> None:
+    taken = re.compile(multiples(Fraction(step)) or "(?!)")
+    fractions = ("", ".0", ".5", ".50", ".25", ".125", ".005", ".010", ".75", ".0001", ".000100")
+    for whole in (*range(210), 1_000, 12_325, 1_000_000, 7_000_005):
+        for text in (f"{sign}{whole}{fraction}" for sign in ("", "-") for fraction in fractions):
+            assert bool(taken.fullmatch(text)) == (Fraction(text) % Fraction(step) == 0), text
+
+
+@pytest.mark.parametrize("step", ["3", "0.3", "1024", "6.75"])
+def test_multiples_that_take_a_count_of_remainders_are_left_to_libraries(step: str) -> None:
+    assert multiples(Fraction(step)) is None
 
 
 SERVED = (
@@ -150,8 +201,24 @@ SERVED = (
         ["-1.50", "1e300", "-0.0"],
         ["-1.51", "1e301"],
     ),
+    (
+        {"type": "number"},
+        ["1e308", repr(sys.float_info.max), "-1E-7"],
+        ["1e309", "1e5000", "-1e309", "9" * 400],
+    ),
+    (
+        {"type": "number", "maximum": sys.float_info.max},
+        ["1e308", repr(sys.float_info.max)],
+        ["1.8e308", "1e5000"],
+    ),
+    ({"type": "integer"}, [str(-INT_64), "9" * 40], ["1e2", "9" * 400, "1.0"]),
     ({"type": "integer", "minimum": -INT_64}, [str(-INT_64), "0"], [str(-INT_64 - 1), "1.0"]),
     ({"type": "integer", "maximum": INT_64 - 1}, [str(INT_64 - 1), "0"], [str(INT_64), "9" * 400]),
+    (
+        {"type": "integer", "minimum": -INT_64, "maximum": INT_64 - 1},
+        [str(-INT_64), str(INT_64 - 1)],
+        [str(-INT_64 - 1), str(INT_64)],
+    ),
     (
         {"type": "integer", "minimum": 10**25, "maximum": 10**25},
         [str(10**25)],
@@ -159,9 +226,19 @@ SERVED = (
     ),
     ({"type": "integer", "exclusiveMinimum": 2.5, "exclusiveMaximum": 5}, ["3", "4"], ["2", "5"]),
     (
+        {"type": ["integer", "string"], "maximum": 2.5, "minLength": 1},
+        ["2", '"a"'],
+        ["3", '""', "null"],
+    ),
+    (
         {"type": "object", "properties": {"a": {"type": "number", "maximum": 0.95}}},
-        ['{"a": 0.9}', '{"b": 1e300}'],
-        ['{"a": 1}', '{"b": 1e5000}'],
+        ['{"a":0.9}'],
+        ['{"a":1}', '{"b":1e5000}'],
+    ),
+    (
+        {"type": "object", "additionalProperties": {"type": "number", "minimum": 1}},
+        ['{"a":1e3}'],
+        ['{"a":0.5}'],
     ),
     (
         {
@@ -175,9 +252,9 @@ SERVED = (
         ["[5]", "[4, 1]", "[5, 1, 1, 1]"],
     ),
     (
-        {"enum": [2**60, 0.5, {"a": [1]}]},
-        [str(2**60), "0.5", '{"a": [1]}'],
-        [str(2**60 + 1), "0.51"],
+        {"enum": [2**60, 0.1, "0.2", {"a": [1]}]},
+        [str(2**60), "0.1", '"0.2"', '{"a":[1]}'],
+        [str(2**60 + 1), "0.51", "0.2", '{"a":[2]}'],
     ),
     (
         {"not": {"type": "integer"}, "type": "number"},
@@ -190,28 +267,177 @@ SERVED = (
         ["1", "2.5", "-3"],
         ["2", "1.5"],
     ),
-    ({}, ["1e300", "[1, 2.5]", '{"a": -0.5}'], ["1e5000", "[1e999]"]),
+    (
+        {
+            "$ref": "#/$defs/n",
+            "$defs": {
+                "n": {
+                    "anyOf": [
+                        {"type": "array", "items": {"$ref": "#/$defs/n"}},
+                        {"type": "number", "minimum": 0.5},
+                    ]
+                }
+            },
+        },
+        ["0.5", "[5e-1, [7]]"],
+        ["0.4", "[0.4]"],
+    ),
+    ({}, ["1e300", "[1, 2.5]", '{"a":-0.5}'], ["1e5000", "[1e999]"]),
+)
+BOUNDED = (
+    {"type": "number", "maximum": 0.95},
+    {"type": "number", "minimum": -99.99, "exclusiveMaximum": 1e-3},
+    {"type": "number", "exclusiveMinimum": 120, "maximum": 2.5e7},
+    {"type": "number", "minimum": 0.001},
+    {"type": "integer", "minimum": -INT_64, "maximum": INT_64 - 1},
+    {"type": "integer", "exclusiveMinimum": -7.5},
+    {"type": "integer", "minimum": 17, "maximum": 4_031},
+    {"type": "number"},
+    {"type": "integer"},
 )
 
 
 @pytest.fixture(scope="module")
-def compiler():
-    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
-    yield compiler
-    compiler.close()
+def compilers():
+    compilers = {
+        name: GrammarCompiler(VOCABULARY, GuideConfig(backend=name)) for name in BACKEND_NAMES
+    }
+    yield compilers
+    for compiler in compilers.values():
+        compiler.close()
 
 
+def tagged(schema: Any, **fields: Any) -> Guide:
+    content = {"type": "json_schema", "json_schema": schema, **fields}
+    return Guide(
+        structural_tag={"format": {"type": "tag", "begin": "<", "content": content, "end": ">"}}
+    )
+
+
+@pytest.mark.parametrize("name", BACKEND_NAMES)
 @pytest.mark.parametrize(
     ("schema", "valid", "invalid"), SERVED, ids=lambda value: json.dumps(value)[:50]
 )
 def test_numbers_of_schemas_are_exact(
-    schema: Any, valid: list[str], invalid: list[str], compiler: GrammarCompiler
+    schema: Any,
+    valid: list[str],
+    invalid: list[str],
+    name: str,
+    compilers: dict[str, GrammarCompiler],
 ) -> None:
-    lark = 'start: "<" %json ' + json.dumps(schema) + ' ">"'
+    lark = Guide(grammar='start: "<" %json ' + json.dumps(schema) + ' ">"')
     for guide, before, after in (
         (Guide(json_schema=schema), "", ""),
-        (Guide(grammar=lark), "<", ">"),
+        (lark, "<", ">"),
+        (tagged(schema), "<", ">"),
     ):
-        grammar = compiler.compile(guide)
+        if guide.kind == "grammar" and name == "xgrammar":
+            continue  # which has no schemas in Lark
+        grammar = compilers[name].compile(guide)
         assert [text for text in valid if not takes(grammar, before + text + after)] == []
         assert [text for text in invalid if takes(grammar, before + text + after)] == []
+
+
+def numeral_cases(schema: Any) -> Iterator[tuple[str, bool]]:
+    """Numerals around a schema's bounds and elsewhere, and whether they are within; integers have
+    plain ones alone."""
+    ends = {
+        keyword: (Decimal(repr(schema[keyword])), keyword.startswith("exclusive"))
+        for keyword in schema
+        if keyword != "type"
+    }
+    low = ends.get("minimum") or ends.get("exclusiveMinimum")
+    high = ends.get("maximum") or ends.get("exclusiveMaximum")
+    interval = Interval(low, high, schema["type"])
+    others = [
+        "0",
+        "-0",
+        "0.5",
+        "9.5e2",
+        "1E-3",
+        "-1.25e+05",
+        "1e308",
+        "-1e308",
+        "1e5000",
+        "1e309",
+        "7",
+        "121",
+        "-100",
+    ]
+    for text in {*around(low), *around(high), *others}:
+        found = NUMERAL.fullmatch(text)
+        if found is not None:
+            is_plain = schema["type"] == "number" or not (found[2] or found[3])
+            number = Decimal(text)
+            yield (
+                text,
+                is_plain
+                and abs(number) <= Decimal(sys.float_info.max)
+                and is_within(number, interval),
+            )
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        (
+            {"type": "number", "multipleOf": 0.05, "maximum": 0.95},
+            ["0.9", "0.95", "0.950", "-3"],
+            ["1", "0.96", "0.91"],
+        ),
+        (
+            {"type": "integer", "multipleOf": 25, "minimum": -INT_64},
+            ["75", "-100"],
+            ["70", "9" * 400, "-1" + "0" * 20],
+        ),
+        (
+            {"type": ["number", "null"], "multipleOf": 1},
+            ["3", "4.0", "null"],
+            ["4.5", "1" + "0" * 400],
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_bounds_beside_multiples_are_exact(
+    schema: Any, valid: list[str], invalid: list[str], compilers: dict[str, GrammarCompiler]
+) -> None:
+    grammar = compilers["llguidance"].compile(Guide(json_schema={"type": "array", "items": schema}))
+    assert [text for text in valid if not takes(grammar, f"[ {text} ]")] == []
+    assert [text for text in invalid if takes(grammar, f"[ {text} ]")] == []
+
+
+@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("schema", BOUNDED, ids=json.dumps)
+def test_every_backend_takes_what_decimal_arithmetic_says(
+    schema: Any, name: str, compilers: dict[str, GrammarCompiler]
+) -> None:
+    for guide, frame in (
+        (Guide(json_schema={"type": "array", "items": schema}), "[{}]"),
+        (tagged(schema), "<{}>"),
+    ):
+        grammar = compilers[name].compile(guide)
+        for text, is_taken in numeral_cases(schema):
+            assert takes(grammar, frame.format(text)) == is_taken, text
+
+
+def test_numbers_in_another_style_are_exact(compilers: dict[str, GrammarCompiler]) -> None:
+    items = {"type": ["number", "string"]}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "maximum": 0.95},
+            "b": {"type": "array", "items": items},
+        },
+        "required": ["a", "b"],
+        "additionalProperties": False,
+    }
+    grammar = compilers["xgrammar"].compile(tagged(schema, style="qwen_xml"))
+    text = "<<parameter=a>{}</parameter><parameter=b>[{}]</parameter>>"
+    for first, second, is_taken in (
+        ("0.9", "2", True),
+        ("9.5e-1", "1e308", True),
+        ("1", "2", False),
+        ("0.9", "1e309", False),
+        ("1e-1", '"2"', True),
+    ):
+        assert takes(grammar, text.format(first, second)) == is_taken, (first, second)

@@ -16,9 +16,10 @@ from specguide.guided.backends import BACKEND_NAMES
 from specguide.guided.backends.greedy import check_greedy
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
+from specguide.guided.schema.core import Core
 
 X = {"type": "const_string", "value": "x"}
-NUMBER = {"type": "json_schema", "json_schema": {"type": "number"}}
+NUMBER = {"type": "json_schema", "json_schema": Core("", type="number")}
 
 
 def tag(format_: Any) -> Guide:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from specguide.errors import CheckpointError
-from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead
+from specguide.models import Decoder, Eagle3Head, MtpHead, config_of, read_config
 from specguide.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.filterwarnings("ignore:config.json")
@@ -119,7 +119,7 @@ def test_any_field_of_a_configuration(architecture: str, tmp_path: Path) -> None
         "num_hidden_layers": 3,
     }
     check_every_field(
-        ModelConfig.from_folder,
+        read_config,
         tmp_path,
         {**config, "use_sliding_window": True, "sliding_window": 4},
     )
@@ -168,7 +168,7 @@ FIELDS = [*MORE_FIELDS, *eagle3_heads.CONFIG, "quantization_config", "favourite_
 def test_any_configuration(changes: dict[str, Any]) -> None:
     config = {**eagle3_heads.CONFIG, "architectures": ["Qwen3ForCausalLM"], **changes}
     with suppress(CheckpointError):
-        ModelConfig.from_hf(json.loads(json.dumps(config)))
+        config_of(json.loads(json.dumps(config)))
 
 
 DOCUMENTS = [

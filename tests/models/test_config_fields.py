@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specguide.errors import CheckpointError
-from specguide.models import Eagle3Config, ModelConfig
+from specguide.models import Eagle3Config, config_of
 
 BASE: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -308,9 +308,7 @@ PUBLISHED_HEADS: dict[str, dict[str, Any]] = {
 def test_published_models_are_read_without_a_word(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (
-            ModelConfig.from_hf(PUBLISHED[name]).num_layers == PUBLISHED[name]["num_hidden_layers"]
-        )
+        assert config_of(PUBLISHED[name]).num_layers == PUBLISHED[name]["num_hidden_layers"]
 
 
 @pytest.mark.parametrize("name", PUBLISHED_HEADS)
@@ -356,7 +354,7 @@ ARITHMETIC: list[tuple[str, list[Any], list[Any]]] = [
 def test_what_changes_the_arithmetic_is_refused_by_name(
     name: str, refused: list[Any], taken: list[Any]
 ) -> None:
-    for read, base in ((ModelConfig.from_hf, BASE), (Eagle3Config.from_hf, HEAD)):
+    for read, base in ((config_of, BASE), (Eagle3Config.from_hf, HEAD)):
         for value in refused:
             with pytest.raises(CheckpointError, match=name):
                 read({**base, name: value})
@@ -384,7 +382,7 @@ def test_what_changes_the_arithmetic_is_refused_by_name(
 )
 def test_rope_parameters_that_are_not_implemented_or_wrong(rope: Any) -> None:
     with pytest.raises(CheckpointError, match=r"rope|original_max_position_embeddings|truncate"):
-        ModelConfig.from_hf({**BASE, "rope_scaling": rope})
+        config_of({**BASE, "rope_scaling": rope})
 
 
 @pytest.mark.parametrize(
@@ -405,19 +403,19 @@ def test_rope_parameters_that_are_not_implemented_or_wrong(rope: Any) -> None:
 def test_fields_without_a_part_in_a_forward_pass(settings: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ModelConfig.from_hf({**BASE, **settings})
+        config_of({**BASE, **settings})
 
 
 def test_what_nobody_has_heard_of_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="'favourite_colour' 'blue' is unknown and has no effect"):
-        ModelConfig.from_hf({**BASE, "favourite_colour": "blue"})
+        config_of({**BASE, "favourite_colour": "blue"})
 
 
 def test_a_window_that_the_architecture_does_not_have() -> None:
     """The window of a Llama is ignored, as in transformers, unless a flag insists on it."""
-    assert ModelConfig.from_hf({**BASE, "sliding_window": 8}).sliding_windows == (None,) * 4
+    assert config_of({**BASE, "sliding_window": 8}).sliding_windows == (None,) * 4
     with pytest.raises(
         CheckpointError,
         match="'use_sliding_window' with 'sliding_window' 8: this architecture has no",
     ):
-        ModelConfig.from_hf({**BASE, "sliding_window": 8, "use_sliding_window": True})
+        config_of({**BASE, "sliding_window": 8, "use_sliding_window": True})

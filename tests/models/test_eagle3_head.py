@@ -123,7 +123,7 @@ def slow_head(config: dict[str, Any], weights: Weights, target: Decoder) -> Slow
 
         inv_freq = torch.tensor([stretch(frequency) for frequency in inv_freq.tolist()])
     return SlowHead(
-        config, weights, weights.get("embed_tokens.weight", target.embed_weight), inv_freq
+        config, weights, weights.get("embed_tokens.weight", target.embedding.weight), inv_freq
     )
 
 
@@ -268,7 +268,7 @@ def test_whole_vocabulary_needs_neither_map_nor_matrix(target: Decoder, tmp_path
         del weights[name]
     head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
     assert torch.equal(head.target_ids, torch.arange(VOCAB_SIZE))
-    weights["lm_head.weight"] = target.lm_head
+    weights["lm_head.weight"] = target.lm_head.weights.weight
     check_drafting(head, slow_head(CONFIG, weights, target), target, num_steps=2)
 
 
@@ -310,7 +310,7 @@ def test_a_head_that_is_not_tied_takes_the_output_matrix_of_the_target(
 ) -> None:
     config = {**CONFIG, "draft_vocab_size": None}
     head = Eagle3Head.load(save_head(tmp_path, config, tied_head(config)), target)
-    assert head.lm_head is target.lm_head and head.embed_weight is not target.embed_weight
+    assert head.lm_head is target.lm_head and head.embedding is not target.embedding
 
 
 def test_a_pruned_head_keeps_its_output_matrix_where_it_says_tied(
@@ -322,7 +322,7 @@ def test_a_pruned_head_keeps_its_output_matrix_where_it_says_tied(
     head = Eagle3Head.load(
         save_head(tmp_path, {**CONFIG, "tie_word_embeddings": True}, weights), target
     )
-    assert torch.equal(head.lm_head, weights["lm_head.weight"])
+    assert torch.equal(head.lm_head.weights.weight, weights["lm_head.weight"])
 
 
 def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:
@@ -378,7 +378,9 @@ def test_bfloat16_head(tmp_path: Path, target: Decoder) -> None:
     head = Eagle3Head.load(tmp_path, small)
     assert (
         head.dtype,
-        head.lm_head.dtype,
+        head.lm_head.weights.weight.dtype,
         head.draft_logits(torch.ones(1, 24).bfloat16()).dtype,
     ) == (torch.bfloat16, torch.bfloat16, torch.bfloat16)
-    assert torch.equal(head.fc.weight, load_file(tmp_path / "model.safetensors")["fc.weight"])
+    assert torch.equal(
+        head.fc.weights.weight, load_file(tmp_path / "model.safetensors")["fc.weight"]
+    )

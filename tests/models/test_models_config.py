@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specguide.errors import CheckpointError
-from specguide.models import ModelConfig
+from specguide.models import ModelConfig, config_of, read_config
 
 BASE: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -22,7 +22,7 @@ BASE: dict[str, Any] = {
 
 
 def config(**settings: Any) -> ModelConfig:
-    return ModelConfig.from_hf({**BASE, **settings})
+    return config_of({**BASE, **settings})
 
 
 def qwen(**settings: Any) -> ModelConfig:
@@ -32,7 +32,7 @@ def qwen(**settings: Any) -> ModelConfig:
 def test_defaults_are_those_of_transformers() -> None:
     llama, mistral = config(), config(architectures=["MistralForCausalLM"])
     qwen2, qwen3 = qwen(), config(architectures=["Qwen3ForCausalLM"])
-    assert (llama.num_kv_heads, llama.head_dim, llama.norm_eps, llama.rope.theta) == (
+    assert (llama.num_kv_heads, llama.head_dim, llama.norm.eps, llama.rope.theta) == (
         4,
         16,
         1e-6,
@@ -127,20 +127,20 @@ def test_what_is_refused_is_named(settings: dict[str, Any], message: str) -> Non
 
 def test_generation_config_has_the_word_on_end_tokens(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({**BASE, "eos_token_id": 7}))
-    assert ModelConfig.from_folder(tmp_path).eos_token_ids == (7,)
+    assert read_config(tmp_path).eos_token_ids == (7,)
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [5, 6]}))
-    assert ModelConfig.from_folder(tmp_path).eos_token_ids == (5, 6)
+    assert read_config(tmp_path).eos_token_ids == (5, 6)
 
 
 def test_an_unreadable_folder_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.json: cannot be read: No such file"):
-        ModelConfig.from_folder(tmp_path)
+        read_config(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"config\.json: is not JSON"):
-        ModelConfig.from_folder(tmp_path)
+        read_config(tmp_path)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(CheckpointError, match=r"config\.json: holds a list"):
-        ModelConfig.from_folder(tmp_path)
+        read_config(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({**BASE, "architectures": ["Mamba"]}))
     with pytest.raises(CheckpointError, match=r"config\.json: architecture 'Mamba' is unknown"):
-        ModelConfig.from_folder(tmp_path)
+        read_config(tmp_path)

@@ -252,7 +252,7 @@ def test_shards_and_bfloat16(name: str, tmp_path: Path) -> None:
     )
     assert len(list(tmp_path.glob("*.safetensors"))) > 2
     decoder = Decoder.load(tmp_path, dtype=torch.bfloat16)
-    assert decoder.lm_head.dtype == torch.bfloat16
+    assert decoder.embedding.weight.dtype == torch.bfloat16
     logits, _ = prefill(decoder, tokens(LENGTH))
     with torch.inference_mode():
         expected = (
@@ -270,7 +270,7 @@ def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
     logits, taps = prefill(decoder, tokens(12), (decoder.config.num_layers,))
     assert taps is not None
     variance = taps.pow(2).mean(-1, keepdim=True)
-    normed = taps * (variance + decoder.config.norm_eps).rsqrt() * decoder.norm.weight
+    normed = taps * (variance + decoder.config.norm.eps).rsqrt() * decoder.norm.weight
     torch.testing.assert_close(decoder.logits(normed), logits, atol=1e-5, rtol=1e-5)
     assert prefill(decoder, tokens(12))[1].shape == (12, 0)
 

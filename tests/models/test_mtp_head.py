@@ -98,7 +98,9 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
         found = torch.cat(outputs) if step == 0 else normed
         torch.testing.assert_close(found, expected[-len(found) :], atol=1e-4, rtol=1e-4)
         logits = head.draft_logits(normed[-1:])
-        torch.testing.assert_close(logits, expected[-1:] @ target.lm_head.T, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            logits, expected[-1:] @ target.lm_head.weights.weight.T, atol=1e-4, rtol=1e-4
+        )
         token = logits.argmax(-1)
         features, next_ids = torch.cat((features, expected[-1:])), torch.cat((next_ids, token))
         normed, _ = head.forward(token, normed[-1:], sequences.extend([1]), caches[1])
@@ -107,13 +109,13 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
 def test_drafting_equals_the_slow_head(folder: Path, target: Decoder) -> None:
     head = MtpHead.load(folder, target)
     assert head.tapped_layers == (3,) and head.target_ids is None and head.config.num_layers == 1
-    check_drafting(head, SlowHead(random_mtp(CONFIG), target.embed_weight), target)
+    check_drafting(head, SlowHead(random_mtp(CONFIG), target.embedding.weight), target)
 
 
 def test_a_folder_of_its_own(target: Decoder, tmp_path: Path) -> None:
     weights = random_mtp(CONFIG, seed=5)
     head = MtpHead.load(save_head(tmp_path, CONFIG, weights), target)
-    check_drafting(head, SlowHead(weights, target.embed_weight), target)
+    check_drafting(head, SlowHead(weights, target.embedding.weight), target)
 
 
 def test_the_target_is_a_qwen2_in_all_but_name(folder: Path, target: Decoder) -> None:

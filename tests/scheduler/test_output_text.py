@@ -125,10 +125,10 @@ def with_text(texts: Sequence[str], **params):
 def test_an_accepted_window_ends_with_the_token_that_completes_one(params, expected):
     scheduler, one = make(), with_text(["END", "a", "bc", "de", "z"], **params)
     scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[1]], {})
-    batch, late = scheduler.schedule(), scheduler.schedule()
-    finished = scheduler.commit(batch, [[2, 3, 4, EOS]], {})
-    assert finished == [one] and scheduler.commit(late, [[4, 4, 4, 4]], {}) == []
+    scheduler.commit(scheduler.schedule().batch, [[1]], {})
+    batch, late = (scheduler.schedule().batch for _ in range(2))
+    assert scheduler.commit(batch, [[2, 3, 4, EOS]], {}).finished == (one,)
+    assert scheduler.commit(late, [[4, 4, 4, 4]], {}).finished == ()
     assert (one.output_ids, one.finish_reason, one.stop_reason, one.text.text) == expected
     assert (
         one.metrics.output_tokens == len(one.output_ids)
@@ -140,7 +140,7 @@ def test_an_accepted_window_ends_with_the_token_that_completes_one(params, expec
 def test_an_aborted_request_keeps_what_was_held_back():
     scheduler, one = make(), with_text(["", "ab"], stop="bc")
     scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[1]], {})
+    scheduler.commit(scheduler.schedule().batch, [[1]], {})
     assert one.text.take() == "a"
     scheduler.abort()
     assert one.text.text == "ab" and one.stop_reason is None

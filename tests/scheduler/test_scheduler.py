@@ -54,21 +54,30 @@ def request(
     )
 
 
+def plan(scheduler: Scheduler) -> Batch | None:
+    return scheduler.schedule().batch
+
+
+def commit(scheduler: Scheduler, *results) -> list[Request]:
+    """Those that finished."""
+    return list(scheduler.commit(*results).finished)
+
+
 def test_prefill_and_decode_take_turns_and_slots_are_distinct():
     scheduler = make()
     first, second = request(0), request(1)
     scheduler.add(first)
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert batch.is_prefill and batch.requests == (first,)
     scheduler.commit(batch, [[7]], {})
     scheduler.add(second)
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert not batch.is_prefill and batch.requests == (first,)  # it is not stalled by who came now
     scheduler.commit(batch, [[8]], {})
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert batch.is_prefill and batch.requests == (second,) and second.slot != first.slot
     scheduler.commit(batch, [[8]], {})
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert not batch.is_prefill and batch.requests == (first, second)
     scheduler.check_integrity()
 
@@ -76,8 +85,8 @@ def test_prefill_and_decode_take_turns_and_slots_are_distinct():
 def test_an_accepted_window_ends_exactly_at_the_end_token():
     scheduler, one = make(), request(max_tokens=20)
     scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[5]], {})
-    finished = scheduler.commit(scheduler.schedule(), [[6, EOS, 9, 9]], {})
+    scheduler.commit(plan(scheduler), [[5]], {})
+    finished = commit(scheduler, plan(scheduler), [[6, EOS, 9, 9]], {})
     assert finished == [one] and one.output_ids == [5, 6, EOS] and one.finish_reason == "stop"
     assert one.metrics.accepted_histogram == [0, 1, 0, 0] and one.metrics.acceptance_length == 2
     scheduler.check_integrity()
@@ -94,19 +103,19 @@ def test_an_accepted_window_ends_exactly_at_the_end_token():
 def test_how_a_request_ends(params, expected):
     scheduler, one = make(), request(**params)
     scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[5]], {})
-    scheduler.commit(scheduler.schedule(), [[6, EOS, 9, 9]], {})
+    scheduler.commit(plan(scheduler), [[5]], {})
+    scheduler.commit(plan(scheduler), [[6, EOS, 9, 9]], {})
     assert (one.output_ids, one.finish_reason) == expected
 
 
 def test_a_held_slot_keeps_its_request_as_it_was():
     scheduler, one = make(), request()
     scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[]], {})
-    batch = scheduler.schedule()
+    scheduler.commit(plan(scheduler), [[]], {})
+    batch = plan(scheduler)
     assert batch.is_prefill and one.metrics.num_held == 1
     scheduler.commit(batch, [[3]], {})
-    scheduler.commit(scheduler.schedule(), [[]], {})
+    scheduler.commit(plan(scheduler), [[]], {})
     assert one.output_ids == [3] and one.metrics.num_iterations == 0 and one.metrics.num_held == 2
 
 
@@ -114,7 +123,7 @@ def pause_of(scheduler: Scheduler, one: Request, tokens: list[int]) -> int:
     """Iterations that others decode for, one token each, until its prefill is planned again; that
     gives `tokens`."""
     for num_others in range(99):
-        batch = scheduler.schedule()
+        batch = plan(scheduler)
         if one in batch.requests:
             assert batch.is_prefill
             scheduler.commit(batch, [tokens], {})
@@ -134,7 +143,7 @@ def test_a_prefill_that_is_held_waits_the_longer_the_more_often_in_a_row():
     scheduler.add(one)
     assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [], [7])] == [1, 2, 4, 8]
     for _ in range(9):  # this says nothing of another matcher, later
-        scheduler.commit(scheduler.schedule(), [[5], []], {})
+        scheduler.commit(plan(scheduler), [[5], []], {})
     assert one.metrics.num_held == 12 and one.output_ids == [7]
     scheduler._preempt(one)
     assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [7])] == [0, 2, 4]
@@ -159,10 +168,10 @@ def test_an_error_behind_the_last_token_comes_too_late():
     scheduler, requests = make(), [request(0, max_tokens=2), request(1, max_tokens=9), request(2)]
     for one in requests:
         scheduler.add(one)
-    scheduler.commit(scheduler.schedule(), [[5]] * 3, {})
+    scheduler.commit(plan(scheduler), [[5]] * 3, {})
     cause = RequestError("broken")
     scheduler.commit(
-        scheduler.schedule(), [[6], [6, EOS], [6, 7]], {one.slot: cause for one in requests}
+        plan(scheduler), [[6], [6, EOS], [6, 7]], {one.slot: cause for one in requests}
     )
     assert [(one.output_ids, one.finish_reason, one.error) for one in requests] == [
         ([5, 6], "length", None),
@@ -184,11 +193,11 @@ def test_an_error_waits_for_the_iterations_that_are_under_way(last, expected):
     scheduler, one, other = make(), request(0, max_tokens=2), request(1, max_tokens=30)
     for each in (one, other):
         scheduler.add(each)
-    scheduler.commit(scheduler.schedule(), [[5], [5]], {})
-    held, next_one = scheduler.schedule(), scheduler.schedule()
-    assert scheduler.commit(held, [[], [6]], {one.slot: RequestError("broken")}) == []
-    assert scheduler.schedule().requests == (other,)
-    assert scheduler.commit(next_one, [last, [6]], {one.slot: RequestError("later")}) == [one]
+    scheduler.commit(plan(scheduler), [[5], [5]], {})
+    held, next_one = plan(scheduler), plan(scheduler)
+    assert commit(scheduler, held, [[], [6]], {one.slot: RequestError("broken")}) == []
+    assert plan(scheduler).requests == (other,)
+    assert commit(scheduler, next_one, [last, [6]], {one.slot: RequestError("later")}) == [one]
     assert (one.output_ids, one.finish_reason, one.error and str(one.error)) == expected
     scheduler.check_integrity()
 
@@ -197,13 +206,16 @@ def test_nothing_comes_behind_a_token_that_none_can_follow():
     scheduler, one, complete = make(), request(0, max_tokens=9), request(1, max_tokens=2)
     for each in (one, complete):
         scheduler.add(each)
-    scheduler.commit(scheduler.schedule(), [[5], [5]], {})
+    scheduler.commit(plan(scheduler), [[5], [5]], {})
     batches, cause = (
-        [scheduler.schedule(), scheduler.schedule()],
+        [plan(scheduler), plan(scheduler)],
         RequestError("no token can follow"),
     )
-    assert scheduler.commit(batches[0], [[6, -1], [6, -1]], {0: cause, 1: cause}) == [one, complete]
-    assert scheduler.commit(batches[1], [[7], [7]], {}) == []
+    assert commit(scheduler, batches[0], [[6, -1], [6, -1]], {0: cause, 1: cause}) == [
+        one,
+        complete,
+    ]
+    assert commit(scheduler, batches[1], [[7], [7]], {}) == []
     assert (one.output_ids, one.error) == ([5, 6], cause) and (
         complete.output_ids,
         complete.error,
@@ -215,7 +227,7 @@ def test_an_error_ends_its_own_request_only():
     for one in requests:
         scheduler.add(one)
     cause = RequestError("broken")
-    finished = scheduler.commit(scheduler.schedule(), [[1], [1]], {requests[0].slot: cause})
+    finished = commit(scheduler, plan(scheduler), [[1], [1]], {requests[0].slot: cause})
     assert (
         finished == [requests[0]]
         and requests[0].error is cause
@@ -236,10 +248,10 @@ def test_a_slot_is_used_again_only_when_idle():
     scheduler = make(max_batch_size=1, is_idle=lambda slot: slot not in busy)
     for number in range(2):
         scheduler.add(request(number, max_tokens=1))
-    scheduler.commit(scheduler.schedule(), [[5]], {})
-    assert scheduler.schedule() is None and scheduler.num_unfinished == 1
+    scheduler.commit(plan(scheduler), [[5]], {})
+    assert plan(scheduler) is None and scheduler.num_unfinished == 1
     busy.clear()
-    assert scheduler.schedule().slots == (0,)
+    assert plan(scheduler).slots == (0,)
 
 
 def said(batch: Batch, random: Random) -> list[list[int]]:
@@ -270,9 +282,9 @@ def test_every_request_finishes_and_nothing_leaks(sizes, seed):
     for one in requests:
         scheduler.add(one)
     finished: list[Request] = []
-    while (batch := scheduler.schedule()) is not None:
+    while (batch := plan(scheduler)) is not None:
         scheduler.check_integrity()
-        finished += scheduler.commit(batch, said(batch, random), {})
+        finished += commit(scheduler, batch, said(batch, random), {})
         scheduler.check_integrity()
     assert sorted(one.request_id for one in finished) == list(range(len(requests)))
     assert all(1 <= len(one.output_ids) <= one.params.max_tokens for one in requests)
@@ -282,8 +294,8 @@ def test_abort_ends_all_and_frees_all():
     scheduler, requests = make(max_batch_size=1), [request(i) for i in range(3)]
     for one in requests:
         scheduler.add(one)
-    scheduler.schedule()
-    assert set(scheduler.abort()) == set(requests)
+    plan(scheduler)
+    assert set(scheduler.abort().finished) == set(requests)
     assert {one.finish_reason for one in requests} == {"abort"} and scheduler.num_unfinished == 0
     scheduler.check_integrity()
 
@@ -291,7 +303,7 @@ def test_abort_ends_all_and_frees_all():
 def run_alone(scheduler: Scheduler, one: Request) -> None:
     """To the end of its prompt and its first token."""
     while not one.output_ids:
-        batch = scheduler.schedule()
+        batch = plan(scheduler)
         scheduler.commit(
             batch, [[5] if chunk.next_id is None else [] for chunk in batch.chunks], {}
         )
@@ -308,7 +320,7 @@ def test_a_long_prompt_is_computed_in_chunks_and_others_decode_between_them():
     scheduler.add(long)
     plans = []
     for _ in range(6):
-        batch = scheduler.schedule()
+        batch = plan(scheduler)
         plans.append([(chunk.start, chunk.end, chunk.next_id) for chunk in batch.chunks])
         scheduler.commit(
             batch, [[] if chunk.next_id is not None else [5] for chunk in batch.chunks] or [[6]], {}
@@ -322,7 +334,7 @@ def test_prompts_share_a_budget():
     scheduler = make(max_prefill_tokens=12)
     for number in range(3):
         scheduler.add(request(number, prompt_len=9))
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 9), (0, 3)]
 
 
@@ -333,7 +345,7 @@ def test_priority_is_a_head_start_that_nobody_keeps_for_ever():
     for one in (late, low, high):
         scheduler.add(one)
     order = []
-    while (batch := scheduler.schedule()) is not None:
+    while (batch := plan(scheduler)) is not None:
         order += [one for one in batch.requests if batch.is_prefill]
         scheduler.commit(batch, [[EOS]], {})
     assert order == [high, low, late]
@@ -345,7 +357,7 @@ def test_any_priority_can_be_compared(many):
     for number, priority in enumerate((-many, many, 0)):
         scheduler.add(request(number, priority=priority, max_tokens=1))
     order = []
-    while (batch := scheduler.schedule()) is not None:
+    while (batch := plan(scheduler)) is not None:
         order += [one.request_id for one in batch.requests]
         scheduler.commit(batch, [[5]], {})
     assert order == [1, 2, 0]
@@ -357,7 +369,7 @@ def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
     scheduler.add(first)
     scheduler.add(second)
     num_turns = 0
-    while (batch := scheduler.schedule()) is not None:
+    while (batch := plan(scheduler)) is not None:
         num_turns += 1
         assert num_turns < 100
         if batch.is_prefill and second in batch.requests and second.output_ids:
@@ -377,23 +389,23 @@ def test_what_an_iteration_says_of_an_earlier_turn_is_void():
     first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
     scheduler.add(first)
     scheduler.add(second)
-    scheduler.commit(scheduler.schedule(), [[5], [6]], {})
+    scheduler.commit(plan(scheduler), [[5], [6]], {})
     while not second.metrics.num_preemptions:
-        batch = scheduler.schedule()
+        batch, released = scheduler.schedule()
         if second in batch.requests:
             stale = batch  # not committed: it is under way when its slot is lost
             first_tokens = [[5] if one is first else [] for one in batch.requests]
             scheduler.commit(batch, first_tokens, {})
     num_before = len(second.output_ids)
     scheduler.commit(stale, [[9] for _ in stale.requests], {})
-    assert len(second.output_ids) == num_before and sorted(scheduler.take_left()) == [1]
+    assert len(second.output_ids) == num_before and released == (1,)
 
 
 def test_pages_of_the_same_prompt_are_shared_also_within_one_iteration():
     scheduler = make(num_pages=64)
     for number in range(3):
         scheduler.add(request(number, prompt_len=22, token=7))
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 22), (20, 22), (20, 22)]
     assert {table[:5] for table in batch.block_tables} == {batch.block_tables[0][:5]}
     assert len({table[5] for table in batch.block_tables}) == 3
@@ -412,7 +424,7 @@ def test_a_drafters_page_stands_for_the_token_behind_it_too(num_draft_tokens, nu
     ]
     for one in requests:
         scheduler.add(one)
-    assert [(chunk.start, chunk.end) for chunk in scheduler.schedule().chunks] == [
+    assert [(chunk.start, chunk.end) for chunk in plan(scheduler).chunks] == [
         (start, len(prompt)) for start, prompt in zip(num_cached, prompts, strict=True)
     ]
     scheduler.check_integrity()
@@ -422,7 +434,7 @@ def test_a_page_whose_last_token_may_be_computed_again_is_nobody_elses():
     scheduler = make()
     for number in range(2):
         scheduler.add(request(number, prompt_len=8, token=7))
-    assert [(chunk.start, chunk.end) for chunk in scheduler.schedule().chunks] == [(0, 8), (4, 8)]
+    assert [(chunk.start, chunk.end) for chunk in plan(scheduler).chunks] == [(0, 8), (4, 8)]
 
 
 def test_pages_are_found_again_when_their_request_has_ended():
@@ -442,11 +454,11 @@ def test_a_request_can_be_cancelled_wherever_it_is():
     scheduler, requests = make(max_batch_size=2), [request(i) for i in range(4)]
     for one in requests[:3]:
         scheduler.add(one)
-    batch = scheduler.schedule()
+    batch = plan(scheduler)
     scheduler.cancel(requests[0])
     scheduler.cancel(requests[2])
     scheduler.cancel(requests[3], cause := RequestError("too late"))
-    assert scheduler.commit(batch, [[5], [5]], {}) == []
+    assert commit(scheduler, batch, [[5], [5]], {}) == []
     assert [one.finish_reason for one in requests] == [
         "abort",
         None,

@@ -293,7 +293,7 @@ def slow_tool(number: int) -> bytes:
 def test_grammars_that_compile_for_long(server, monkeypatch, body):
     """Some run into the limit, others are told to come again; new grammars and all else are served
     meanwhile."""
-    monkeypatch.setattr(server.engine._engine._compiler._runner._slow, "_most_waiting", 1)
+    monkeypatch.setattr(server.engine._engine._admission.compiler._runner._slow, "_most_waiting", 1)
     answers: list[httpx.Response] = []
     attack = [
         threading.Thread(

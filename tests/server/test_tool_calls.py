@@ -23,13 +23,13 @@ from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.tools import Tool, ToolFormat, choose_tool_format, tool_formats, tool_guide
 from specguide.params import SamplingParams
 from specguide.server import chat, responses
 from specguide.server.requests import ResponsesRequest
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tool_format import ToolFormat, choose_tool_format, tool_formats
-from specguide.server.tool_guide import Tool, tool_guide, tools_of
 from specguide.server.tool_parser import Arguments, CallBegin, Text, ToolCallParser
+from specguide.server.tools import tools_of
 from specguide.server.turn import Turn
 from specguide.tokenizer import Tokenizer
 

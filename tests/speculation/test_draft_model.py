@@ -121,7 +121,7 @@ def test_drafts_are_what_the_model_would_say_itself(folders, drafter):
     request = llm._engine.add(
         list(PROMPTS[3].encode()), SamplingParams(max_tokens=40, ignore_eos=True)
     )
-    tokens = llm._engine._runner.step._state.nodes.tokens
+    tokens = llm._engine._executor.step._state.nodes.tokens
     num_checked = 0
     while llm._engine.num_unfinished:
         llm._engine.step()
@@ -165,7 +165,7 @@ def test_a_vocabulary_is_fitted_both_ways(folders):
     for size in (tiny.VOCAB_SIZE - 8, tiny.VOCAB_SIZE + 8):
         model = Decoder.load(folders[0])
         model.fit_vocabulary(size)
-        assert len(model.embed_weight) >= size
+        assert len(model.embedding.weight) >= size
         assert model.logits(torch.zeros(1, tiny.HIDDEN)).shape[1] == min(size, tiny.VOCAB_SIZE)
 
 

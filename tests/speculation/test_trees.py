@@ -132,12 +132,12 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     """Whatever the target says after a node: it is chosen under the row that a fresh matcher fills
     behind its path."""
     llm = make(folders, models, "dynamic", max_batch_size=4, guide=GuideConfig(backend=backend))
-    trees, num_checked = llm._engine._runner.step._trees, 0
+    trees, num_checked = llm._engine._executor.step._trees, 0
     verify, running = trees.verify, {}
 
     def checked(logits, query, *others):
         nonlocal num_checked
-        buffers = llm._engine._runner.guide.buffers
+        buffers = llm._engine._executor.guide.buffers
         for row, slot in enumerate(query.slots.tolist()):
             request = running.get(slot)
             if buffers.held[slot] or request is None or request.grammar is None:

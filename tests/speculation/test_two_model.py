@@ -82,7 +82,7 @@ def test_only_acceptance_falls_where_drafts_are_unguided(folders):
 def test_the_arrangement_chooses_the_step(folders):
     for arrangement, step in (("one_model", OneModelStep), ("two_model", TwoModelStep)):
         llm = make(folders, arrangement=arrangement)
-        assert type(llm._engine._runner.step) is step
+        assert type(llm._engine._executor.step) is step
         llm.close()
 
 

@@ -42,7 +42,7 @@ class Reference:
             [config["rope_theta"] ** (-2 * i / config["head_dim"]) for i in range(4)]
         )
         weights = load_file(head_folder / "model.safetensors")
-        self.slow = SlowHead(config, weights, self.target.embed_weight, inv_freq)
+        self.slow = SlowHead(config, weights, self.target.embedding.weight, inv_freq)
 
     @torch.inference_mode()
     def drafts(self, ids: list[int], num_known: int, allowed: list[int]) -> list[int]:

@@ -44,7 +44,7 @@ def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
 def check_warm_up(llm: LLM) -> None:
     """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
     llm.warm_up()
-    graphs = llm._engine._runner.step._fixed._captured
+    graphs = llm._engine._executor.step._fixed._captured
     captured = set(map(id, graphs.values()))
     for num in (1, 3, 6):
         llm.generate(*cases(num, num))

@@ -204,9 +204,9 @@ class _SlowCompiler:
     """Stands before an engine's compiler: a grammar comes `num_turns` after it was asked for."""
 
     def __init__(self, engine: Engine, clock: _Clock) -> None:
-        self._submit, self._clock, self.num_turns = engine._compiler.submit, clock, 0
+        self._submit, self._clock, self.num_turns = engine._admission.compiler.submit, clock, 0
         self._pending: list[tuple[int, Future[Any], Future[Any]]] = []
-        engine._compiler.submit = self.submit
+        engine._admission.compiler.submit = self.submit
 
     def submit(self, guide: Guide) -> Future[Any]:
         compiled = self._submit(guide)

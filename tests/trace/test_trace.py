@@ -113,7 +113,7 @@ def test_nothing_is_recorded_unasked(folders, tmp_path):
     llm = make(folders)
     llm.generate(*cases(6, 2))
     assert type(llm._engine._recorder) is Recorder and llm._engine._recorder.spans() == []
-    assert llm._engine._runner.guide.take_callback_times() == []
+    assert llm._engine._executor.guide.take_callback_times() == []
     with pytest.raises(InvalidParams, match="trace=True"):
         llm.write_trace(tmp_path / "out.json")
     llm.close()

@@ -3,8 +3,9 @@ that."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
@@ -80,3 +81,10 @@ def checked_source(guide: Guide) -> str:
             f"{guide.kind} is not valid Unicode: {error}", param=guide.kind
         ) from error
     return source
+
+
+def schema_or_tag(guide: Guide) -> Any:
+    """The JSON Schema or structural tag of a guide; subschemas of the core stay such. Raises as
+    `checked_source`."""
+    source, value = checked_source(guide), getattr(guide, guide.kind)
+    return value if isinstance(value, (dict, bool)) else json.loads(source)

@@ -6,13 +6,12 @@ import json
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends.base import checked_source
+from specguide.guided.backends.base import checked_source, schema_or_tag
 from specguide.guided.backends.lark_terms import (
     choice_term,
-    core_term,
     grammar_rules,
+    json_term,
     regex_term,
-    schema_term,
 )
 from specguide.guided.backends.structural_tag import structural_tag_rules
 from specguide.guided.schema.core import Core
@@ -27,10 +26,9 @@ def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
     Lark lacks a form."""
     source = checked_source(guide)
     if guide.kind == "json_schema":
-        term = core_term if isinstance(guide.json_schema, Core) else schema_term
-        rules = "start: " + term(json.loads(source), limits)
+        rules = "start: " + json_term(schema_or_tag(guide), limits)
     elif guide.kind == "json_object":
-        rules = "start: " + core_term({"type": "object"}, limits)
+        rules = "start: " + json_term(Core("", type="object"), limits)
     elif guide.kind == "regex":
         rules = "start: " + regex_term(source)
     elif guide.kind == "choice":
@@ -38,7 +36,7 @@ def guide_to_lark(guide: Guide, limits: GuideConfig) -> str:
             json.loads(source)
         )  # one terminal, however many
     elif guide.kind == "structural_tag":
-        rules = structural_tag_rules(json.loads(source), limits)
+        rules = structural_tag_rules(schema_or_tag(guide), limits)
     else:
         rules = grammar_rules(source)
     return rules + _OPTIONS

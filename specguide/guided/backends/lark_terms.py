@@ -22,11 +22,23 @@ from specguide.guided.backends.grammar_form import grammar_form, without_comment
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.backends.whitespace import whitespace_regex
 from specguide.guided.budget import spend
-from specguide.guided.schema.core import in_doubles
+from specguide.guided.schema.core import Core, in_doubles
+
+
+def json_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
+    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core
+    has exact numerals."""
+    if isinstance(schema, Core):
+        try:
+            return schema_rules(schema, whitespace_regex(limits))
+        except NoRules:
+            pass
+    return schema_term(schema, limits)
 
 
 def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
-    """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it."""
+    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
+    doubles."""
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
     # Without \u escapes, as those would spell a property's name in a way that the library takes for
@@ -42,15 +54,6 @@ def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
 def regex_term(pattern: str) -> str:
     """A regular expression as a term of a Lark rule; matches the whole of what it stands for."""
     return "/" + llguidance.regex_to_lark(pattern, "dws") + "/"
-
-
-def core_term(core: dict[str, Any] | bool, limits: GuideConfig) -> str:
-    """A core schema as a term of a Lark rule: as rules with exact numerals, or as `schema_term` has
-    it."""
-    try:
-        return schema_rules(core, whitespace_regex(limits))
-    except NoRules:
-        return schema_term(core, limits)
 
 
 def choice_term(options: Sequence[str]) -> str:

@@ -71,7 +71,4 @@ LLGUIDANCE = Capabilities(
     characters=JSON_TEXT,
     has_open_objects=True,
     counts_characters=True,
-    has_exact_numbers=True,
-    tells_fractions=True,
 )
-"""By rules of our own it tells that a number is no integer; see schema_rules."""

@@ -1,5 +1,5 @@
-"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for the
-whitespace.
+"""Owns how a JSON schema is written as a grammar in xgrammar's EBNF: by xgrammar, but for
+numbers and whitespace.
 
 The library has an option for a number of characters between two JSON tokens, and none for more.
 """
@@ -7,41 +7,63 @@ The library has an option for a number of characters between two JSON tokens, an
 from __future__ import annotations
 
 import itertools
+import json
 import string
+from typing import Any
 
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
+from specguide.guided.backends.schema_numbers import NamedNumbers
 from specguide.guided.budget import spend
 
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
 
 
-def schema_ebnf(schema: str, limits: GuideConfig, *, any_order: bool = False) -> str:
-    """The grammar of a schema's JSON text, with whitespace as `limits` have it.
+def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) -> str:
+    """The grammar of a schema's JSON text, with exact numbers, and with whitespace as `limits` have
+    it.
 
     any_order: properties may come in any order, and none is required
 
-    Raises what xgrammar raises.
+    Raises what xgrammar raises, and UnsupportedGuide for numbers that cannot be told.
     """
+    mark = free_mark(schema)
+    numbers = NamedNumbers(f"#{mark}")
+    named = _text(numbers.named(schema))
     if limits.max_whitespace == 0:
-        return str(
-            xgr.Grammar.from_json_schema(
-                schema,
-                any_whitespace=False,
-                separators=(",", ":"),
-                strict_mode=False,
-                any_order=any_order,
+        return numbers.with_rules(
+            str(
+                xgr.Grammar.from_json_schema(
+                    named,
+                    any_whitespace=False,
+                    separators=(",", ":"),
+                    strict_mode=False,
+                    any_order=any_order,
+                )
             )
         )
-    # A number of its own tells the library's rules for whitespace from what the schema spells.
-    mark = next(number for number in itertools.count(999_983) if not _holds(schema, str(number)))
     grammar = str(
         xgr.Grammar.from_json_schema(
-            schema, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order
+            named, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order
         )
     )
+    return numbers.with_rules(_with_whitespace(grammar, mark, limits))
+
+
+def free_mark(schema: Any) -> int:
+    """A number that a schema's text does not hold; it tells the library's rules from what the
+    schema spells."""
+    text = _text(schema)
+    return next(number for number in itertools.count(999_983) if not _holds(text, str(number)))
+
+
+def _text(schema: Any) -> str:
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+
+
+def _with_whitespace(grammar: str, mark: int, limits: GuideConfig) -> str:
     most = limits.max_indent
     indent = f' | "\\n" [ ]{{0,{most}}} | "\\n" [\\t]{{0,{most}}}' if most else ""
     rule = f"{_RULE} ::= [ \\t\\n\\r]{{0,{limits.max_whitespace}}}{indent}\n"

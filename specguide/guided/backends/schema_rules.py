@@ -3,23 +3,22 @@ of it says less.
 
 The library takes numbers between bounds in a few spellings only, and numbers without bounds far
 beyond a double. So a schema with numbers is written out: the same rules as the library's, with
-numerals that are exact. What has no simple rules (`allOf`, counted properties beside optional ones
-…) is left to the library.
+numerals that are exact. What has no simple rules (`allOf`, counted properties beside optional ones,
+multiples of 3 …) is left to the library.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
+from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
-from specguide.guided.regex.numerals import Bound, Interval, numerals
+from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import (
     MAX_CHARS,
-    NOTHING,
     Chars,
     Concat,
     Either,
@@ -29,15 +28,16 @@ from specguide.guided.regex.parse import (
     parse,
 )
 from specguide.guided.regex.writer import whole, write
-from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.json_values import TYPES, exact
 from specguide.guided.schema.keywords import NO_INTEGER
+from specguide.guided.schema.merge_kinds import holds_number
+from specguide.guided.schema.nodes import Numbers
 from specguide.guided.schema.patterns import pattern_matches
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
 _COMPOSED = frozenset({"anyOf", "$ref", "enum"})
 _ANY = "any"
-_STEPS_A_NUMBER = 500
 
 
 class NoRules(Exception):
@@ -271,11 +271,7 @@ def _lark_string(text: str) -> str:
 def _literal(value: Any) -> str:
     """A scalar as a terminal; a number in every plain spelling."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = Decimal(repr(value))
-        spellings = [_lark_string(repr(value)), _lark_string(f"{number:f}")]
-        if number == number.to_integral_value():
-            spellings.append(_lark_string(f"{number:.0f}"))
-        return " | ".join(dict.fromkeys(spellings))
+        return " | ".join(map(_lark_string, spellings(value)))
     return _text(value)
 
 
@@ -310,25 +306,28 @@ def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _number(core: Mapping[str, Any], name: str) -> list[str]:
-    if "not" in core and name == "integer":
-        return []
-    if "multipleOf" in core:
+    regex = number_regex(core, name)
+    if "multipleOf" not in core:
+        return [] if regex is None else [_regex(regex)]
+    factors = multiples(exact(core["multipleOf"]))
+    if (
+        regex is None
+        or factors is None
+        or "not" in core
+        or not holds_number(_asked(core), whole=name == "integer")
+    ):
         raise NoRules
-    lows = [_bound(core, keyword) for keyword in ("minimum", "exclusiveMinimum") if keyword in core]
-    highs = [
-        _bound(core, keyword) for keyword in ("maximum", "exclusiveMaximum") if keyword in core
-    ]
-    low = max(lows, default=None)
-    high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
-    spend(_STEPS_A_NUMBER)
-    node = numerals(Interval(low, high, "fraction" if "not" in core else name))
-    if node == NOTHING:
-        raise NoRules
-    return [_regex(write(node))]
+    return [f"({_regex(regex)} & {_regex(factors)})"]
 
 
-def _bound(core: Mapping[str, Any], keyword: str) -> Bound:
-    return Decimal(repr(core[keyword])), keyword.startswith("exclusive")
+def _asked(core: Mapping[str, Any]) -> Numbers:
+    return Numbers(
+        core.get("minimum"),
+        core.get("exclusiveMinimum"),
+        core.get("maximum"),
+        core.get("exclusiveMaximum"),
+        core["multipleOf"],
+    )
 
 
 def _regex(pattern: str) -> str:

@@ -1,20 +1,22 @@
 """Owns what xgrammar is told of the JSON schemas inside a structural tag: bounded whitespace, and
 open objects.
 
-A schema of JSON is given as a grammar. That of another style must stay a schema, whose whitespace
-has no indentation. Inside structural tags xgrammar refuses properties and items that a schema does
-not name, and there is no option for it; so where JSON Schema allows them, the schema says it in so
-many words.
+Each schema is given as a grammar. One of another style than JSON is written by the library alone,
+but for numbers; its whitespace has no indentation. Inside structural tags xgrammar refuses
+properties and items that a schema does not name, and there is no option for it; so where JSON
+Schema allows them, the schema says it in so many words.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
-from specguide.guided.backends.schema_ebnf import schema_ebnf
+from specguide.guided.backends.schema_ebnf import free_mark, schema_ebnf
+from specguide.guided.backends.schema_numbers import NamedNumbers
 from specguide.guided.backends.whitespace import just
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -49,9 +51,8 @@ def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
             and node["type"] == "json_schema"
             and not node.get("excludes")
         ):
-            source = json.dumps(node["json_schema"], ensure_ascii=False, separators=(",", ":"))
             grammar = schema_ebnf(
-                source, just(limits, most), any_order=node.get("any_order", False)
+                node["json_schema"], just(limits, most), any_order=node.get("any_order", False)
             )
             return {"type": "grammar", "grammar": grammar}
         if most == 0:
@@ -59,11 +60,22 @@ def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
                 "xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style"
             )
         return {
-            **node,
-            "json_schema": _opened(node["json_schema"]),
-            "max_whitespace_cnt": most or max(1, limits.max_whitespace),
+            "type": "grammar",
+            "grammar": _other_style(node, most or max(1, limits.max_whitespace)),
         }
     return {name: for_xgrammar(value, limits) for name, value in node.items()}
+
+
+def _other_style(node: dict[str, Any], max_whitespace: int) -> str:
+    """The grammar of a schema in another style than JSON, with exact numbers."""
+    numbers = NamedNumbers(f"#{free_mark(node['json_schema'])}")
+    named = {
+        **node,
+        "json_schema": _opened(numbers.named(node["json_schema"])),
+        "max_whitespace_cnt": max_whitespace,
+    }
+    tag = {"type": "structural_tag", "format": named}
+    return numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
 
 
 def _opened(schema: Any) -> Any:

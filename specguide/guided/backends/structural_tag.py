@@ -18,7 +18,7 @@ from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.greedy import check_greedy
-from specguide.guided.backends.lark_terms import choice_term, regex_term, schema_term
+from specguide.guided.backends.lark_terms import choice_term, json_term, regex_term
 from specguide.guided.backends.whitespace import just
 
 _ANY_TEXT = "(?s:.*)"
@@ -97,7 +97,7 @@ class _Writer:
     def _json_schema(self, node: Node, last: bool) -> str:
         _refuse(node, style="json", any_order=False, excludes=[])
         limits = just(self._limits, node.get("max_whitespace_cnt"))
-        return schema_term(_field(node, "json_schema", (dict, bool)), limits)
+        return json_term(_field(node, "json_schema", (dict, bool)), limits)
 
     def _regex(self, node: Node, last: bool) -> str:
         return regex_term(_field(node, "pattern", str))

@@ -20,7 +20,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.base import checked_source
+from specguide.guided.backends.base import checked_source, schema_or_tag
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.schema_ebnf import schema_ebnf
@@ -149,15 +149,15 @@ def _compile(
 ) -> xgr.CompiledGrammar:
     source = checked_source(guide)
     if guide.kind == "json_schema":
-        return compiler.compile_grammar(schema_ebnf(source, limits))
+        return compiler.compile_grammar(schema_ebnf(schema_or_tag(guide), limits))
     if guide.kind == "json_object":
-        return compiler.compile_grammar(schema_ebnf('{"type":"object"}', limits))
+        return compiler.compile_grammar(schema_ebnf({"type": "object"}, limits))
     if guide.kind == "regex":
         return compiler.compile_regex(source)
     if guide.kind == "choice":
         return compiler.compile_grammar("root ::= " + " | ".join(map(_literal, json.loads(source))))
     if guide.kind == "structural_tag":
-        return compiler.compile_structural_tag(for_xgrammar(json.loads(source), limits))
+        return compiler.compile_structural_tag(for_xgrammar(schema_or_tag(guide), limits))
     if grammar_form(source) == "Lark":
         return compiler.compile_lark(source)
     return compiler.compile_grammar(source)

@@ -6,16 +6,11 @@ mode), each shown by a case of its own in the tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fractions import Fraction
-
-from specguide.guided.budget import spend
 from specguide.guided.regex.charset import JSON_UNESCAPED
 from specguide.guided.regex.parse import parse
 from specguide.guided.regex.writer import is_flat
 from specguide.guided.schema.capabilities import Capabilities, Condition, Level, Support
 from specguide.guided.schema.conditions import unnamed_may_repeat
-from specguide.guided.schema.json_values import Json, exact
 from specguide.guided.schema.keywords import keywords
 from specguide.guided.schema.nodes import Node
 
@@ -30,25 +25,6 @@ def _has_siblings(keyword: str) -> Condition:
         return f"beside {others[0]} it would be all that counts" if others else None
 
     return unless
-
-
-def _listed(node: Node) -> str | None:
-    """It writes fractions with 17 digits."""
-    if any(
-        isinstance(value, float) and exact(value) != Fraction(f"{value:.17g}")
-        for value in _scalars(list(node.values or ()))
-    ):
-        return "a fraction in it would be written with more digits"
-    return _has_siblings("enum")(node)
-
-
-def _scalars(value: Json) -> Iterator[Json]:
-    spend()
-    if isinstance(value, (list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _scalars(item)
-    else:
-        yield value
 
 
 def _needs_type(node: Node) -> str | None:
@@ -140,7 +116,7 @@ XGRAMMAR = Capabilities(
         **dict.fromkeys(_WITH_TYPE, _in_some_forms(_needs_type)),
         **dict.fromkeys(("minLength", "maxLength", "allOf"), _in_some_forms(_never)),
         **dict.fromkeys(("minProperties", "maxProperties"), _in_some_forms(_counted)),
-        "enum": _in_some_forms(_listed),
+        "enum": _in_some_forms(_has_siblings("enum")),
         "anyOf": _in_some_forms(_has_siblings("anyOf")),
         "$ref": _in_some_forms(_has_siblings("$ref")),
         "multipleOf": _in_some_forms(_small_multiple),
@@ -152,6 +128,4 @@ XGRAMMAR = Capabilities(
     characters=JSON_UNESCAPED,
     has_open_objects=False,
     counts_characters=False,
-    has_exact_numbers=False,
-    tells_fractions=False,
 )

@@ -8,6 +8,7 @@ rounded. Source: RFC 8259, section 6.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -25,10 +26,13 @@ from specguide.guided.regex.parse import (
     literal,
 )
 
-MAX_EXPONENT = 307
-"""Numbers of at most 308 digits, and exponents up to this one of numbers below ten, are doubles
-without a doubt."""
-_GREATEST = 10 ** (MAX_EXPONENT + 1) - 1
+MAX_DIGITS = 308
+"""Numbers with no more digits before the point are doubles without a doubt."""
+MAX_EXPONENT = 308
+"""Of normalized numbers; of those with this one, the greatest double is the last."""
+_MIN_EXPONENT = -307
+_GREATEST = 10**MAX_DIGITS - 1
+_GREATEST_DOUBLE = Decimal(repr(sys.float_info.max)), False
 _LONG = 200
 _EXACT = Context(prec=10_000, Emin=-100_000, Emax=100_000)
 
@@ -38,20 +42,25 @@ Bound = tuple[Decimal, bool]
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers between two bounds, None for none. kind: "number", "integer", or "fraction" for what
-    is no integer"""
+    """Numbers between two bounds, None for none.
+
+    kind:   "number", "integer", or "fraction" for what is no integer
+    digits: most digits before the point, where a bound does not ask for more; larger numbers have
+            exponents
+    """
 
     low: Bound | None = None
     high: Bound | None = None
     kind: str = "number"
+    digits: int = MAX_DIGITS
 
 
 @lru_cache(maxsize=1024)
 def numerals(interval: Interval) -> Node:
     """A tree of the numerals of an interval's numbers; NOTHING where there are none."""
     low, high, zero = interval.low, interval.high, (Decimal(0), False)
-    positive = _magnitudes(_higher(low, zero), high, interval.kind)
-    negative = _magnitudes(_higher(_negated(high), zero), _negated(low), interval.kind)
+    positive = _magnitudes(_higher(low, zero), high, interval)
+    negative = _magnitudes(_higher(_negated(high), zero), _negated(low), interval)
     return either([positive, concat(literal("-"), negative)])
 
 
@@ -92,31 +101,31 @@ _NOT_ZERO = concat(_ZEROS, _digits(1, 9), _ANY_DIGITS)
 _POINT = literal(".")
 
 
-def _magnitudes(low: Bound, high: Bound | None, kind: str) -> Node:
+def _magnitudes(low: Bound, high: Bound | None, interval: Interval) -> Node:
     """Numerals without a sign of the numbers from `low`, which is not negative."""
     if high is not None and (high[0] < low[0] or (high[0] == low[0] and (low[1] or high[1]))):
         return NOTHING
-    if kind == "integer":
-        return _integers(low, high)
-    return either(
-        [_decimals(low, high, kind == "fraction"), _with_exponents(low, high, kind == "fraction")]
-    )
+    longest = (Decimal(10 ** max(interval.digits, min(low[0].adjusted() + 2, MAX_DIGITS))), True)
+    if interval.kind == "integer":
+        return _integers(low, high or longest)
+    is_fraction = interval.kind == "fraction"
+    most = longest if high is None else min(high, longest)
+    decimals = _decimals(low, most, is_fraction) if low[0] < most[0] or most == high else NOTHING
+    return either([decimals, _with_exponents(low, high, is_fraction, interval.digits)])
 
 
-def _integers(low: Bound, high: Bound | None) -> Node:
+def _integers(low: Bound, high: Bound) -> Node:
     first = int(low[0].to_integral_value("ROUND_CEILING", _EXACT))
     first += low[1] and first == low[0]
-    if high is None:
-        return _whole(first, None)
     last = int(high[0].to_integral_value("ROUND_FLOOR", _EXACT))
     last -= high[1] and last == high[0]
     return _whole(first, last)
 
 
 @lru_cache(maxsize=1024)
-def _whole(first: int, last: int | None) -> Node:
+def _whole(first: int, last: int) -> Node:
     """The integers from `first` ≥ 0 to `last`, of 308 digits at most."""
-    last = _GREATEST if last is None else min(last, _GREATEST)
+    last = min(last, _GREATEST)
     if first > last:
         return NOTHING
     options: list[Node] = [literal("0")] if first == 0 else []
@@ -175,29 +184,20 @@ def _run(digits: str) -> Node:
     )
 
 
-def _decimals(low: Bound, high: Bound | None, is_fraction: bool) -> Node:
+def _decimals(low: Bound, high: Bound, is_fraction: bool) -> Node:
     """Numerals without an exponent."""
     low_whole, low_part = _parts(low[0])
-    at_low = (low_part, low[1])
-    if high is None:
-        at_high, high_whole = None, None
-    else:
-        high_whole, high_part = _parts(high[0])
-        at_high = (high_part, high[1])
-        if high_whole == low_whole:
-            return concat(_whole(low_whole, low_whole), _fractions(at_low, at_high, is_fraction))
-    options = [
-        concat(_whole(low_whole, low_whole), _fractions(at_low, None, is_fraction)),
-        concat(
-            _whole(low_whole + 1, None if high_whole is None else high_whole - 1),
-            _fractions(None, None, is_fraction),
-        ),
-    ]
-    if high_whole is not None:
-        options.append(
-            concat(_whole(high_whole, high_whole), _fractions(None, at_high, is_fraction))
-        )
-    return either(options)
+    high_whole, high_part = _parts(high[0])
+    at_low, at_high = (low_part, low[1]), (high_part, high[1])
+    if high_whole == low_whole:
+        return concat(_whole(low_whole, low_whole), _fractions(at_low, at_high, is_fraction))
+    return either(
+        [
+            concat(_whole(low_whole, low_whole), _fractions(at_low, None, is_fraction)),
+            concat(_whole(low_whole + 1, high_whole - 1), _fractions(None, None, is_fraction)),
+            concat(_whole(high_whole, high_whole), _fractions(None, at_high, is_fraction)),
+        ]
+    )
 
 
 def _parts(number: Decimal) -> tuple[int, str]:
@@ -265,21 +265,27 @@ def _free(beginning: str, least: End, greatest: End, needed: bool) -> Iterator[N
         yield concat(_run(beginning), _digits(digits[0], digits[-1]), _ANY_DIGITS)
 
 
-def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool) -> Node:
+def _with_exponents(low: Bound, high: Bound | None, is_fraction: bool, digits: int) -> Node:
     """Normalized numerals with an exponent; where all positive numbers are meant, others that are
     small enough."""
+    greatest = _GREATEST_DOUBLE if high is None else min(high, _GREATEST_DOUBLE)
+    if low[0] > greatest[0]:
+        return NOTHING
     if high is None and low == (0, False) and not is_fraction:
-        mantissa = concat(_whole(0, 10**_LONG - 1), _fractions(None, None, False))
+        mantissa = concat(_whole(0, 10 ** min(digits, _LONG) - 1), _fractions(None, None, False))
         return either(
             [
                 concat(mantissa, _exponents(-99, 99)),
-                *_normalized(None, None, -MAX_EXPONENT, -100),
-                *_normalized(None, None, 100, MAX_EXPONENT),
+                *_normalized(None, None, _MIN_EXPONENT, -100),
+                *_normalized(None, greatest, 100, MAX_EXPONENT),
             ]
         )
     return either(
         _normalized(
-            None if low[0] == 0 else low, high, -MAX_EXPONENT, -1 if is_fraction else MAX_EXPONENT
+            None if low[0] == 0 else low,
+            greatest,
+            _MIN_EXPONENT,
+            -1 if is_fraction else MAX_EXPONENT,
         )
     )
 

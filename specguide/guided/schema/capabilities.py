@@ -43,14 +43,9 @@ class Capabilities:
                        names; where it does not, objects that name properties take no others
     counts_characters: it counts the characters of strings as JSON Schema does; where it does not,
                        lengths become patterns
-    has_exact_numbers: it writes every digit of a listed number; where it does not, those of a
-                       double
-    tells_fractions:   it enforces that a number is no integer
     """
 
     keywords: Mapping[str, Support]
     characters: Ranges
     has_open_objects: bool
     counts_characters: bool
-    has_exact_numbers: bool
-    tells_fractions: bool

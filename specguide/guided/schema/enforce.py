@@ -32,7 +32,7 @@ def _unenforced(core: Core, capabilities: Capabilities) -> Iterator[Unenforced]:
         return
     for keyword, value in keywords(core).items():
         spend()
-        if keyword != "not" or not capabilities.tells_fractions:
+        if keyword != "not":  # numbers that are no integers, for which there are rules of our own
             with at_work(keyword, core.path):
                 yield from _doubts(core, keyword, capabilities)
         for child in _nodes_in(value):

@@ -51,7 +51,7 @@ def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Number
         multiple_of=_common_step([one.multiple_of for one in asked], path),
         is_fraction=is_fraction,
     )
-    return found if _holds_number(found, whole="number" not in types) else None
+    return found if holds_number(found, whole="number" not in types) else None
 
 
 def _greatest(values: Iterable[Number | None]) -> Number | None:
@@ -98,7 +98,7 @@ def _unwritable(path: str) -> UnsupportedGuide:
     return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
 
 
-def _holds_number(asked: Numbers, whole: bool) -> bool:
+def holds_number(asked: Numbers, whole: bool) -> bool:
     """Whether some number is within the bounds and a multiple of the step."""
     lows = _ends(asked.minimum, asked.exclusive_minimum)
     highs = _ends(asked.maximum, asked.exclusive_maximum)

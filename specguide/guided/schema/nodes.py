@@ -8,8 +8,8 @@ values that it lists, a choice, a definition, and other nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeAlias, TypeVar
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.schema.json_values import Json, Number
@@ -80,19 +80,7 @@ class Kinds:
     arrays: Arrays = NO_ARRAYS
     objects: Objects = NO_OBJECTS
 
-    def beside(self, other: Kinds) -> Kinds | None:
-        """What both ask, where each kind is asked for by one of them at most; else None."""
-        both = {}
-        for name in _KINDS:
-            ours, theirs = getattr(self, name), getattr(other, name)
-            if theirs != getattr(ANYTHING, name):
-                if ours != getattr(ANYTHING, name):
-                    return None
-                both[name] = theirs
-        return replace(self, **both) if both else self
 
-
-_KINDS = ("types", "numbers", "strings", "arrays", "objects")
 ANYTHING = Kinds()
 
 
@@ -205,12 +193,42 @@ def _beside(node: Node, part: Node) -> Node:
         return replace(node, all_of=node.all_of + part.all_of)
     if asked is not None and part.path == node.path:
         if asked == "kinds" and not part.kinds.numbers.is_fraction:
-            kinds = node.kinds.beside(part.kinds)
+            kinds = _kinds_beside(node.kinds, part.kinds)
             if kinds is not None:
                 return replace(node, kinds=kinds)
         elif asked != "kinds" and not getattr(node, asked):
             return replace(node, **{asked: getattr(part, asked)})
     return replace(node, all_of=(*node.all_of, part))
+
+
+def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
+    """What both ask; None where both set one field."""
+    numbers = _fields_beside(ours.numbers, theirs.numbers)
+    strings = _fields_beside(ours.strings, theirs.strings)
+    arrays = _fields_beside(ours.arrays, theirs.arrays)
+    objects = _fields_beside(ours.objects, theirs.objects)
+    if numbers is None or strings is None or arrays is None or objects is None:
+        return None
+    if ours.types and theirs.types:
+        return None
+    return Kinds(ours.types or theirs.types, numbers, strings, arrays, objects)
+
+
+_Asked = TypeVar("_Asked", Numbers, Strings, Arrays, Objects)
+
+
+def _fields_beside(ours: _Asked, theirs: _Asked) -> _Asked | None:
+    nothing = type(ours)()
+    if theirs == nothing or ours == nothing:
+        return ours if theirs == nothing else theirs
+    asked = {
+        one.name: getattr(theirs, one.name)
+        for one in fields(theirs)
+        if getattr(theirs, one.name) != getattr(nothing, one.name)
+    }
+    if any(getattr(ours, name) != getattr(nothing, name) for name in asked):
+        return None
+    return replace(ours, **asked)
 
 
 def _only_asked(node: Node) -> str | None:

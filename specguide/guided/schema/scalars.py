@@ -103,7 +103,7 @@ def lower_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -
     fitting = [value for value in values if has_type(value, named_types(schema))]
     keyword = "const" if "const" in schema else "enum"
     for value in fitting:
-        _check_exact(value, keyword, place.path, not lowering.capabilities.has_exact_numbers)
+        _check_exact(value, keyword, place.path)
     yield one_of_values(place.path, fitting)
     if "const" in schema and "enum" in schema:
         yield from lower_values(
@@ -144,7 +144,7 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     if not fitting and None in answers:
         return None
     for value in fitting:
-        _check_exact(value, keyword, there.path, not lowering.capabilities.has_exact_numbers)
+        _check_exact(value, keyword, there.path)
     return one_of_values(there.path, fitting)
 
 
@@ -216,9 +216,9 @@ def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
     )
 
 
-def _check_exact(value: Json, keyword: str, path: str, only_doubles: bool) -> None:
+def _check_exact(value: Json, keyword: str, path: str, only_doubles: bool = False) -> None:
     """Raises UnsupportedGuide for values that backends would take for others: they write no escapes
-    but the short ones, and some count in doubles."""
+    but the short ones, and inside of lists and objects some count in doubles."""
     spend(1 + (len(value) // 16 if isinstance(value, str) else 0))
     if isinstance(value, str) and any(char < " " and char not in "\b\t\n\f\r" for char in value):
         raise refuse(keyword, path, f"the string {value!r} has a control character")

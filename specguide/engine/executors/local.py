@@ -1,4 +1,4 @@
-"""Owns what an iteration runs on: the loaded models, the caches and the step."""
+"""Owns what an iteration runs on in this process: the loaded models, the caches and the step."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ import torch
 from tqdm import tqdm
 
 from specguide import env
-from specguide.cache import (
-    CacheNeeds,
-    CacheSize,
-    KVCache,
-    PageAllocator,
-    cache_size,
-    page_num_bytes,
-)
+from specguide.batch import Batch
+from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.config import EngineConfig, SpecConfig
 from specguide.draft_window import DraftWindow
 from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
+from specguide.engine.executors.base import Capabilities
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
-from specguide.params import SamplingParams
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation import OneModelStep, TwoModelStep
+from specguide.speculation import OneModelStep, PendingOutput, TwoModelStep
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.speculation.forced import ForcedAcceptance
@@ -36,38 +30,26 @@ from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
-SHIPPED_MODEL = Path(__file__).parent.parent / "assets" / "small"
+SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
 """Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
 
 
 @dataclass(frozen=True)
-class Runner:
-    """Everything that the engine's loop drives.
+class LocalExecutor:
+    """Runs batches on one device, in the process of the loop.
 
-    cache_size:         what the KV cache holds
-    vocab_size:         width of the logits
-    max_model_len:      longest prompt plus output, tokens
-    max_prefill_tokens: most tokens of prompts in an iteration
-    window:             the drafts that there may be, none without speculation
-    guided_drafts:      they are chosen among what the grammar allows
-    lag:                iterations launched before the results of an earlier one are read
+    max_prefill_tokens: most tokens of prompts in a batch
     """
 
     step: OneModelStep | TwoModelStep
     guide: GuidedDecoder
-    pages: PageAllocator
-    cache_size: CacheSize
-    vocab_size: int
-    max_model_len: int
+    capabilities: Capabilities
     max_prefill_tokens: int
-    window: DraftWindow
-    guided_drafts: bool
-    lag: int
 
     @classmethod
-    def load(cls, config: EngineConfig) -> Runner:
+    def load(cls, config: EngineConfig) -> LocalExecutor:
         """Load target and drafter and allocate their caches; sets torch's number of CPU threads.
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
@@ -95,7 +77,7 @@ class Runner:
         drafter: DraftModel | None,
         num_draft_tokens: int,
         forced: ForcedAcceptance | None = None,
-    ) -> Runner:
+    ) -> LocalExecutor:
         """Allocate caches and buffers for models that are loaded already.
 
         num_draft_tokens: K, of the drafter
@@ -180,36 +162,28 @@ class Runner:
             target.device.type == "cuda"
         ):  # what was filled on another stream than the step's is there
             torch.cuda.synchronize(target.device)
-        return cls(
-            step,
-            guide,
-            PageAllocator(size.num_pages),
-            size,
-            target.config.vocab_size,
-            max_model_len,
-            config.max_prefill_tokens,
-            window,
-            spec.guided_drafts,
-            lag,
+        capabilities = Capabilities(
+            vocab_size=target.config.vocab_size,
+            max_model_len=max_model_len,
+            cache_size=size,
+            window=window,
+            guided_drafts=spec.guided_drafts,
+            lag=lag,
         )
+        return cls(step, guide, capabilities, config.max_prefill_tokens)
 
-    def window_of(self, params: SamplingParams) -> DraftWindow | None:
-        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
-        there are."""
-        if params.speculation is None:
-            return None
-        if params.speculation.guided_drafts and not self.guided_drafts:
-            raise InvalidParams(
-                "speculation.guided_drafts: this engine chooses its drafts among all tokens; leave "
-                "it "
-                "out or build the engine with guided_drafts=True",
-                param="speculation.guided_drafts",
-            )
-        return self.window.within(params.speculation)
+    def execute(self, batch: Batch) -> PendingOutput:
+        """As Executor's. On a CPU the batch has then run."""
+        return self.step.launch(batch)
+
+    def release(self, slots: Sequence[int]) -> None:
+        """As Executor's."""
+        for slot in slots:
+            self.step.leave(slot)
 
     def warm_up(self) -> None:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
-        warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.max_model_len)
+        warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
             with rehearsal(self.guide.buffers.held.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")

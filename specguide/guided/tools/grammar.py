@@ -8,20 +8,15 @@ llguidance, in Lark.
 from __future__ import annotations
 
 import json
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide, InvalidParams
-from specguide.guide import Guide, check_finite
+from specguide.guide import Guide
 from specguide.guided.backends.lark_terms import schema_term
-from specguide.server.strict import check_strict
-from specguide.server.tool_format import ToolFormat
+from specguide.guided.tools.formats import ToolFormat
 
-_MAX_NAME = 64
-_OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 _BACKEND = "llguidance"
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
@@ -38,66 +33,6 @@ class Tool:
     name: str
     parameters: Mapping[str, Any]
     param: str = "tools"
-
-    @classmethod
-    def of(cls, function: Mapping[str, Any], param: str) -> Tool:
-        """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what
-        is wrong."""
-        name, parameters = function.get("name"), function.get("parameters")
-        if (
-            not isinstance(name, str)
-            or not 1 <= len(name) <= _MAX_NAME
-            or not _OF_NAMES.issuperset(name)
-        ):
-            raise InvalidParams(
-                f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
-                param=f"{param}.name",
-            )
-        if function.get("strict"):
-            check_strict(parameters, f"function '{name}'", f"{param}.parameters")
-        if parameters is None:
-            parameters = {"type": "object", "properties": {}, "additionalProperties": False}
-        if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
-            raise InvalidParams(
-                "a function's parameters must be a JSON schema of type object",
-                param=f"{param}.parameters",
-            )
-        try:
-            check_finite(parameters, f"{param}.parameters")
-        except InvalidGuide as error:
-            error.param = f"{param}.parameters"
-            raise
-        return cls(name, {"type": "object", **parameters}, f"{param}.parameters")
-
-
-def function_of(definition: Mapping[str, Any]) -> Any:
-    """Of a tool or a choice of one: chat has it under "function", responses have it beside
-    "type"."""
-    return definition.get(
-        "function", {name: value for name, value in definition.items() if name != "type"}
-    )
-
-
-def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
-    compiled."""
-    tools: dict[str, Tool] = {}
-    for index, definition in enumerate(definitions):
-        kind, function, param = definition.get("type"), function_of(definition), f"tools[{index}]"
-        if kind != "function" or not isinstance(function, Mapping):
-            raise InvalidParams(
-                f"a tool must be a function that the caller runs, found type {kind!r}: "
-                '{"type": "function", "function": {"name": …, "parameters": …}}, or the same '
-                "without "
-                'an inner "function"',
-                param=param,
-            )
-        param += ".function" if "function" in definition else ""
-        tool = Tool.of(function, param)
-        if tool.name in tools:
-            raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
-        tools[tool.name] = tool
-    return list(tools.values())
 
 
 def tool_guide(

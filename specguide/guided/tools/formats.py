@@ -1,4 +1,4 @@
-"""Owns how model families write tool calls: descriptions under specguide/grammars/tool_calls, and
+"""Owns how model families write tool calls: descriptions under grammars/tool_calls, and
 the choice of one."""
 
 from __future__ import annotations
@@ -6,12 +6,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from specguide.errors import InvalidParams
-
-_FOLDER = Path(__file__).parent.parent / "grammars" / "tool_calls"
+from specguide.ready_grammars import grammars_folder
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class ToolFormat:
 def tool_formats() -> dict[str, ToolFormat]:
     """All that are known, by name."""
     formats = {}
-    for path in sorted(_FOLDER.glob("*.json")):
+    for path in sorted((grammars_folder() / "tool_calls").glob("*.json")):
         described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value

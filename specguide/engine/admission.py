@@ -1,0 +1,146 @@
+"""Owns requests from their arrival to the scheduler: they are checked, and their grammars are
+compiled beside the loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+
+from specguide.config import EngineConfig
+from specguide.engine.executors import Capabilities
+from specguide.errors import EngineError, InvalidParams, SpecguideError
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.reasoning import ReasoningSections
+from specguide.integers import as_ints, is_int
+from specguide.params import SamplingParams
+from specguide.request import Request
+from specguide.sampling import Adjustment, bind_processors
+from specguide.tokenizer import Tokenizer
+
+
+class Admission:
+    """Checks requests against what the engine can run, and has their grammars compiled.
+
+    compiler: what compiles them
+    on_ready: called when a grammar has been compiled, from any thread
+    """
+
+    def __init__(
+        self, config: EngineConfig, tokenizer: Tokenizer, capabilities: Capabilities
+    ) -> None:
+        vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
+        self.compiler = GrammarCompiler(vocabulary, config.guide)
+        self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
+        self._tokenizer, self._capabilities = tokenizer, capabilities
+        self._takes_processors = capabilities.window.tree is None or (
+            config.spec is not None and config.spec.adaptive
+        )
+        self._longest_wait_s = 2 * config.guide.compile_timeout_s
+        self.on_ready: Callable[[], None] = lambda: None
+        self._compiling: dict[Future[CompiledGrammar], Request] = {}
+
+    @property
+    def num_compiling(self) -> int:
+        """Requests whose grammar is not there yet, or not taken."""
+        return len(self._compiling)
+
+    @property
+    def has_compiled(self) -> bool:
+        """`take_compiled` would give some."""
+        return any(future.done() for future in self._compiling)
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """As Engine.prompt_ids."""
+        if isinstance(prompt, str):
+            prompt = self._tokenizer.encode(prompt) if prompt else []
+        try:
+            ids = as_ints(prompt)
+        except TypeError:
+            raise InvalidParams(
+                f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
+                param="prompt",
+            ) from None
+        if not ids:
+            raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
+        vocab_size = self._capabilities.vocab_size
+        bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
+        if bad:
+            raise InvalidParams(
+                f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
+                param="prompt",
+            )
+        return ids
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
+        """As Engine.grammar_of."""
+        if params.guide is None:
+            return None
+        return self._with_reasoning(self.compiler.compile(params.guide), params)
+
+    def compile(self, request: Request) -> None:
+        """Start the compile of a guided request's grammar."""
+        assert request.params.guide is not None
+        future = self.compiler.submit(request.params.guide)
+        self._compiling[future] = request
+        future.add_done_callback(lambda _: self.on_ready())
+
+    def wait(self, most_s: float) -> None:
+        """Until a grammar has been compiled."""
+        if self._compiling:
+            timeout_s = min(self._longest_wait_s, most_s)
+            wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
+
+    def take_compiled(self) -> list[tuple[Request, Future[CompiledGrammar]]]:
+        """Requests whose compile has come to its end, whatever it came to."""
+        done = [future for future in self._compiling if future.done()]
+        return [(self._take(future), future) for future in done]
+
+    def take_all(self) -> list[Request]:
+        """Requests whose grammar is still compiled; nobody waits for it any more."""
+        return [self._cancel(future) for future in list(self._compiling)]
+
+    def discard(self, request: Request) -> None:
+        """The request has ended; if its grammar is compiled, nobody waits for it any more."""
+        for future in [future for future, other in self._compiling.items() if other is request]:
+            self._cancel(future)
+
+    def prepare(self, request: Request, compiled: Future[CompiledGrammar] | None) -> None:
+        """Write what the request's parameters come to. Raises SpecguideError where one cannot be
+        honoured."""
+        params = request.params
+        if compiled is not None:
+            request.grammar = self._with_reasoning(_result(compiled), params)
+        request.adjustment = Adjustment.of(params, self._tokenizer, self._capabilities.vocab_size)
+        if params.logits_processors and not self._takes_processors:
+            raise InvalidParams(
+                "logits_processors need drafts in a chain: build the engine without a draft tree, "
+                "or with adaptive drafts",
+                param="logits_processors",
+            )
+        request.processors = bind_processors(params, request.prompt_ids)
+        request.window = self._capabilities.window_of(params)
+
+    def _cancel(self, future: Future[CompiledGrammar]) -> Request:
+        future.cancel()
+        return self._take(future)
+
+    def _take(self, future: Future[CompiledGrammar]) -> Request:
+        request = self._compiling.pop(future)
+        request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        return request
+
+    def _with_reasoning(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
+        if params.reasoning is None:
+            return answer
+        return self._reasoning.before(answer, params.reasoning)
+
+
+def _result(compiled: Future[CompiledGrammar]) -> CompiledGrammar:
+    try:
+        return compiled.result()
+    except SpecguideError:
+        raise
+    except BaseException as cause:
+        raise EngineError(f"the grammar compiler failed: {cause}") from cause

@@ -1,0 +1,7 @@
+"""Owns who runs the batches of an engine: the seam that the loop drives, and the executor in this
+process."""
+
+from specguide.engine.executors.base import Capabilities, Executor, PendingOutput
+from specguide.engine.executors.local import LocalExecutor, target_folder
+
+__all__ = ["Capabilities", "Executor", "LocalExecutor", "PendingOutput", "target_folder"]

@@ -1,0 +1,79 @@
+"""Owns the seam between the engine's loop and whoever runs its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.batch import Batch, StepOutput
+from specguide.cache import CacheSize
+from specguide.draft_window import DraftWindow
+from specguide.errors import InvalidParams
+from specguide.guided.decoder import GuidedDecoder
+from specguide.params import SamplingParams
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an executor can run.
+
+    vocab_size:    width of the logits
+    max_model_len: longest prompt plus output, tokens
+    cache_size:    what the KV cache holds; the scheduler hands its pages out
+    window:        the drafts that there may be, none without speculation
+    guided_drafts: they are chosen among what the grammar allows
+    lag:           batches that may be under way before the results of an earlier one are read
+    """
+
+    vocab_size: int
+    max_model_len: int
+    cache_size: CacheSize
+    window: DraftWindow
+    guided_drafts: bool
+    lag: int
+
+    def window_of(self, params: SamplingParams) -> DraftWindow | None:
+        """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
+        there are."""
+        if params.speculation is None:
+            return None
+        if params.speculation.guided_drafts and not self.guided_drafts:
+            raise InvalidParams(
+                "speculation.guided_drafts: this engine chooses its drafts among all tokens; leave "
+                "it out or build the engine with guided_drafts=True",
+                param="speculation.guided_drafts",
+            )
+        return self.window.within(params.speculation)
+
+
+class PendingOutput(Protocol):
+    """The output of a batch that may still run."""
+
+    def result(self) -> StepOutput:
+        """Waits for it. Raises what the batch failed with."""
+
+
+class Executor(Protocol):
+    """Runs batches, in the order in which they come. One thread calls it.
+
+    capabilities: what it can run
+    guide:        the grammar stream; the loop gives it each batch's snapshot just before `execute`
+    """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    @property
+    def guide(self) -> GuidedDecoder: ...
+
+    def execute(self, batch: Batch) -> PendingOutput:
+        """Start a batch. `capabilities.lag` + 1 may be under way before the first one's result is
+        read."""
+
+    def release(self, slots: Sequence[int]) -> None:
+        """Requests have left these slots: whatever is executed from now on stores and accepts
+        nothing for them, until another request enters."""
+
+    def warm_up(self) -> None:
+        """Compile and capture all that requests may need, while no slot has a request."""

@@ -1,0 +1,15 @@
+"""Tool calls: how model families write them, and the grammar of a message that may have some."""
+
+from __future__ import annotations
+
+from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
+from specguide.guided.tools.grammar import SpecialToken, Tool, tool_guide
+
+__all__ = [
+    "SpecialToken",
+    "Tool",
+    "ToolFormat",
+    "choose_tool_format",
+    "tool_formats",
+    "tool_guide",
+]

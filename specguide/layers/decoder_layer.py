@@ -1,0 +1,75 @@
+"""Owns the layers of a decoder: Layer, what a decoder asks of one, and DecoderLayer, which norms
+before attention and feed-forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from specguide.batch import ForwardContext
+from specguide.layers.attention import Attention
+from specguide.layers.destination import Destination, merged
+from specguide.layers.feed_forward import FeedForward
+from specguide.layers.norm import RmsNorm
+
+
+class Layer(Protocol):
+    """One layer of the residual stream. Each sum is made with the norm that follows it, so a layer
+    is given the norm of the next.
+
+    input_norm: of the stream as it enters
+    attention:  says which rotary table the layer reads
+    """
+
+    @property
+    def input_norm(self) -> RmsNorm: ...
+
+    @property
+    def attention(self) -> Attention: ...
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        normed: Tensor,
+        next_norm: RmsNorm,
+        rotary: Tensor,
+        context: ForwardContext,
+        keys: Tensor,
+        values: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
+        `next_norm`."""
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecoderLayer:
+    """hidden + attention(norm(hidden)), then + feed_forward(norm(·))."""
+
+    input_norm: RmsNorm
+    attention: Attention
+    post_attention_norm: RmsNorm
+    feed_forward: FeedForward
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        normed: Tensor,
+        next_norm: RmsNorm,
+        rotary: Tensor,
+        context: ForwardContext,
+        keys: Tensor,
+        values: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """See Layer."""
+        attended = self.attention(normed, rotary, context, keys, values)
+        hidden, normed = self.post_attention_norm.add(hidden, attended)
+        return next_norm.add(hidden, self.feed_forward(normed))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return merged(self.input_norm, self.attention, self.post_attention_norm, self.feed_forward)

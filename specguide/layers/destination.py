@@ -1,0 +1,45 @@
+"""Owns Destination: where a tensor of a checkpoint goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Destination:
+    """Where a checkpoint's tensor goes.
+
+    tensor:  a view of the model's memory; the checkpoint's values are converted to its dtype and
+             broadcast to it
+    shape:   the shape that the checkpoint's tensor must have
+    convert: what is made of the checkpoint's tensor before; None: nothing
+    """
+
+    tensor: Tensor
+    shape: tuple[int, ...]
+    convert: Callable[[Tensor], Tensor] | None = None
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Destination:
+        """A tensor stored as it is."""
+        return cls(tensor, tuple(tensor.shape))
+
+    def fill(self, stored: Tensor) -> None:
+        """Write the checkpoint's tensor, of `shape`, to the model's memory."""
+        self.tensor.copy_(stored if self.convert is None else self.convert(stored))
+
+
+class HasDestinations(Protocol):
+    """A part of a model that a checkpoint fills."""
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+
+
+def merged(*parts: HasDestinations) -> dict[str, Destination]:
+    """The destinations of all parts."""
+    return {name: it for part in parts for name, it in part.destinations().items()}

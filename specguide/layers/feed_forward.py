@@ -1,0 +1,62 @@
+"""Owns the feed-forward layers: FeedForward, what a decoder layer asks of one, and GatedMlp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from specguide.layers.destination import Destination
+from specguide.layers.placement import Placement
+from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.quantization import Activation
+
+
+class FeedForward(Protocol):
+    """What follows the attention in a layer."""
+
+    def __call__(self, x: Tensor) -> PartialSums:
+        """[T, hidden] → [T, hidden]."""
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+
+
+@dataclass(frozen=True, eq=False)
+class GatedMlp:
+    """down(activation(gate(x)) · up(x)) (GLU variants, Shazeer 2020); gate and up are one product.
+
+    gate_up: hidden → 2 · intermediate, gate first
+    down:    intermediate → hidden
+    """
+
+    gate_up: Projection
+    down: Projection
+    activation: Activation = "silu"
+
+    @classmethod
+    def create(
+        cls,
+        place: Placement,
+        hidden_size: int,
+        intermediate_size: int,
+        *,
+        bias: bool = False,
+        activation: Activation = "silu",
+    ) -> GatedMlp:
+        """Uninitialised weights."""
+        both = {"gate_proj": intermediate_size, "up_proj": intermediate_size}
+        return cls(
+            Projection.create(place, hidden_size, both, bias=bias),
+            Projection.create(place, intermediate_size, {"down_proj": hidden_size}, bias=bias),
+            activation,
+        )
+
+    def __call__(self, x: Tensor) -> PartialSums:
+        """[T, hidden] → [T, hidden]."""
+        return self.down.forward_parts(self.gate_up.forward_gated(x, self.activation))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return self.gate_up.destinations() | self.down.destinations()

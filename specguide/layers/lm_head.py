@@ -1,0 +1,111 @@
+"""Owns Embedding and LmHead: from token ids to hidden states, and from hidden states to logits."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specguide.layers.destination import Destination
+from specguide.layers.norm import RmsNorm
+from specguide.layers.placement import Placement
+from specguide.layers.quantization import UNQUANTIZED, PlainWeights, ProjectionWeights
+
+_LM_HEAD = "lm_head"
+
+
+class Embedding:
+    """A vector for each token id.
+
+    weight: [vocab_size, hidden_size]
+    name:   of the tensor in the checkpoint
+    scale:  factor on the vectors that a pass begins with, as Gemma has it
+    """
+
+    def __init__(self, weight: Tensor, name: str, scale: float = 1.0) -> None:
+        self.weight = weight
+        self.name = name
+        self.scale = torch.tensor(scale, dtype=weight.dtype).item()
+
+    @classmethod
+    def create(
+        cls,
+        place: Placement,
+        vocab_size: int,
+        hidden_size: int,
+        *,
+        is_tied: bool,
+        scale: float = 1.0,
+    ) -> Embedding:
+        """Uninitialised weights, embed_tokens.weight in the checkpoint.
+
+        is_tied: an LmHead may use the matrix too. It is laid out for the product then; looking
+                 rows up in it costs little either way
+        """
+        name = f"{place.prefix}embed_tokens.weight"
+        if not is_tied:
+            return cls(place.empty(vocab_size, hidden_size), name, scale)
+        spec = place.matrix(vocab_size, hidden_size, ("embed_tokens",))
+        return cls(UNQUANTIZED.create_weights(spec).weight, name, scale)
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """int [T] → [T, hidden_size]."""
+        vectors = F.embedding(token_ids, self.weight)
+        return vectors if self.scale == 1.0 else vectors * self.scale
+
+    def norm_into(self, output: Tensor, norm: RmsNorm, token_ids: Tensor) -> None:
+        """The norm of the vectors, without `scale`, into output [T, hidden_size]: what a draft head
+        reads."""
+        norm.into(output, self.weight, token_ids)
+
+    def fit_vocabulary(self, size: int) -> None:
+        """Read every id below `size` from now on: those that it has not, like its last one."""
+        num_missing = size - len(self.weight)
+        if num_missing > 0:
+            self.weight = torch.cat((self.weight, self.weight[-1:].expand(num_missing, -1)))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where the tensor of a checkpoint goes, by its full name."""
+        return {self.name: Destination.of(self.weight)}
+
+
+class LmHead:
+    """The output matrix, from hidden states to a logit for each token of a vocabulary.
+
+    weights: [vocab_size, hidden_size]
+    name:    of the map in the checkpoint; None where it is the embeddings' matrix
+    """
+
+    def __init__(self, weights: ProjectionWeights, name: str | None) -> None:
+        self.weights = weights
+        self.name = name
+
+    @classmethod
+    def create(cls, place: Placement, vocab_size: int, hidden_size: int) -> LmHead:
+        """Uninitialised weights, lm_head.weight in the checkpoint."""
+        spec = place.matrix(vocab_size, hidden_size, (_LM_HEAD,))
+        return cls(place.weights(spec), spec.names[0])
+
+    @classmethod
+    def tied(cls, embedding: Embedding) -> LmHead:
+        """The matrix of the embeddings, without their scale."""
+        return cls(PlainWeights(embedding.weight), None)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[T, hidden_size] → logits [T, vocab_size], in the dtype of `hidden`."""
+        return self.weights.product(hidden)
+
+    def fit_vocabulary(self, size: int) -> None:
+        """Give logits of no id beyond `size` from now on."""
+        self.weights = self.weights.rows(0, size)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name; none of a tied one."""
+        if self.name is None:
+            return {}
+        return {f"{self.name}.{tensor}": it for tensor, it in self.weights.destinations().items()}
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the matrix, bytes."""
+        return sum(it.tensor.nbytes for it in self.weights.destinations().values())

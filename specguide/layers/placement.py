@@ -1,0 +1,56 @@
+"""Owns Placement: where a layer's weights live, and what a checkpoint calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from specguide.layers.quantization import (
+    UNQUANTIZED,
+    MatrixSpec,
+    ProjectionWeights,
+    Quantization,
+)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What all layers of a model are built with.
+
+    device, dtype: of the weights, and of inputs and outputs
+    quantization:  how the checkpoint holds the weights of projections
+    prefix:        of the names of a layer's tensors in the checkpoint, "" or ending with a dot
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    quantization: Quantization = UNQUANTIZED
+    prefix: str = ""
+
+    def within(self, name: str) -> Placement:
+        """Of the part `name` of this layer."""
+        return replace(self, prefix=f"{self.prefix}{name}.")
+
+    def empty(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Uninitialised memory."""
+        return torch.empty(shape, device=self.device, dtype=dtype or self.dtype)
+
+    def matrix(
+        self, out_features: int, in_features: int, names: Iterable[str], *, bias: bool = False
+    ) -> MatrixSpec:
+        """A matrix in which the maps `names` lie, each a part of this layer."""
+        return MatrixSpec(
+            out_features=out_features,
+            in_features=in_features,
+            bias=bias,
+            names=tuple(self.prefix + name for name in names),
+            device=self.device,
+            dtype=self.dtype,
+        )
+
+    def weights(self, spec: MatrixSpec) -> ProjectionWeights:
+        """Uninitialised weights in the form of the quantization."""
+        return self.quantization.create_weights(spec)

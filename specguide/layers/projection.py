@@ -1,0 +1,98 @@
+"""Owns Projection: a linear map with its weights, its names in a checkpoint and its product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.layers.destination import Destination
+from specguide.layers.placement import Placement
+from specguide.layers.quantization import Activation, ProjectionWeights
+
+
+@dataclass(frozen=True, eq=False)
+class PartialSums:
+    """A product [T, D] in parts that are yet to be summed.
+
+    Where a product has too few rows to keep a GPU busy, its sum is spread over several programs.
+    `RmsNorm.add` sums the parts as it adds them to the residual stream; nobody else sees them.
+
+    parts: [P, T, D]; float32 where P > 1
+    """
+
+    parts: Tensor
+
+    def total(self, dtype: torch.dtype) -> Tensor:
+        """The product [T, D]."""
+        return self.parts[0] if len(self.parts) == 1 else self.parts.sum(0).to(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """x · weightᵀ + bias. Several maps of a checkpoint may lie in one, so that they are one
+    product.
+
+    Its weights are the quantization's matter: whoever has a projection asks for products alone.
+
+    weights: of the whole map
+    maps:    of each map in the checkpoint, by its full name: a view of `weights`
+    """
+
+    weights: ProjectionWeights
+    maps: Mapping[str, ProjectionWeights]
+
+    @classmethod
+    def create(
+        cls, place: Placement, in_features: int, outputs: Mapping[str, int], *, bias: bool = False
+    ) -> Projection:
+        """Maps of the same input: `outputs` are their names, with their output features."""
+        spec = place.matrix(sum(outputs.values()), in_features, outputs, bias=bias)
+        weights = place.weights(spec)
+        return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
+
+    @classmethod
+    def summing(cls, place: Placement, inputs: Mapping[str, int], out_features: int) -> Projection:
+        """Maps whose outputs are summed: `inputs` are their names, with their input features,
+        which lie side by side."""
+        spec = place.matrix(out_features, sum(inputs.values()), inputs)
+        weights = place.weights(spec)
+        return cls(weights, dict(zip(spec.names, _views(weights.columns, inputs), strict=True)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[T, in_features] → [T, out_features]."""
+        return self.weights.product(x)
+
+    def forward_parts(self, x: Tensor) -> PartialSums:
+        """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
+        return PartialSums(self.weights.product_parts(x))
+
+    def forward_gated(self, x: Tensor, activation: Activation = "silu") -> Tensor:
+        """[T, in_features] → activation(gate) · up [T, out_features / 2]; the first half of the
+        output features is the gate."""
+        return self.weights.product_gated(x, activation)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return {
+            f"{name}.{tensor}": destination
+            for name, weights in self.maps.items()
+            for tensor, destination in weights.destinations().items()
+        }
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory of the weights, bytes."""
+        return sum(it.tensor.nbytes for it in self.destinations().values())
+
+
+def _views(
+    part: Callable[[int, int], ProjectionWeights], sizes: Mapping[str, int]
+) -> Iterator[ProjectionWeights]:
+    """The parts, one behind the other."""
+    start = 0
+    for size in sizes.values():
+        yield part(start, start + size)
+        start += size

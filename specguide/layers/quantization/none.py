@@ -1,0 +1,68 @@
+"""Owns PlainWeights, numbers to multiply by as they are, and Unquantized, which holds all in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide import kernels
+from specguide.layers.destination import Destination
+from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
+
+
+@dataclass(frozen=True, eq=False)
+class PlainWeights(ProjectionWeights):
+    """weight [out_features, in_features], bias [out_features] or None."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def destinations(self) -> dict[str, Destination]:
+        destinations = {"weight": Destination.of(self.weight)}
+        if self.bias is not None:
+            destinations["bias"] = Destination.of(self.bias)
+        return destinations
+
+    def rows(self, start: int, stop: int) -> PlainWeights:
+        bias = None if self.bias is None else self.bias[start:stop]
+        return PlainWeights(self.weight[start:stop], bias)
+
+    def columns(self, start: int, stop: int) -> PlainWeights:
+        return PlainWeights(self.weight[:, start:stop])
+
+    def product(self, x: Tensor) -> Tensor:
+        return kernels.linear(x, self.weight, self.bias)
+
+    def product_parts(self, x: Tensor) -> Tensor:
+        return kernels.linear_parts(x, self.weight, self.bias)
+
+    def product_gated(self, x: Tensor, activation: Activation) -> Tensor:
+        if activation == "silu":
+            return kernels.gated_linear(x, self.weight, self.bias)
+        return super().product_gated(x, activation)
+
+
+@dataclass(frozen=True)
+class Unquantized:
+    """Weights in the dtype of the model."""
+
+    def create_weights(self, spec: MatrixSpec) -> PlainWeights:
+        bias = torch.empty(spec.out_features, device=spec.device, dtype=spec.dtype)
+        return PlainWeights(empty_matrix(spec), bias if spec.bias else None)
+
+
+UNQUANTIZED = Unquantized()
+
+
+def empty_matrix(spec: MatrixSpec) -> Tensor:
+    """Uninitialised [out_features, in_features].
+
+    For float32 on a CPU the memory order is input-major: the products of a few tokens, which is
+    what decoding does, take a third less time that way.
+    """
+    shape = (spec.out_features, spec.in_features)
+    if spec.device.type == "cpu" and spec.dtype == torch.float32:
+        return torch.empty(shape[::-1], device=spec.device, dtype=spec.dtype).t()
+    return torch.empty(shape, device=spec.device, dtype=spec.dtype)

@@ -1,0 +1,27 @@
+"""Owns the Llama family (Touvron et al. 2023; Llama 3, arXiv 2407.21783)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specguide.json_fields import flag
+from specguide.models.config import ModelConfig
+from specguide.models.dense import build_layer
+from specguide.models.family import Family
+from specguide.models.windows import no_windows
+
+
+def read(fields: Mapping[str, Any]) -> ModelConfig:
+    """Biases where `attention_bias` and `mlp_bias` say so; no windows."""
+    has_bias = flag(fields, "attention_bias")
+    return ModelConfig.from_fields(
+        fields,
+        qkv_bias=has_bias,
+        out_bias=has_bias,
+        mlp_bias=flag(fields, "mlp_bias"),
+        sliding_windows=no_windows(fields),
+    )
+
+
+LLAMA = Family(("LlamaForCausalLM",), read, build_layer)

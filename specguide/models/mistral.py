@@ -1,0 +1,24 @@
+"""Owns the Mistral family (Jiang et al. 2023, arXiv 2310.06825): a Llama in which every layer has a
+sliding window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specguide.models.config import ModelConfig
+from specguide.models.dense import build_layer
+from specguide.models.family import Family
+from specguide.models.windows import uniform_windows
+
+
+def read(fields: Mapping[str, Any]) -> ModelConfig:
+    """A window of 4,096 where config.json does not state another, or null."""
+    return ModelConfig.from_fields(
+        fields,
+        max_position_embeddings=131_072,
+        sliding_windows=uniform_windows(fields, default=4096),
+    )
+
+
+MISTRAL = Family(("MistralForCausalLM",), read, build_layer)

@@ -1,0 +1,72 @@
+"""Owns FAMILIES, the families by the name of their architecture, and how a folder's config.json
+finds its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import naming, read_json, shown, token_ids
+from specguide.models.config import ModelConfig
+from specguide.models.config_fields import check_fields
+from specguide.models.family import Family
+from specguide.models.llama import LLAMA
+from specguide.models.mistral import MISTRAL
+from specguide.models.qwen2 import QWEN2
+from specguide.models.qwen3 import QWEN3
+
+FAMILIES: dict[str, Family[Any]] = {
+    architecture: family
+    for family in (LLAMA, MISTRAL, QWEN2, QWEN3)
+    for architecture in family.architectures
+}
+
+
+def read_config(folder: str | Path) -> ModelConfig:
+    """From config.json, and generation_config.json where there is one.
+
+    Raises CheckpointError when they are unreadable or ask for what is not implemented; the message
+    says what.
+    """
+    path = Path(folder) / "config.json"
+    generation_path = Path(folder) / "generation_config.json"
+    fields = read_json(path)
+    generation = read_json(generation_path) if generation_path.exists() else {}
+    has_the_word = generation.get("eos_token_id") is not None
+    with naming(path):
+        config = config_of({**fields, "eos_token_id": None} if has_the_word else fields)
+    with naming(generation_path):
+        eos = token_ids(generation, "eos_token_id", config.vocab_size)
+    return config if eos is None else replace(config, eos_token_ids=eos)
+
+
+def config_of(fields: Mapping[str, Any], *, known: Collection[str] = ()) -> ModelConfig:
+    """From the contents of config.json; raises CheckpointError.
+
+    known: fields that the caller reads itself
+    """
+    architecture = _architecture(fields)
+    family = FAMILIES[architecture]
+    check_fields(fields, known={*family.fields, *known}, neutral=family.neutral)
+    config: ModelConfig = family.read({**fields, "architectures": [architecture]})
+    return config
+
+
+def _architecture(fields: Mapping[str, Any]) -> str:
+    architectures = fields.get("architectures") or []
+    if not isinstance(architectures, list) or not all(
+        isinstance(name, str) for name in architectures
+    ):
+        raise CheckpointError(
+            f"'architectures' must be a list of names, found {shown(architectures)}"
+        )
+    known = next((name for name in architectures if name in FAMILIES), None)
+    if known is None:
+        found = ", ".join(architectures) or "none stated"
+        raise CheckpointError(
+            f"architecture {shown(found)} is unknown; known: {', '.join(FAMILIES)}"
+        )
+    return known

@@ -1,0 +1,94 @@
+"""Owns how config.json states the sliding windows of a model's layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import flag, positive_int, shown
+from specguide.models.config import size
+
+_FULL = "full_attention"
+_SLIDING = "sliding_attention"
+
+Windows = tuple[int | None, ...]
+"""Of each layer, tokens; None where it sees all before it."""
+
+
+def no_windows(fields: Mapping[str, Any]) -> Windows:
+    """Of a family without: a window that stands in config.json has no effect, as in transformers,
+    unless a flag insists on it. Raises CheckpointError then."""
+    window = _stated_window(fields, None)
+    is_used = flag(fields, "use_sliding_window")
+    if window is not None and is_used:
+        raise CheckpointError(
+            f"'use_sliding_window' with 'sliding_window' {window}: this architecture has no window"
+        )
+    return _uniform(fields, None)
+
+
+def uniform_windows(fields: Mapping[str, Any], default: int) -> Windows:
+    """`sliding_window` in all layers; null: none. Raises CheckpointError."""
+    return _uniform(fields, _stated_window(fields, default))
+
+
+def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
+    """`sliding_window` where `use_sliding_window` says so, in the layers that `layer_types` names,
+    or from `max_window_layers` on. Raises CheckpointError."""
+    num_layers = size(fields, "num_hidden_layers")
+    layer_types = read_layer_types(fields, num_layers)
+    is_used = flag(fields, "use_sliding_window")
+    window = _stated_window(fields, default) if is_used else None
+    if layer_types is None:
+        first = 0
+        if fields.get("max_window_layers") != 0:
+            first = positive_int(fields, "max_window_layers", 28)
+        layer_types = [_FULL] * min(first, num_layers) + [_SLIDING] * max(0, num_layers - first)
+    elif window is None and _SLIDING in layer_types:
+        raise CheckpointError("'layer_types' asks for 'sliding_attention', but no window is in use")
+    return windows_of(layer_types, window)
+
+
+def windows_of(layer_types: list[str], window: int | None) -> Windows:
+    """`window` where the type is "sliding_attention"."""
+    return tuple(window if kind == _SLIDING else None for kind in layer_types)
+
+
+def read_layer_types(fields: Mapping[str, Any], num_layers: int | None = None) -> list[str] | None:
+    """`layer_types`, each "full_attention" or "sliding_attention"; None where it is missing. Raises
+    CheckpointError.
+
+    num_layers: how many there must be; None: one or more
+    """
+    kinds = fields.get("layer_types")
+    if kinds is None:
+        return None
+    if (
+        not isinstance(kinds, list)
+        or not kinds
+        or num_layers not in (None, len(kinds))
+        or not all(kind in (_FULL, _SLIDING) for kind in kinds)
+    ):
+        layers = "each layer" if num_layers is None else f"each of the {num_layers} layers"
+        raise CheckpointError(
+            f"'layer_types' must be 'full_attention' or 'sliding_attention' for {layers}, found "
+            f"{shown(kinds)}"
+        )
+    return kinds
+
+
+def _stated_window(fields: Mapping[str, Any], default: int | None) -> int | None:
+    if fields.get("sliding_window", default) is None:
+        return None
+    return positive_int(fields, "sliding_window", default)
+
+
+def _uniform(fields: Mapping[str, Any], window: int | None) -> Windows:
+    num_layers = size(fields, "num_hidden_layers")
+    kind = _FULL if window is None else _SLIDING
+    if not set(read_layer_types(fields, num_layers) or ()) <= {kind}:
+        raise CheckpointError(
+            "'layer_types' that differ from layer to layer are not supported here"
+        )
+    return (window,) * num_layers
