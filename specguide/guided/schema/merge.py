@@ -23,6 +23,10 @@ from specguide.guided.schema.merge_kinds import (
     merge_strings,
 )
 from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    NO_NUMBERS,
+    NO_OBJECTS,
+    NO_STRINGS,
     Core,
     CoreSchema,
     Kinds,
@@ -111,6 +115,8 @@ class _Conjunctions:
 
     def _own_atoms(self, node: Node) -> list[Atom]:
         """What a node asks itself: of kinds and values, and as a choice."""
+        if node.ref is None and not (node.any_of or node.all_of):
+            return [] if node == Node(node.path) else [node]
         if id(node) not in self._atoms:
             plain = replace(node, any_of=(), ref=None, all_of=())
             choice = Node(node.path, any_of=node.any_of)
@@ -164,29 +170,27 @@ class _Conjunctions:
         types = _allowed(atoms)
         path = atoms[0].path if atoms else path
         spend(8 + 2 * len(atoms))
-        kinds = Kinds()
-        also: tuple[Core, ...] = ()
-        if types & _NUMERIC:
-            numbers = merge_numbers(atoms, types, path)
-            types = types - _NUMERIC if numbers is None else types
-            kinds = kinds if numbers is None else replace(kinds, numbers=numbers)
-        if "string" in types:
-            strings = merge_strings(self.patterns, atoms, path)
-            types = types - {"string"} if strings is None else types
-            if strings is not None:
-                kinds, also = replace(kinds, strings=strings[0]), strings[1]
-        if "array" in types:
-            arrays = merge_arrays(self.all, atoms, path)
-            types = types - {"array"} if arrays is None else types
-            kinds = kinds if arrays is None else replace(kinds, arrays=arrays)
-        if "object" in types:
-            objects = merge_objects(self.all, self.patterns, atoms, path)
-            types = types - {"object"} if objects is None else types
-            kinds = kinds if objects is None else replace(kinds, objects=objects)
+        numbers = merge_numbers(atoms, types, path) if types & _NUMERIC else None
+        strings = merge_strings(self.patterns, atoms, path) if "string" in types else None
+        arrays = merge_arrays(self.all, atoms, path) if "array" in types else None
+        objects = merge_objects(self.all, self.patterns, atoms, path) if "object" in types else None
+        found = {
+            **dict.fromkeys(_NUMERIC, numbers),
+            "string": strings,
+            "array": arrays,
+            "object": objects,
+        }
+        types = frozenset(name for name in types if found.get(name, True) is not None)
         if not types:
             return False
-        if types != _EVERY_TYPE:
-            kinds = replace(kinds, types=_in_order(types, atoms))
+        text, also = strings or (NO_STRINGS, ())
+        kinds = Kinds(
+            None if types == _EVERY_TYPE else _in_order(types, atoms),
+            numbers or NO_NUMBERS,
+            text,
+            arrays or NO_ARRAYS,
+            objects or NO_OBJECTS,
+        )
         node = Node(path, kinds, all_of=also)
         return True if node == Node(path) else node
 

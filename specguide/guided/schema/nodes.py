@@ -203,10 +203,10 @@ def _beside(node: Node, part: Node) -> Node:
 
 def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
     """What both ask; None where both set one field."""
-    numbers = _fields_beside(ours.numbers, theirs.numbers)
-    strings = _fields_beside(ours.strings, theirs.strings)
-    arrays = _fields_beside(ours.arrays, theirs.arrays)
-    objects = _fields_beside(ours.objects, theirs.objects)
+    numbers = _fields_beside(ours.numbers, theirs.numbers, NO_NUMBERS)
+    strings = _fields_beside(ours.strings, theirs.strings, NO_STRINGS)
+    arrays = _fields_beside(ours.arrays, theirs.arrays, NO_ARRAYS)
+    objects = _fields_beside(ours.objects, theirs.objects, NO_OBJECTS)
     if numbers is None or strings is None or arrays is None or objects is None:
         return None
     if ours.types and theirs.types:
@@ -217,10 +217,9 @@ def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
 _Asked = TypeVar("_Asked", Numbers, Strings, Arrays, Objects)
 
 
-def _fields_beside(ours: _Asked, theirs: _Asked) -> _Asked | None:
-    nothing = type(ours)()
-    if theirs == nothing or ours == nothing:
-        return ours if theirs == nothing else theirs
+def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | None:
+    if theirs is nothing or ours is nothing:
+        return ours if theirs is nothing else theirs
     asked = {
         one.name: getattr(theirs, one.name)
         for one in fields(theirs)
