@@ -27,6 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.baselines import ForcedAcceptance
 from benchmarks.common import emit
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk
@@ -35,10 +36,10 @@ from specguide.draft_tree import DynamicTree
 from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
+from specguide.engine.parts import EngineParts
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.selection import guide_snapshot
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
@@ -126,7 +127,7 @@ class Writer:
             target,
             head if spec else None,
             num_drafts,
-            task.forced(text.to(target.device), num_drafts),
+            EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),
         )
         self._choice = AllDrafts()
         if spec and spec.adaptive:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.baselines import ForcedAcceptance
 from benchmarks.common import emit
 from benchmarks.gpu_clock import GpuClock
 from benchmarks.iteration_modes import WINDOWS, K, Mode, modes
@@ -41,7 +42,6 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request
-from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.selection import guide_snapshot
 from specguide.trace import write_chrome_trace
 
@@ -135,7 +135,8 @@ class Run:
             window.num_drafts,
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
-        self.runner = LocalExecutor.of(config, target, drafter, window.num_model, forced)
+        parts = replace(mode.parts, sampler=forced.sampler)
+        self.runner = LocalExecutor.of(config, target, drafter, window.num_model, parts)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]

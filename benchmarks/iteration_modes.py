@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from benchmarks.baselines import BASELINES
 from specguide.config import SpecConfig
 from specguide.draft_tree import SMALL_TREE, DynamicTree
 from specguide.draft_window import DraftWindow
+from specguide.engine.parts import EngineParts
 
 K = 3
 TREES = (SMALL_TREE, DynamicTree(8, 5, 32), DynamicTree())
@@ -19,13 +21,24 @@ WINDOWS = (
 
 @dataclass(frozen=True)
 class Mode:
-    """One row of the table. spec: None decodes plainly; guided_share: of the batch; callbacks: as
-    in GuideConfig."""
+    """One row of the table.
+
+    spec:         None decodes plainly
+    guided_share: of the batch
+    callbacks:    as in GuideConfig
+    baseline:     of BASELINES; None: the engine itself
+    """
 
     name: str
     spec: SpecConfig | None
     guided_share: float
     callbacks: str | None = None
+    baseline: str | None = None
+
+    @property
+    def parts(self) -> EngineParts:
+        """What the engine is built of."""
+        return BASELINES[self.baseline] if self.baseline else EngineParts()
 
     @property
     def window(self) -> DraftWindow:
@@ -43,10 +56,10 @@ def modes() -> dict[str, Mode]:
         Mode("plain unguided", None, 0),
         Mode("plain guided", None, 1),
         Mode("host functions", spec, 1, callbacks="native"),
-        Mode("Python callbacks", spec, 1, callbacks="python"),
+        Mode("Python callbacks", spec, 1, baseline="Python callbacks"),
         Mode("drafts unguided", replace(spec, guided_drafts=False), 1),
-        Mode("two models", replace(spec, arrangement="two_model"), 1),
-        Mode("two models unguided", replace(spec, arrangement="two_model"), 0),
+        Mode("two models", spec, 1, baseline="two models"),
+        Mode("two models unguided", spec, 0, baseline="two models"),
         *(Mode(f"window {size}", replace(spec, num_forced_tokens=size - K), 1) for size in WINDOWS),
         *(
             Mode(

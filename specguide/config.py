@@ -13,9 +13,8 @@ LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
 SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS, "auto")
 MOST_DRAFTS = 32
-SPEC_ARRANGEMENTS = ("one_model", "two_model")
 GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
-GUIDE_CALLBACKS = ("native", "polling", "python")
+GUIDE_CALLBACKS = ("native", "polling")
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,6 @@ class SpecConfig:
     adaptive:          each iteration drafts as much of this as gains most, by what is accepted and
                        what it takes: of a tree also a smaller one or a chain, and of anything
                        nothing, so that drafts that are never accepted cost next to nothing
-    arrangement:       "one_model", or for comparison "two_model": target and drafter as passes of
-                       their own, with the host between them; outputs are the same
     """
 
     method: str = "eagle3"
@@ -59,7 +56,6 @@ class SpecConfig:
     prompt_lookup_min: int = 2
     prompt_lookup_max: int = 4
     guided_drafts: bool = True
-    arrangement: str = "one_model"
     adaptive: bool = False
 
     def __post_init__(self) -> None:
@@ -74,17 +70,6 @@ class SpecConfig:
             raise InvalidParams(
                 f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
                 param="num_draft_tokens",
-            )
-        if self.arrangement not in SPEC_ARRANGEMENTS:
-            raise InvalidParams(
-                f"arrangement {self.arrangement!r} is unknown; known: "
-                f"{', '.join(SPEC_ARRANGEMENTS)}",
-                param="arrangement",
-            )
-        if self.adaptive and self.arrangement != "one_model":
-            raise InvalidParams(
-                f"arrangement {self.arrangement!r} always drafts all: leave adaptive out with it",
-                param="adaptive",
             )
         if self.tree is not None:
             self._check_tree(self.tree)
@@ -118,11 +103,6 @@ class SpecConfig:
             raise InvalidParams(
                 "forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree"
             )
-        if self.arrangement != "one_model":
-            raise InvalidParams(
-                f"arrangement {self.arrangement!r} knows chains alone: use 'one_model' with a tree",
-                param="arrangement",
-            )
 
     def _check_proposals(self) -> None:
         least = 1 if self.method == "grammar" else 0
@@ -150,16 +130,7 @@ class SpecConfig:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
             )
-        if not self.window.has_proposals:
-            return
-        if self.arrangement != "one_model":
-            raise InvalidParams(
-                f"arrangement {self.arrangement!r} knows drafts of a draft head alone: use "
-                "'one_model' "
-                "with forced tokens and lookups",
-                param="arrangement",
-            )
-        if not self.guided_drafts:
+        if self.window.has_proposals and not self.guided_drafts:
             raise InvalidParams(
                 "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
                 param="guided_drafts",
@@ -216,8 +187,7 @@ class GuideConfig:
                            tokens; a newline with indentation may be longer than max_whitespace,
                            unless that is 0
     callbacks:             "native": host functions; "polling": a thread that polls for them and
-                           keeps a core busy while iterations run; for comparison "python": through
-                           the GIL, slot after slot, no deadline. Left out: polling on a GPU, where
+                           keeps a core busy while iterations run. Left out: polling on a GPU, where
                            host functions may be called late, else native
     """
 
@@ -337,18 +307,3 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
-        if self.spec is None or self.guide.callbacks != "python":
-            return
-        if self.spec.window.has_proposals or self.spec.window.tree:
-            raise InvalidParams(
-                "callbacks 'python' follow chains of a draft head alone: with a tree, forced "
-                "tokens or "
-                "lookups use 'native' or 'polling'",
-                param="callbacks",
-            )
-        if self.spec.adaptive:
-            raise InvalidParams(
-                "callbacks 'python' always take all drafts: with adaptive drafts use 'native' or "
-                "'polling'",
-                param="callbacks",
-            )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,30 +50,41 @@ class LLM:
     ) -> None:
         if spec == "default":
             spec = SpecConfig() if model is None else None
-        self._engine = Engine(
-            EngineConfig(
-                model=model,
-                spec=SpecConfig(spec) if isinstance(spec, str) else spec,
-                guide=guide or GuideConfig(backend=guide_backend),
-                cache=cache or CacheConfig(),
-                max_batch_size=max_batch_size,
-                max_model_len=max_model_len,
-                max_prefill_tokens=max_prefill_tokens,
-                device=device,
-                dtype=dtype,
-                lag=lag,
-                enforce_eager=enforce_eager,
-                trace=trace,
+        self._take(
+            Engine(
+                EngineConfig(
+                    model=model,
+                    spec=SpecConfig(spec) if isinstance(spec, str) else spec,
+                    guide=guide or GuideConfig(backend=guide_backend),
+                    cache=cache or CacheConfig(),
+                    max_batch_size=max_batch_size,
+                    max_model_len=max_model_len,
+                    max_prefill_tokens=max_prefill_tokens,
+                    device=device,
+                    dtype=dtype,
+                    lag=lag,
+                    enforce_eager=enforce_eager,
+                    trace=trace,
+                )
             )
         )
-        self._turns = Turns(self._engine)
-        self.tokenizer = self._engine.tokenizer
 
     @classmethod
     def of(cls, config: EngineConfig) -> LLM:
         """From a whole configuration. Raises CheckpointError and InvalidParams."""
-        names = [field.name for field in fields(config)]
-        return cls(**{name: getattr(config, name) for name in names})
+        return cls.around(Engine(config))
+
+    @classmethod
+    def around(cls, engine: Engine) -> LLM:
+        """Around an engine that is built already, and is now this one's alone."""
+        llm = cls.__new__(cls)
+        llm._take(engine)
+        return llm
+
+    def _take(self, engine: Engine) -> None:
+        self._engine = engine
+        self._turns = Turns(engine)
+        self.tokenizer = engine.tokenizer
 
     def generate(
         self,

@@ -9,21 +9,18 @@ from dataclasses import replace
 
 import torch
 
-from specguide import env, native
+from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.draft_window import DraftWindow
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GuideBuffers, ProposalBuffers, WalkedNodes
+from specguide.guided.executor import ExecutorFactory, native_executor
 from specguide.guided.matcher import Matcher
-from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.kernels import copy_guided_rows
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
-# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
-_GPU_DRAFT_WAIT_US = 20
 _MOST_POLLED = 256  # callbacks, and launches of them that are under way outside of graphs
 
 
@@ -51,9 +48,13 @@ class GuidedDecoder:
         device: torch.device,
         recorder: Recorder | None = None,
         lookup: native.LookupSource | None = None,
+        executor: ExecutorFactory = native_executor,
     ) -> None:
-        """nodes:  of all slots, on the host
-        lookup: finds the drafts that are looked up; None where there are none"""
+        """
+        nodes:    of all slots, on the host
+        lookup:   finds the drafts that are looked up; None where there are none
+        executor: makes what runs the walks
+        """
         self.window, self.recorder = window, recorder or Recorder()
         max_batch_size, num_nodes = nodes.tokens.shape
         shape = max_batch_size, num_nodes, (vocab_size + 31) // 32
@@ -102,7 +103,7 @@ class GuidedDecoder:
         self._wait_known = self._herald.make_event("wait known")
         self._vocab_size, self._launched, self._is_announced = vocab_size, 0, False
         self.exposed_s = None if self.forward_stream else 0.0
-        self._executor = _executor(self._host, nodes, window, vocab_size, config, lookup)
+        self._executor = executor(self._host, nodes, window, vocab_size, config, lookup)
         self._callbacks = self._executor.callbacks()
         if self.recorder.max_spans:
             self._executor.log_callbacks(self.recorder.max_spans)
@@ -117,8 +118,6 @@ class GuidedDecoder:
     def submit(self, snapshot: GuideSnapshot) -> None:
         """Hand the next iteration's snapshot to the callbacks."""
         started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
-        if isinstance(self._executor, PythonGrammarExecutor):
-            return self._executor.submit(started, snapshot.continued)
         texts = (
             {start.slot: start.token_ids for start in snapshot.started}
             if self.window.num_lookup
@@ -261,39 +260,3 @@ class GuidedDecoder:
         if matcher is None or isinstance(matcher, native.Matcher):
             return matcher
         return native.PythonMatcher(matcher, self._vocab_size)
-
-
-def _executor(
-    host: GuideBuffers,
-    nodes: WalkedNodes,
-    window: DraftWindow,
-    vocab_size: int,
-    config: GuideConfig,
-    lookup: native.LookupSource | None,
-) -> native.GrammarExecutor | PythonGrammarExecutor:
-    if config.callbacks == "python":
-        return PythonGrammarExecutor(host, nodes, vocab_size)
-    target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
-    if not nodes.tokens.is_pinned() and target_wait_us is None:
-        target_wait_us = config.deadline_us
-    if nodes.tokens.is_pinned() and draft_wait_us is None:
-        draft_wait_us = _GPU_DRAFT_WAIT_US
-    return native.GrammarExecutor(
-        max_batch_size=len(nodes.tokens),
-        num_draft_tokens=window.num_model,
-        vocab_size=vocab_size,
-        num_forced_tokens=window.num_forced,
-        num_lookup_tokens=window.num_lookup,
-        lookup=lookup,
-        stage_begins=list(window.tree.stage_begins) if window.tree else [],
-        num_threads=config.num_threads or env.num_grammar_threads(),
-        deadline_us=config.deadline_us,
-        target_wait_us=target_wait_us,
-        draft_wait_us=draft_wait_us,
-        owner=(host, nodes),
-        tokens=nodes.tokens.data_ptr(),
-        num_accepted=nodes.num_accepted.data_ptr(),
-        parents=nodes.parents.data_ptr(),
-        accepted_path=nodes.accepted_path.data_ptr(),
-        **host.addresses(),
-    )

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, mapping, positive_int, positive_number, shown
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import Attention, AttentionShape
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp

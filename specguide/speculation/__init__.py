@@ -1,7 +1,8 @@
 """Owns the iteration: verify the last drafts, accept, draft the next."""
 
+from specguide.speculation.protocol import Step, StepOptions
 from specguide.speculation.results import PendingOutput
+from specguide.speculation.sampler import MaskedSampler, Sampler
 from specguide.speculation.step import OneModelStep
-from specguide.speculation.two_model import TwoModelStep
 
-__all__ = ["OneModelStep", "PendingOutput", "TwoModelStep"]
+__all__ = ["MaskedSampler", "OneModelStep", "PendingOutput", "Sampler", "Step", "StepOptions"]

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
-from specguide.kernels import masked_argmax
 from specguide.sampling import (
     Failures,
     accept_chains,
@@ -17,38 +16,18 @@ from specguide.sampling import (
     store_drafts,
 )
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
+from specguide.speculation.sampler import DraftRows, Sampler
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.token_choice import TokenChoice
 
 
 class ChainSampler:
-    """Reads the rows and writes tokens and accept counts of the slots.
+    """Has the tokens chosen, and writes them and accept counts of the slots."""
 
-    guided_drafts: drafts are chosen among what the rows allow; False: among all, and only
-                   verification is guided
-    """
-
-    def __init__(
-        self,
-        buffers: GuideBuffers,
-        state: SlotTable,
-        *,
-        guided_drafts: bool = True,
-        forced: ForcedAcceptance | None = None,
-    ) -> None:
-        self._buffers, self._state, self.forced, self.guided_drafts = (
-            buffers,
-            state,
-            forced,
-            guided_drafts,
-        )
-        self._choice = TokenChoice(buffers, state)
-        self._guided_at_draft = (
-            buffers.guided if guided_drafts else torch.zeros_like(buffers.guided)
-        )
+    def __init__(self, buffers: GuideBuffers, state: SlotTable, sampler: Sampler) -> None:
+        self._buffers, self._state, self._sampler = buffers, state, sampler
+        self.guided_drafts = sampler.guided_drafts
 
     def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
         """Choose a token after every node and take the longest matching path into the slots' state.
@@ -60,7 +39,7 @@ class ChainSampler:
         ).clone()  # the next ones take their place before the host reads these
         processed, failures = self._process(logits, query, sampling)
         origins = self._origins(query)
-        tokens = self._choice.choose(processed, query, sampling)
+        tokens = self._sampler.choose(processed, query, sampling)
         num_accepted = self._accept(tokens, query)
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], tokens, num_accepted)
@@ -88,9 +67,7 @@ class ChainSampler:
     def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Drafts accepted, int32 [B]; -1: held."""
         buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
-        if self.forced is not None:
-            self.forced.target(target_tokens, slots, query.start, query.depths)
-        num_accepted = accept_chains(
+        return accept_chains(
             target_tokens,
             slots,
             query.start,
@@ -102,9 +79,6 @@ class ChainSampler:
             end_ids=state.end_ids,
             slot_num_accepted=state.nodes.num_accepted,
         )
-        if self.forced is not None:
-            self.forced.prepare_drafts(slots, state.lengths[query.slots])
-        return num_accepted
 
     def draft(
         self,
@@ -121,24 +95,10 @@ class ChainSampler:
         num_accepted: int32 [B], as `verify` gives it
         target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
-        limits = self._state.drafts
-        drafts = masked_argmax(
-            logits,
-            self._buffers.bitmask[node - 1],
-            self._guided_at_draft[node - 1],
-            limits.guides[slots],
-            target_ids,
-        )
-        if self.forced is not None:
-            drafts = self.forced.draft(drafts, node)
-        store_drafts(
-            drafts,
-            node,
-            limits.num_model,
-            num_accepted,
-            self._state.ids[slots],
-            self._state.nodes.tokens,
-        )
+        limits, ids, buffers = self._state.drafts, self._state.ids[slots], self._buffers
+        rows = DraftRows(buffers.bitmask[node - 1], buffers.guided[node - 1], limits.guides[slots])
+        drafts = self._sampler.draft(logits, rows, ids, node - 1, target_ids)
+        store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._state.nodes.tokens)
         return drafts
 
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
@@ -147,15 +107,18 @@ class ChainSampler:
         self._state.nodes.tokens[slots, 1:] = torch.where(num_accepted[:, None] < 0, drafts, -1)
 
     def append(
-        self, logits: Tensor, slots: Slots, num_accepted: Tensor, target_ids: Tensor | None
+        self,
+        logits: Tensor,
+        slots: Slots,
+        chain_len: Tensor,
+        num_accepted: Tensor,
+        target_ids: Tensor | None,
     ) -> None:
-        """The likeliest draft behind the chain of each slot, where it has room; else as `draft`."""
+        """The likeliest draft behind the chain of each slot, of `chain_len` int32 [B] drafts, where
+        it has room; else as `draft`."""
         proposals, ids = self._buffers.proposals, self._state.ids[slots]
         assert proposals is not None
         guides = self._state.drafts.guides[slots]
-        drafts = masked_argmax(
-            logits, proposals.draft_rows, proposals.draft_guided, guides, target_ids
-        )
-        if self.forced is not None:
-            drafts = self.forced.append(drafts, proposals.chain_len[slots])
+        rows = DraftRows(proposals.draft_rows, proposals.draft_guided, guides)
+        drafts = self._sampler.draft(logits, rows, ids, chain_len, target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._state.nodes.tokens)

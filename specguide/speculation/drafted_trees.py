@@ -16,7 +16,7 @@ from torch import Tensor
 from specguide.draft_tree import TreeExpansion
 from specguide.draft_window import DraftWindow
 from specguide.guided.decoder import GuidedDecoder
-from specguide.kernels import constant, masked_top_k
+from specguide.kernels import constant
 from specguide.sampling import (
     GrowingTrees,
     SlotTrees,
@@ -27,39 +27,26 @@ from specguide.sampling import (
     score_tokens,
 )
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
+from specguide.speculation.sampler import DraftRows, Sampler
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.speculation.token_choice import TokenChoice
 
 
 class DraftedTrees:
     """The trees of all slots, which an iteration may draft smaller. D is their depth, N their
-    number of nodes.
-
-    guided_drafts: children are chosen among what the rows allow; False: among all, and only
-                   verification is guided
-    """
+    number of nodes."""
 
     def __init__(
-        self,
-        passes: ForwardPasses,
-        state: SlotTable,
-        guide: GuidedDecoder,
-        *,
-        guided_drafts: bool = True,
-        forced: ForcedAcceptance | None = None,
+        self, passes: ForwardPasses, sampler: Sampler, state: SlotTable, guide: GuidedDecoder
     ) -> None:
         assert guide.window.tree is not None
-        self._passes, self._state, self._guide, self._forced = passes, state, guide, forced
+        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
         self._buffers, self._recorder = guide.buffers, guide.recorder
         self._accepted_path = state.nodes.accepted_path
-        self._choice = TokenChoice(guide.buffers, state)
         self._trees = SlotTrees.empty(len(state.ids), guide.window.tree.num_nodes, state.ids.device)
-        self._bitmask, guided = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
-        self._guided_at_draft = guided if guided_drafts else torch.zeros_like(guided)
+        self._rows = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
 
     def clear(self, slots: Tensor) -> None:
         """Forget the drafts of `slots` int64 [B]."""
@@ -91,9 +78,7 @@ class DraftedTrees:
         from, and its taps.
         """
         assert query.trees is not None
-        said, slots = self._choice.choose(logits, query, sampling), self._state.ids[query.slots]
-        if self._forced is not None:
-            self._forced.target(said, slots, query.start, query.depths)
+        said, slots = self._sampler.choose(logits, query, sampling), self._state.ids[query.slots]
         num_accepted, path = self._accept(said, query, slots, depth)
         nodes = path.clamp(min=0)
         said_on_path = said.gather(1, nodes)
@@ -115,7 +100,7 @@ class DraftedTrees:
         self, said: Tensor, query: Query, slots: Tensor, depth: int
     ) -> tuple[Tensor, Tensor]:
         buffers, state = self._buffers, self._state
-        found = accept_trees(
+        return accept_trees(
             said,
             slots,
             query.start,
@@ -130,9 +115,6 @@ class DraftedTrees:
             end_ids=state.end_ids,
             slot_num_accepted=state.nodes.num_accepted,
         )
-        if self._forced is not None:
-            self._forced.prepare_drafts(slots, state.lengths[query.slots])
-        return found
 
     def draft(
         self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow
@@ -145,16 +127,18 @@ class DraftedTrees:
         self._guide.launch(1, num_slots)
         normed, hidden = self._passes.refresh(query, taps, verified.tokens, verified.num_accepted)
         start = state.lengths[slots]
-        growing = GrowingTrees.empty(expansion, state.ids[slots], verified.num_accepted)
-        level = TreeLevel.root(self._state.nodes.tokens[slots, :1], state.drafts.guides[slots])
+        ids = state.ids[slots]
+        growing = GrowingTrees.empty(expansion, ids, verified.num_accepted)
+        level = TreeLevel.root(state.nodes.tokens[slots, :1], state.drafts.guides[slots])
         for depth in range(1, expansion.depth + 1):
             self._guide.announce_wait()
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {depth}")
             self._guide.wait_rows()
-            children = self._top_k(logits, level, expansion.num_children)
-            if self._forced is not None:
-                children = self._forced.children(*children, depth)
+            rows = DraftRows(*self._rows, level.row_ids)
+            children = self._sampler.children(
+                logits, rows, ids, depth - 1, expansion.num_children, self._passes.target_ids
+            )
             level = grow_trees(
                 *children,
                 level,
@@ -175,18 +159,3 @@ class DraftedTrees:
             )
         finish_trees(growing, expansion, self._trees, **walk)
         self._recorder.forward(f"choose {expansion.depth}")
-
-    def _top_k(self, logits: Tensor, level: TreeLevel, num_children: int) -> tuple[Tensor, Tensor]:
-        """The likeliest children of a level's nodes, tokens int32 and log-probabilities [B, w,
-        k]."""
-        tokens, logprobs = masked_top_k(
-            logits,
-            self._bitmask,
-            self._guided_at_draft,
-            level.row_ids,
-            self._passes.target_ids,
-            num_children,
-        )
-        return tokens.view(*level.tokens.shape, num_children), logprobs.view(
-            *level.tokens.shape, num_children
-        )

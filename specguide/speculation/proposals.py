@@ -68,7 +68,7 @@ class ProposedChains:
                 )
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {draft}")
-            self._sampler.append(logits, slots, num_accepted, self._passes.target_ids)
+            self._sampler.append(logits, slots, chain_len, num_accepted, self._passes.target_ids)
             self._recorder.forward(f"choose {draft}")
             if draft == window.num_model and not window.num_forced:
                 return

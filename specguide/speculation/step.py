@@ -34,8 +34,10 @@ from specguide.speculation.prefill_plan import (
     packed_len,
 )
 from specguide.speculation.proposals import ProposedChains
+from specguide.speculation.protocol import StepOptions
 from specguide.speculation.query import Query, chain_query, prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, Verified
+from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import (
     Sampling,
     SamplingKind,
@@ -51,52 +53,47 @@ class OneModelStep:
     the plain step.
 
     On a GPU a decode iteration is one CUDA graph, of which there are a few for batches of different
-    sizes, and so is a prefill of few tokens, filled up to the next size.
+    sizes, and so is a prefill of few tokens, filled up to the next size. `launch`, `leave` and
+    `warm_ups` are those of `Step`.
 
     An iteration may draft less than the window, one of its levels; the next one then verifies as
     much. A prefill drafts `window.first_level`, of which no more is verified.
 
-    enforce_eager: never capture any
-    adaptive:      iterations of all levels come up
     """
 
     def __init__(
         self,
         passes: ForwardPasses,
-        sampler: ChainSampler,
+        sampler: Sampler,
         state: SlotTable,
         guide: GuidedDecoder,
-        lag: int,
-        *,
-        enforce_eager: bool = False,
-        adaptive: bool = False,
+        options: StepOptions,
     ) -> None:
-        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        self._passes, self._state, self._guide = passes, state, guide
+        self._sampler = ChainSampler(guide.buffers, state, sampler)
         num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
         self._window = guide.window
-        self._is_adaptive, self._all = adaptive, Levels(guide.window, guide.window)
-        first = guide.window.first_level if adaptive else guide.window
+        self._is_adaptive, self._all = options.adaptive, Levels(guide.window, guide.window)
+        first = guide.window.first_level if options.adaptive else guide.window
         self._first = Levels(DraftWindow(), first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = (
-                EagerIterations() if enforce_eager else CapturedIterations(stream, guide.recorder)
+                EagerIterations()
+                if options.enforce_eager
+                else CapturedIterations(stream, guide.recorder)
             )
         self._trees = (
-            None
-            if guide.window.tree is None
-            else DraftedTrees(
-                passes, state, guide, guided_drafts=sampler.guided_drafts, forced=sampler.forced
-            )
+            None if guide.window.tree is None else DraftedTrees(passes, sampler, state, guide)
         )
         chains = ProposedChains if guide.window.has_proposals else DraftedChains
-        self._drafting = self._trees or chains(passes, sampler, state, guide)
+        self._drafting = self._trees or chains(passes, self._sampler, state, guide)
         self._plan = torch.zeros(
             packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device
         )
-        self._results = ResultRing(lag + 1, self._max_batch_size, num_nodes, stream)
+        self._results = ResultRing(options.lag + 1, self._max_batch_size, num_nodes, stream)
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 import jsonschema
 import numpy as np
 import pytest
+from baseline_llm import baseline_llm
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.errors import MatcherError
@@ -283,13 +284,12 @@ def test_rows_are_of_the_models_width_not_the_tokenizers(folders):
 
 
 @pytest.mark.parametrize(
-    "options", [dict(), dict(lag=1), dict(guide=GuideConfig(callbacks="python"))], ids=str
+    "options", [dict(), dict(lag=1), dict(baseline="Python callbacks")], ids=str
 )
 def test_a_failed_iteration_leaves_the_next_ones_guided(folders, monkeypatch, options):
-    llm, guided = (
-        make(folders, **options),
-        SamplingParams(max_tokens=20, guide=Guide(regex="(ab){2,3}")),
-    )
+    spec = SpecConfig(model=folders[1], num_draft_tokens=K)
+    llm = baseline_llm(folders[0], spec=spec, **options)
+    guided = SamplingParams(max_tokens=20, guide=Guide(regex="(ab){2,3}"))
     state = llm._engine._executor.step._state
     monkeypatch.setattr(state, "enter", lambda *args: 1 / 0)
     (failed,) = llm.generate("a", guided)

@@ -13,12 +13,14 @@ import time
 from dataclasses import replace
 
 import pytest
+from baseline_llm import baseline_llm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from traffic import MATCHERS, MAX_MODEL_LEN, Job, random_job, serve
 
+from benchmarks.baselines import BASELINES
 from specguide import LLM, GuideConfig, SpecConfig, native
-from specguide.config import CacheConfig, EngineConfig
+from specguide.config import CacheConfig
 from specguide.engine import Engine
 from specguide.errors import MatcherError, RequestTimeout, UserError
 from specguide.request import Request, RequestOutput
@@ -36,14 +38,13 @@ CONFIGS = st.fixed_dictionaries(
         guide=st.builds(
             GuideConfig,
             deadline_us=st.sampled_from([1, 300, 60_000_000]),
-            callbacks=st.sampled_from(["native", "native", "polling", "python"]),
+            callbacks=st.sampled_from(["native", "polling"]),
         ),
     )
 )
 SPECS = st.none() | st.fixed_dictionaries(
     dict(
         num_draft_tokens=st.sampled_from([1, 3]),
-        arrangement=st.sampled_from(["one_model", "one_model", "two_model"]),
         guided_drafts=st.sampled_from([True, True, False]),
     )
 )
@@ -122,18 +123,22 @@ def check_nothing_is_left(engine: Engine) -> None:
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
-@given(config=CONFIGS, spec=SPECS, seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=14))
-def test_any_traffic(folders, plain, config, spec, seeds):
+@given(
+    config=CONFIGS,
+    spec=SPECS,
+    baseline=st.sampled_from([None, None, *BASELINES]),
+    seeds=st.lists(st.integers(0, 2**32), min_size=4, max_size=14),
+)
+def test_any_traffic(folders, plain, config, spec, baseline, seeds):
     target, head = folders
     jobs = [random_job(seed) for seed in seeds]
-    engine = Engine(
-        EngineConfig(
-            model=target,
-            spec=spec and SpecConfig(model=head, **spec),
-            max_model_len=MAX_MODEL_LEN,
-            **config,
-        )
-    )
+    engine = baseline_llm(
+        target,
+        baseline if spec else None,
+        spec=spec and SpecConfig(model=head, **spec),
+        max_model_len=MAX_MODEL_LEN,
+        **config,
+    )._engine
     samples = serve(engine, jobs)
     for job, requests in zip(jobs, samples, strict=True):
         for request, expected in zip(requests, alone(plain, job), strict=True):

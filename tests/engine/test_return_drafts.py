@@ -72,8 +72,8 @@ def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, params):
     for options in (
         dict(lag=1),
         dict(lag=2),
-        dict(arrangement="two_model"),
-        dict(arrangement="two_model", lag=1),
+        dict(baseline="two models"),
+        dict(baseline="two models", lag=1),
     ):
         assert (
             iterations_of(make_arranged(folders, **engine, **options), prompts, all_params)

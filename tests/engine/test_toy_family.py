@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specguide import LLM, SamplingParams, SpecConfig
-from specguide.batch import ForwardContext
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import Attention
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm

@@ -47,7 +47,7 @@ def test_memory_that_one_device_pinned_is_mapped_for_another():
         dict(),
         dict(trace=True),
         dict(lag=0),
-        dict(arrangement="two_model"),
+        dict(baseline="two models"),
         dict(enforce_eager=True),
     ],
     ids=str,

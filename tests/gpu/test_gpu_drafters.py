@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from baseline_llm import baseline_llm
 from test_draft_model import PROMPTS
 from test_draft_model import drafter as drafter  # a fixture
 from test_engine import cases
@@ -27,8 +28,8 @@ def test_no_drafter_changes_a_token(folders, head: Path, drafter: Path, method, 
     prompts, all_params = cases(1, 60, **params)
     model = {"mtp": head, "draft_model": drafter}[method]
     plain = LLM(folders[0], spec=None, **FP32).generate(prompts, all_params)
-    for options in (dict(arrangement="one_model"), dict(arrangement="two_model")):
-        llm = LLM(folders[0], spec=SpecConfig(method, model, K, **options), **FP32)
+    for baseline in (None, "two models"):
+        llm = baseline_llm(folders[0], baseline, spec=SpecConfig(method, model, K), **FP32)
         for _ in range(2):  # the second time all sizes are captured
             outputs = llm.generate(prompts, all_params)
             assert [(out.token_ids, out.error) for out in outputs] == [

@@ -59,7 +59,7 @@ def test_a_batch_gives_what_each_request_gives_alone(folders):
 
 @pytest.mark.parametrize(
     "options",
-    [dict(), dict(guide=GuideConfig(callbacks="python")), dict(arrangement="two_model")],
+    [dict(), dict(baseline="Python callbacks"), dict(baseline="two models")],
     ids=str,
 )
 @pytest.mark.parametrize(("action", "words"), FAILURES[:2])
@@ -94,7 +94,7 @@ def captured(llm: LLM) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    "options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str
+    "options", [dict(), dict(lag=0), dict(trace=True), dict(baseline="two models")], ids=str
 )
 def test_after_a_warm_up_nothing_is_captured(folders, options):
     cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
@@ -103,7 +103,7 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
     assert len(graphs) == (
         3 * num_decodes
-        if "arrangement" in options
+        if "baseline" in options
         else num_each * (len(SamplingKind) * num_decodes + num_prefills)
     )
     for num_prompts in range(1, 8):
@@ -118,9 +118,9 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
         llm.close()
 
 
-@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
-def test_after_a_warm_up_nothing_is_compiled(folders, arrangement, monkeypatch):
-    llm, random = make_arranged(folders, max_batch_size=12, arrangement=arrangement), Random(1)
+@pytest.mark.parametrize("baseline", [None, "two models"])
+def test_after_a_warm_up_nothing_is_compiled(folders, baseline, monkeypatch):
+    llm, random = make_arranged(folders, max_batch_size=12, baseline=baseline), Random(1)
     llm.warm_up()
     compiled: list[str] = []
     runtime = pytest.importorskip("triton").knobs.runtime
@@ -155,13 +155,13 @@ def test_a_warm_up_leaves_no_trace(folders):
     llm.close()
 
 
-@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
-def test_eager_iterations_give_what_graphs_give(folders, arrangement):
+@pytest.mark.parametrize("baseline", [None, "two models"])
+def test_eager_iterations_give_what_graphs_give(folders, baseline):
     prompts, params = cases(7, 20)
     outputs = []
     for enforce_eager in (True, False):
         llm = make_arranged(
-            folders, max_batch_size=6, arrangement=arrangement, enforce_eager=enforce_eager, **FP32
+            folders, max_batch_size=6, baseline=baseline, enforce_eager=enforce_eager, **FP32
         )
         llm.warm_up()
         outputs.append([out.token_ids for out in llm.generate(prompts, params)])
@@ -171,7 +171,7 @@ def test_eager_iterations_give_what_graphs_give(folders, arrangement):
 
 
 @pytest.mark.parametrize(
-    "options", [dict(), dict(lag=0), dict(trace=True), dict(arrangement="two_model")], ids=str
+    "options", [dict(), dict(lag=0), dict(trace=True), dict(baseline="two models")], ids=str
 )
 def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, options):
     """A replay drafts the next ones before the host reads those that it verified."""

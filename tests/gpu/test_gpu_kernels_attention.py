@@ -13,10 +13,15 @@ from gpu_case import DEVICE, captured, to_device
 from paging import tree_keys
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import paged, paged_attention, pointwise, rope_and_store, store_kv
+from specguide.kernels import pointwise, rope_and_store
+from specguide.kernels.attention import (
+    AttentionBackend,
+    ForwardContext,
+    TorchAttention,
+    attention_backend,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -34,14 +39,10 @@ class Case:
     context: ForwardContext
     window: int | None
 
-    def run(self, attention=paged_attention) -> Tensor:  # type: ignore[no-untyped-def]
-        return attention(
-            self.query,
-            self.key_cache,
-            self.value_cache,
-            self.context,
-            scale=0.1,
-            sliding_window=self.window,
+    def run(self, backend: AttentionBackend | None = None) -> Tensor:
+        backend = backend or attention_backend(self.query.device)
+        return backend.plan(self.context).run(
+            self.query, self.key_cache, self.value_cache, scale=0.1, sliding_window=self.window
         )
 
     def expected(self) -> Tensor:
@@ -52,7 +53,7 @@ class Case:
             key_cache=self.key_cache.float(),
             value_cache=self.value_cache.float(),
         )
-        return wide.run(paged.paged_attention)
+        return wide.run(TorchAttention())
 
 
 def make_case(
@@ -85,7 +86,7 @@ def make_case(
         keys, values = (
             torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2)
         )
-        paged.store_kv(keys * 3, values, *caches, slots)
+        pointwise.store_kv(keys * 3, values, *caches, slots)
     depths = [tree.depths if tree else range(query) for query in query_lens]
     positions = [
         length - len(own) + depth
@@ -99,6 +100,8 @@ def make_case(
         query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
         seq_lens=torch.tensor(lens, dtype=torch.int32),
         max_query_len=max(query_lens),
+        page_size=page_size,
+        attention=TorchAttention(),
         tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
     )
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
@@ -168,14 +171,14 @@ def test_any_batch(seed: int) -> None:
 
 @pytest.mark.parametrize("num_splits", [1, 2, 5, 64])
 def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specguide.kernels.triton import attention  # Triton is not there without a GPU
+    from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
-    choose = attention.choose_launch
+    choose = triton_backend.choose_launch
 
-    def fixed(*arguments: object) -> attention.Launch:
+    def fixed(*arguments: object) -> triton_backend.Launch:
         return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(attention, "choose_launch", fixed)
+    monkeypatch.setattr(triton_backend, "choose_launch", fixed)
     for window, tree in ((None, None), (40, None), (None, TREE)):
         check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
 
@@ -252,18 +255,16 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
     for found, wanted in ((query, expected), *zip(live[2:4], caches, strict=True)):
         tolerance = 2e-2 if dtype != torch.float32 else 1e-6
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
-    store_kv(live[0][:, : heads[1]], live[0][:, num_rotated:], *live[2:])
-    paged.store_kv(fused[:, : heads[1]], fused[:, num_rotated:], *caches, slots)
-    assert torch.equal(live[3].cpu(), caches[1])
 
 
 def test_store_into_another_dtype_and_of_nothing() -> None:
-    key, value = torch.randn(3, 2, 8), torch.randn(3, 2, 8)
+    query_key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8)
+    rotary = torch.stack((torch.ones(3, 1, 8), torch.zeros(3, 1, 8)), 1)
     for slots in (torch.tensor([5, -1, 2]), torch.tensor([-1, -1, -1])):
         caches = [torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(2)]
         live = [to_device(cache) for cache in caches]
-        store_kv(to_device(key), to_device(value), *live, to_device(slots))
-        paged.store_kv(key, value, *caches, slots)
+        rope_and_store(*map(to_device, (query_key, value, rotary)), *live, to_device(slots))
+        pointwise.rope_and_store(query_key, value, rotary, *caches, slots)
         assert all(
             torch.equal(found.cpu(), wanted) for found, wanted in zip(live, caches, strict=True)
         )

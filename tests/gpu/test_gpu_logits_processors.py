@@ -44,8 +44,8 @@ def test_speculation_changes_no_token(folders, name, params):
 def test_two_models(folders):
     prompts, all_params = processed("several", 3, 16, **SAMPLED)
     outputs = []
-    for arrangement in ("one_model", "two_model"):
-        llm = make_arranged(folders, arrangement=arrangement, max_batch_size=6, **FP32)
+    for baseline in (None, "two models"):
+        llm = make_arranged(folders, baseline=baseline, max_batch_size=6, **FP32)
         outputs.append([told(out) for out in llm.generate(prompts, all_params)])
         llm.close()
     assert outputs[0] == outputs[1]

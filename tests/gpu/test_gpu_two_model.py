@@ -7,12 +7,10 @@ import pytest
 from test_engine import cases
 from test_two_model import ARRANGEMENTS, generate, make
 
-from specguide import GuideConfig
-
 pytestmark = pytest.mark.gpu
 
 FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
-PYTHON = dict(guide=GuideConfig(callbacks="python"))
+PYTHON = dict(baseline="Python callbacks")
 
 
 @pytest.mark.parametrize(
@@ -21,13 +19,13 @@ PYTHON = dict(guide=GuideConfig(callbacks="python"))
 def test_outputs_are_those_of_the_one_model_step(folders, params):
     prompts, all_params = cases(1, 60, **params)
     expected, _ = generate(make(folders, **FP32), prompts, all_params)
-    for options in (PYTHON, *ARRANGEMENTS.values(), ARRANGEMENTS["two models"] | PYTHON):
+    for options in (PYTHON, *ARRANGEMENTS.values(), dict(baseline="two models, Python callbacks")):
         outputs, _ = generate(make(folders, **FP32, **options), prompts, all_params)
         assert outputs == expected, options
 
 
 def test_each_pass_is_captured(folders):
-    llm = make(folders, arrangement="two_model", **FP32)
+    llm = make(folders, baseline="two models", **FP32)
     llm.generate(*cases(1, 20))
     step = llm._engine._executor.step
     for graphs in (step._target_chain, step._refresh_chain, step._draft_next):

@@ -8,11 +8,12 @@ import re
 
 import numpy as np
 import pytest
+from baseline_llm import baseline_llm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import make
+from test_engine import K, make
 
-from specguide import Guide, GuideConfig, Reasoning, SamplingParams
+from specguide import Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams
 from specguide.guided.backends import create_backend
 from specguide.guided.reasoning import ReasoningSections
@@ -163,7 +164,7 @@ def test_what_cannot_be_is_refused(grammar):
         sections().before(grammar, Reasoning(end="</x>"))
 
 
-@pytest.mark.parametrize("spec", ["eagle3", "python callbacks", None])
+@pytest.mark.parametrize("spec", ["eagle3", "Python callbacks", None])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_outputs_reason_and_then_answer(folders, spec, temperature):
     reasoning = Reasoning(end="xy", begin="<t>", max_tokens=20)
@@ -178,8 +179,9 @@ def test_outputs_reason_and_then_answer(folders, spec, temperature):
         for n in range(9)
     ]
     prompts = [f"prompt {n}" for n in range(9)]
-    guide = GuideConfig(callbacks="python") if spec == "python callbacks" else GuideConfig()
-    llm, plain = make(folders, spec=spec is not None, guide=guide), make(folders, spec=False)
+    chains = SpecConfig(model=folders[1], num_draft_tokens=K) if spec else None
+    baseline = spec if spec == "Python callbacks" else None
+    llm, plain = baseline_llm(folders[0], baseline, spec=chains), make(folders, spec=False)
     outs = llm.generate(prompts, params)
     assert [out.token_ids for out in outs] == [
         out.token_ids for out in plain.generate(prompts, params)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from baseline_llm import baseline_llm
 from safetensors.torch import load_file, save_file
 from test_engine import Scripted, cases, with_misfit
 from transformers import LlamaForCausalLM
@@ -34,11 +35,9 @@ def drafter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def make(folders, drafter, *, arrangement="one_model", guided_drafts=True, **options) -> LLM:
-    spec = SpecConfig(
-        "draft_model", drafter, K, guided_drafts=guided_drafts, arrangement=arrangement
-    )
-    return LLM(folders[0], spec=spec, **options)
+def make(folders, drafter, *, guided_drafts=True, **options) -> LLM:
+    spec = SpecConfig("draft_model", drafter, K, guided_drafts=guided_drafts)
+    return baseline_llm(folders[0], spec=spec, **options)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_speculation_changes_no_token(folders, drafter, params):
     for options in (
         dict(lag=0, max_prefill_tokens=16),
         dict(lag=2),
-        dict(lag=0, arrangement="two_model"),
+        dict(lag=0, baseline="two models"),
         dict(guided_drafts=False),
     ):
         llm = make(folders, drafter, max_batch_size=8, **options)
@@ -63,15 +62,15 @@ def test_speculation_changes_no_token(folders, drafter, params):
         assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
 
 
-@pytest.mark.parametrize("arrangement", ["one_model", "two_model"])
+@pytest.mark.parametrize("baseline", [None, "two models"])
 @pytest.mark.parametrize("guide", [None, Guide(regex="[a-f0-9]{60}")], ids=["free", "guided"])
-def test_the_target_as_its_own_drafter_is_always_right(folders, arrangement, guide):
+def test_the_target_as_its_own_drafter_is_always_right(folders, baseline, guide):
     """Through chunked prefills, shared prefixes and whole windows accepted: no key of a verified
     token is missing."""
     llm = make(
         folders,
         folders[0],
-        arrangement=arrangement,
+        baseline=baseline,
         max_prefill_tokens=16,
         guide=GuideConfig(deadline_us=60_000_000),
     )

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import pytest
+from baseline_llm import baseline_llm
 from test_engine import K, Scripted, cases, make, with_misfit
 
-from specguide import LLM, GuideConfig, SpecConfig
+from specguide import GuideConfig, SpecConfig
 
 NO_WAIT = GuideConfig(draft_wait_us=0, deadline_us=60_000_000)
 
 
 @pytest.mark.parametrize(
     "spec",
-    [dict(), dict(guided_drafts=False), dict(arrangement="two_model")],
+    [dict(), dict(guided_drafts=False), dict(baseline="two models")],
     ids=["one model", "unguided drafts", "two models"],
 )
 @pytest.mark.parametrize(
     "params", [dict(), dict(temperature=0.8, top_k=20)], ids=["greedy", "sampled"]
 )
 def test_outputs_do_not_change(folders, params, spec):
+    spec = dict(spec)
     prompts, all_params = cases(5, 24, **params)
     target, head = folders
     waiting = make(folders, max_batch_size=8)
-    not_waiting = LLM(
+    baseline = spec.pop("baseline", None)
+    not_waiting = baseline_llm(
         target,
+        baseline,
         spec=SpecConfig(model=head, num_draft_tokens=K, **spec),
         max_batch_size=8,
         guide=NO_WAIT,

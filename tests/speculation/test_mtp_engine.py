@@ -1,4 +1,4 @@
-"""An MTP head in the engine: it changes no token, in either arrangement, guided and free."""
+"""An MTP head in the engine: it changes no token, as one model and as two, guided and free."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+from baseline_llm import baseline_llm
 from mtp_heads import CONFIG, PREFIX, random_mtp, save_head
 from safetensors.torch import load_file
 from test_engine import cases
@@ -38,17 +39,12 @@ def test_speculation_changes_no_token(folders, head, params):
     target, _ = folders
     prompts, all_params = cases(7, 18, **params)
     plain = LLM(target, spec=None, max_batch_size=8).generate(prompts, all_params)
-    for arrangement, options in (
-        ("one_model", dict(lag=0, max_prefill_tokens=16)),
-        ("one_model", dict(lag=2)),
-        ("two_model", dict(lag=0)),
+    for options in (
+        dict(lag=0, max_prefill_tokens=16),
+        dict(lag=2),
+        dict(lag=0, baseline="two models"),
     ):
-        llm = LLM(
-            target,
-            spec=SpecConfig("mtp", head, K, arrangement=arrangement),
-            max_batch_size=8,
-            **options,
-        )
+        llm = baseline_llm(target, spec=SpecConfig("mtp", head, K), max_batch_size=8, **options)
         outputs = llm.generate(prompts, all_params)
         llm._engine.check_integrity()
         llm.close()

@@ -19,7 +19,6 @@ from test_engine import (
 )
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.config import EngineConfig
 from specguide.errors import InvalidParams
 from specguide.params import Reasoning
 from specguide.sampling import append_drafts
@@ -279,18 +278,12 @@ def test_suffixes_of_earlier_outputs_are_drafts_of_later_requests(folders):
         (dict(num_forced_tokens=-1), "num_forced_tokens"),
         (dict(method="ngram", model="head"), "has no model"),
         (dict(method="ngram", prompt_lookup_min=5), "in this order"),
-        (dict(num_forced_tokens=2, arrangement="two_model"), "use 'one_model'"),
         (dict(method="suffix", guided_drafts=False), "leave guided_drafts True"),
     ],
 )
 def test_what_the_configuration_refuses(options, words):
     with pytest.raises(InvalidParams, match=words):
         SpecConfig(**options)
-
-
-def test_python_callbacks_make_no_proposals():
-    with pytest.raises(InvalidParams, match="callbacks 'python' follow chains"):
-        EngineConfig(spec=SpecConfig(num_forced_tokens=2), guide=GuideConfig(callbacks="python"))
 
 
 def test_drafts_are_appended_behind_their_chains():

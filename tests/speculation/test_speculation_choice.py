@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from baseline_llm import baseline_llm
 from test_engine import cases
 from test_proposals import METHODS, generate, make, plain_outputs, told
 
@@ -78,9 +79,9 @@ def test_choices_mixed_in_one_batch_change_no_token(folders, method, temperature
     [
         dict(),
         dict(guided_drafts=False),
-        dict(arrangement="two_model"),
-        dict(arrangement="two_model", callbacks="python"),
-        dict(callbacks="python"),
+        dict(baseline="two models"),
+        dict(baseline="two models, Python callbacks"),
+        dict(baseline="Python callbacks"),
     ],
     ids=str,
 )
@@ -88,15 +89,15 @@ def test_choices_of_a_heads_drafts(folders, options):
     target, head = folders
     prompts, all_params = cases(3, 24)
     plain = LLM(target, spec=None).generate(prompts, all_params)
-    guide = GuideConfig(callbacks=options.pop("callbacks", None))
-    spec = SpecConfig(model=head, num_draft_tokens=3, **options)
+    guided_drafts = options.get("guided_drafts", True)
+    spec = SpecConfig(model=head, num_draft_tokens=3, guided_drafts=guided_drafts)
     choices = [
         choice
         for choice in fitting(spec.window)
         if spec.guided_drafts or choice is None or not choice.guided_drafts
     ]
     chosen = list(zip(all_params, cycle(choices)))
-    llm = LLM(target, spec=spec, guide=guide)
+    llm = baseline_llm(target, options.get("baseline"), spec=spec)
     outs = llm.generate(
         prompts,
         [replace(params, speculation=choice, return_drafts=True) for params, choice in chosen],

@@ -236,7 +236,6 @@ def test_few_pages(folders, models):
     [
         (dict(method="ngram", tree=DynamicTree()), "has none"),
         (dict(num_forced_tokens=4, tree=DynamicTree()), "forced"),
-        (dict(arrangement="two_model", tree=DynamicTree()), "one_model"),
         (dict(tree=DraftTree((-1,))), "needs a draft"),
         (dict(tree=DraftTree((-1, *[0] * 20))), "may have 16 children"),
         (dict(tree=DraftTree.chain(17)), "may have 16"),
@@ -266,11 +265,6 @@ def test_logits_processors_are_refused(folders, models):
     (out,) = llm.generate("ab", SamplingParams(logits_processors=[lambda ids, logits: logits]))
     assert isinstance(out.error, InvalidParams) and "chain" in str(out.error)
     llm.close()
-
-
-def test_python_callbacks_are_refused():
-    with pytest.raises(InvalidParams, match="python"):
-        LLM(spec=SpecConfig(tree=DynamicTree()), guide=GuideConfig(callbacks="python"))
 
 
 def test_shipped_head_gains_from_a_tree():

@@ -16,16 +16,15 @@ from specguide.config import EngineConfig, SpecConfig
 from specguide.draft_window import DraftWindow
 from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
 from specguide.engine.executors.base import Capabilities
+from specguide.engine.parts import EngineParts
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation import OneModelStep, PendingOutput, TwoModelStep
-from specguide.speculation.chain_sampler import ChainSampler
+from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
-from specguide.speculation.forced import ForcedAcceptance
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
@@ -43,13 +42,13 @@ class LocalExecutor:
     max_prefill_tokens: most tokens of prompts in a batch
     """
 
-    step: OneModelStep | TwoModelStep
+    step: Step
     guide: GuidedDecoder
     capabilities: Capabilities
     max_prefill_tokens: int
 
     @classmethod
-    def load(cls, config: EngineConfig) -> LocalExecutor:
+    def load(cls, config: EngineConfig, parts: EngineParts | None = None) -> LocalExecutor:
         """Load target and drafter and allocate their caches; sets torch's number of CPU threads.
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
@@ -67,7 +66,7 @@ class LocalExecutor:
         if config.spec is not None and config.spec.window.num_model:
             drafter = load_draft_model(config.spec, target, config.model, SHIPPED_MODEL)
             num_draft_tokens = config.spec.num_draft_tokens
-        return cls.of(config, target, drafter, num_draft_tokens)
+        return cls.of(config, target, drafter, num_draft_tokens, parts)
 
     @classmethod
     def of(
@@ -76,12 +75,14 @@ class LocalExecutor:
         target: Decoder,
         drafter: DraftModel | None,
         num_draft_tokens: int,
-        forced: ForcedAcceptance | None = None,
+        parts: EngineParts | None = None,
     ) -> LocalExecutor:
         """Allocate caches and buffers for models that are loaded already.
 
         num_draft_tokens: K, of the drafter
+        parts:            None: the usual ones
         """
+        parts = parts or EngineParts()
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
         spec = config.spec or SpecConfig()
@@ -136,28 +137,14 @@ class LocalExecutor:
             target.device,
             _recorder(config.trace, target.device, lag),
             lookup_source(spec),
+            parts.executor,
         )
         passes = ForwardPasses(
             target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None
         )
-        sampler = ChainSampler(
-            guide.buffers, state, guided_drafts=spec.guided_drafts, forced=forced
-        )
-        step: OneModelStep | TwoModelStep
-        if spec.arrangement == "two_model":
-            step = TwoModelStep(
-                passes, sampler, state, guide, lag, enforce_eager=config.enforce_eager
-            )
-        else:
-            step = OneModelStep(
-                passes,
-                sampler,
-                state,
-                guide,
-                lag,
-                enforce_eager=config.enforce_eager,
-                adaptive=spec.adaptive,
-            )
+        sampler = parts.sampler(guide.buffers, state, guided_drafts=spec.guided_drafts)
+        options = StepOptions(lag, config.enforce_eager, spec.adaptive)
+        step = parts.step(passes, sampler, state, guide, options)
         if (
             target.device.type == "cuda"
         ):  # what was filled on another stream than the step's is there

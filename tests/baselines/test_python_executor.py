@@ -7,17 +7,26 @@ import time
 import numpy as np
 import pytest
 import torch
-from test_engine import FAILURES, Scripted, cases, check_a_failing_matcher, make, with_misfit
+from baseline_llm import baseline_llm
+from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, with_misfit
 from test_native_executor import END, VOCAB, WORDS, ChainMatcher
 
-from specguide import GuideConfig, SamplingParams, native
+from benchmarks.baselines import PythonGrammarExecutor
+from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
 from specguide.draft_window import DraftWindow
-from specguide.errors import EngineError
+from specguide.errors import EngineError, InvalidParams
 from specguide.guided.buffers import GuideBuffers
-from specguide.guided.python_executor import PythonGrammarExecutor
 from specguide.slots import SlotNodes
 
-PYTHON = dict(guide=GuideConfig(callbacks="python"))
+PYTHON = dict(baseline="Python callbacks")
+
+
+def make(folders, *, spec: bool = True, **options):
+    """options: those of `baseline_llm`"""
+    chains = SpecConfig(model=folders[1], num_draft_tokens=K) if spec else None
+    return baseline_llm(folders[0], spec=chains, **options)
+
+
 TOTALS = (
     "accepts",
     "fills",
@@ -190,3 +199,15 @@ def test_the_times_of_callbacks_are_kept_on_request() -> None:
     rig.run(continued=(0,))
     assert [span[:2] for span in rig.executor.take_callback_spans()] == [(2, 0)]
     assert rig.executor.take_callback_spans() == []
+
+
+@pytest.mark.parametrize("spec", [dict(tree=DynamicTree()), dict(num_forced_tokens=2)], ids=str)
+def test_other_drafts_than_chains_of_a_model_are_refused(spec) -> None:
+    with pytest.raises(InvalidParams, match="Python callbacks follow chains"):
+        baseline_llm(None, "Python callbacks", spec=SpecConfig(**spec))
+
+
+def test_iterations_that_draft_less_are_refused() -> None:
+    rig = Rig()
+    with pytest.raises(ValueError, match="follow all drafts"):
+        rig.executor.submit([], (), iteration_limits=(1, 0, 0))

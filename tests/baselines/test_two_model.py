@@ -4,6 +4,7 @@ token for token."""
 from __future__ import annotations
 
 import pytest
+from baseline_llm import baseline_llm
 from test_engine import (
     FAILURES,
     K,
@@ -14,22 +15,23 @@ from test_engine import (
     with_misfit,
 )
 
-from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.speculation import OneModelStep, TwoModelStep
+from benchmarks.baselines import TwoModelStep
+from specguide import LLM, DynamicTree, Guide, GuideConfig, SamplingParams, SpecConfig
+from specguide.errors import InvalidParams
+from specguide.speculation import OneModelStep
 
 ARRANGEMENTS = {
-    "two models": dict(arrangement="two_model"),
+    "two models": dict(baseline="two models"),
     "drafts unguided": dict(guided_drafts=False),
-    "both": dict(arrangement="two_model", guided_drafts=False),
+    "both": dict(baseline="two models", guided_drafts=False),
 }
 
 
-def make(folders, *, arrangement: str = "one_model", guided_drafts: bool = True, **options) -> LLM:
+def make(folders, *, guided_drafts: bool = True, **options) -> LLM:
+    """options: those of `baseline_llm`"""
     target, head = folders
-    spec = SpecConfig(
-        model=head, num_draft_tokens=K, arrangement=arrangement, guided_drafts=guided_drafts
-    )
-    return LLM(target, spec=spec, **options)
+    spec = SpecConfig(model=head, num_draft_tokens=K, guided_drafts=guided_drafts)
+    return baseline_llm(target, spec=spec, **options)
 
 
 def generate(llm: LLM, prompts, params):
@@ -53,10 +55,13 @@ def generate(llm: LLM, prompts, params):
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_outputs_are_those_of_the_one_model_step(folders, name, params):
     prompts, all_params = cases(1, 30, **params)
-    expected, expected_histograms = generate(make(folders, max_batch_size=8), prompts, all_params)
-    for options in (dict(lag=0), dict(lag=2), dict(lag=0, guide=GuideConfig(callbacks="python"))):
+    patient = dict(max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000))
+    expected, expected_histograms = generate(make(folders, **patient), prompts, all_params)
+    options = ARRANGEMENTS[name]
+    baseline = ", ".join(filter(None, [options.get("baseline"), "Python callbacks"]))
+    for more in (dict(lag=0), dict(lag=2), dict(lag=0, baseline=baseline)):
         outputs, histograms = generate(
-            make(folders, max_batch_size=8, **ARRANGEMENTS[name], **options), prompts, all_params
+            make(folders, **{**patient, **options, **more}), prompts, all_params
         )
         assert outputs == expected
         if name == "two models":
@@ -79,11 +84,25 @@ def test_only_acceptance_falls_where_drafts_are_unguided(folders):
     assert num_iterations[0] < 0.95 * num_iterations[1]
 
 
-def test_the_arrangement_chooses_the_step(folders):
-    for arrangement, step in (("one_model", OneModelStep), ("two_model", TwoModelStep)):
-        llm = make(folders, arrangement=arrangement)
+def test_the_baseline_chooses_the_step(folders):
+    for baseline, step in ((None, OneModelStep), ("two models", TwoModelStep)):
+        llm = make(folders, baseline=baseline)
         assert type(llm._engine._executor.step) is step
         llm.close()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (dict(tree=DynamicTree()), "knows chains"),
+        (dict(num_forced_tokens=2), "knows chains"),
+        (dict(method="ngram"), "knows chains"),
+        (dict(adaptive=True), "always all"),
+    ],
+)
+def test_what_two_models_cannot_do_is_said(spec, words):
+    with pytest.raises(InvalidParams, match=words):
+        baseline_llm(None, "two models", spec=SpecConfig(**spec))
 
 
 @pytest.mark.parametrize(("action", "words"), FAILURES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from benchmarks.baselines import ForcedAcceptance
 from specguide.sampling import verify_chain
-from specguide.speculation.forced import ForcedAcceptance
 
 NUM_SLOTS, K, LENGTH = 6, 3, 40
 
@@ -19,10 +19,7 @@ def test_the_text_is_said_and_guessed(acceptance_length: float) -> None:
     for _ in range(800):
         forced.prepare_drafts(slots, start)
         drafts = torch.stack(
-            [
-                forced.draft(torch.full((3,), -1, dtype=torch.int32), node)
-                for node in range(1, K + 1)
-            ],
+            [forced.draft(torch.full((3,), -1, dtype=torch.int32), before) for before in range(K)],
             dim=1,
         )
         said = torch.full((3, K + 1), -1, dtype=torch.int32)
@@ -41,16 +38,16 @@ def test_drafts_behind_a_chain_and_in_a_tree_are_those_of_a_chain() -> None:
     for _ in range(50):
         forced.prepare_drafts(slots, torch.full((3,), 7))
         drafted = torch.tensor([-5, -6, -7], dtype=torch.int32)
-        by_node = torch.stack([forced.draft(drafted, node) for node in range(1, K + 1)], dim=1)
+        by_node = torch.stack([forced.draft(drafted, before) for before in range(K)], dim=1)
         for lengths in ([0, 1, 2], [2, 2, 0], [1, 0, 9]):  # the last one's chain is full
             chain_len = torch.tensor(lengths, dtype=torch.int32)
             expected = by_node.gather(1, chain_len[:, None].clamp(max=K - 1).long())[:, 0]
-            assert torch.equal(forced.append(drafted, chain_len), expected)
-        for depth in range(1, K + 1):
+            assert torch.equal(forced.draft(drafted, chain_len), expected)
+        for before in range(K):
             children = drafted[:, None, None].repeat(1, 2, 4), torch.full((3, 2, 4), -1.0)
-            tokens, logprobs = forced.children(*children, depth)
-            assert torch.equal(tokens[:, 0, 0], by_node[:, depth - 1])
-            assert torch.equal(logprobs[:, 0, 0] == 0, by_node[:, depth - 1] >= 0)
+            tokens, logprobs = forced.children(*children, before)
+            assert torch.equal(tokens[:, 0, 0], by_node[:, before])
+            assert torch.equal(logprobs[:, 0, 0] == 0, by_node[:, before] >= 0)
             assert (tokens.flatten(1)[:, 1:] == drafted[:, None]).all() and (
                 logprobs.flatten(1)[:, 1:] == -1
             ).all()

@@ -15,11 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.baselines.limits import check_chains
+from benchmarks.baselines.pass_graphs import PassGraphs
 from specguide.batch import Batch, Chunk
+from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.slots import SlotTable
+from specguide.speculation import Sampler, StepOptions
 from specguide.speculation.chain_sampler import ChainSampler
-from specguide.speculation.pass_graphs import PassGraphs
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.query import Query, chain_query, prefill_query
@@ -43,27 +46,32 @@ class TwoModelStep:
     each; sampling and acceptance run between them. The host waits for each pass, has the rows
     computed, and reads the tokens back before the drafter takes them.
 
-    enforce_eager: never capture any
+    It knows chains of a draft head or model, and always drafts all.
     """
 
     def __init__(
         self,
         passes: ForwardPasses,
-        sampler: ChainSampler,
+        sampler: Sampler,
         state: SlotTable,
         guide: GuidedDecoder,
-        lag: int,
-        *,
-        enforce_eager: bool = False,
+        options: StepOptions,
     ) -> None:
-        assert passes.has_drafter
-        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
+        check_chains(guide.window, "the two-model step knows")
+        if not passes.has_drafter or options.adaptive:
+            raise InvalidParams(
+                "the two-model step drafts with a draft head or model, and always all", param="spec"
+            )
+        self._passes, self._state, self._guide = passes, state, guide
+        self._sampler = ChainSampler(guide.buffers, state, sampler)
         num_slots, self._num_nodes = state.nodes.tokens.shape
         self._max_batch_size = num_slots - 1  # the last one is spare
         self._stream, self._recorder = guide.forward_stream, guide.recorder
-        self._results = ResultRing(lag + 1, self._max_batch_size, self._num_nodes, self._stream)
+        self._results = ResultRing(
+            options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
+        )
         self._selection, self._num_slots = Selection(state.lengths.device), 0
-        self._graph_stream = None if enforce_eager else self._stream
+        self._graph_stream = None if options.enforce_eager else self._stream
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
         self._refresh_chain = PassGraphs(self._refresh, self._graph_stream, pool)

@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import Any
 
+from benchmarks.baselines.limits import check_chains
+from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
 from specguide import native
+from specguide.config import GuideConfig
+from specguide.draft_window import DraftWindow
 from specguide.errors import EngineError
+from specguide.guided.buffers import GuideBuffers, WalkedNodes
+from specguide.guided.executor import Limits
 from specguide.guided.matcher import Row
-from specguide.guided.python_walk import PythonWalk, WalkCounters
 
-if TYPE_CHECKING:
-    from specguide.guided.buffers import GuideBuffers, WalkedNodes
-
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
 Snapshot = tuple[tuple[PythonWalk, bool], ...]
 """The walks of one iteration, and whether each starts there."""
 
@@ -53,11 +57,32 @@ class PythonGrammarExecutor:
         self._counters = WalkCounters()
         self._spans: deque[tuple[int, int, int, int]] = deque(maxlen=0)
 
+    @classmethod
+    def of(
+        cls,
+        host: GuideBuffers,
+        nodes: WalkedNodes,
+        window: DraftWindow,
+        vocab_size: int,
+        config: GuideConfig,
+        lookup: native.LookupSource | None,
+    ) -> PythonGrammarExecutor:
+        """As `native_executor`. Raises InvalidParams for drafts that it cannot follow."""
+        check_chains(window, "Python callbacks follow")
+        return cls(host, nodes, vocab_size)
+
     def submit(
-        self, started: Sequence[tuple[int, native.Matcher | None]], continued: Sequence[int]
+        self,
+        started: Sequence[tuple[int, native.Matcher | None]],
+        continued: Sequence[int],
+        texts: Mapping[int, Sequence[int]] = _NOTHING,
+        limits: Mapping[int, Limits] = _NOTHING,
+        iteration_limits: Limits | None = None,
     ) -> None:
         """Queue the snapshot of one more iteration. Raises ValueError for a slot that is busy or
-        has no request."""
+        has no request, and for an iteration that drafts less than all."""
+        if iteration_limits not in (None, (self._num_nodes - 1, 0, 0)):
+            raise ValueError(f"Python callbacks follow all drafts, found {iteration_limits}")
         for slot, _ in started:
             if self._walks[slot] is not None:
                 raise ValueError(f"slot {slot} is busy: detach it first")

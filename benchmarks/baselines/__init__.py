@@ -1,0 +1,18 @@
+"""What the engine is compared with: other parts in the places of its own, of equal outputs."""
+
+from dataclasses import replace
+
+from benchmarks.baselines.forced import ForcedAcceptance
+from benchmarks.baselines.python_executor import PythonGrammarExecutor
+from benchmarks.baselines.two_model import TwoModelStep
+from specguide.engine.parts import EngineParts
+
+_PYTHON = EngineParts(executor=PythonGrammarExecutor.of)
+BASELINES = {
+    "two models": EngineParts(step=TwoModelStep),
+    "Python callbacks": _PYTHON,
+    "two models, Python callbacks": replace(_PYTHON, step=TwoModelStep),
+}
+"""By name."""
+
+__all__ = ["BASELINES", "ForcedAcceptance", "PythonGrammarExecutor", "TwoModelStep"]

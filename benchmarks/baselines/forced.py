@@ -1,0 +1,124 @@
+"""Owns forced acceptance: for timing on random weights, which say nothing and agree with nobody."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.guided.buffers import GuideBuffers
+from specguide.slots import SlotTable
+from specguide.speculation.query import Query
+from specguide.speculation.sampler import DraftRows, MaskedSampler, Sampler
+from specguide.speculation.selection import Sampling
+
+_PERIOD = 1024
+
+
+class ForcedAcceptance:
+    """Makes the target say a given text, and the drafter guess as much of it as a seeded pattern
+    says.
+
+    So grammars walk real text, and every mode accepts the same: in each iteration of each slot a
+    number of drafts drawn from the binomial distribution of K trials.
+
+    text:              int32 [num_slots, L], the token of each of SlotTable's slots at each
+                       position, prompts included
+    acceptance_length: mean of the pattern, golden token included, 1 to K + 1
+    num_draft_tokens:  K
+    """
+
+    def __init__(
+        self, text: Tensor, acceptance_length: float, num_draft_tokens: int, seed: int = 0
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        trials = torch.rand(_PERIOD, len(text), num_draft_tokens, generator=generator)
+        num_guessed = (trials * num_draft_tokens < acceptance_length - 1).sum(-1)
+        self._text, self._num_guessed = text, num_guessed.to(text.device)
+        self._iteration = torch.zeros(1, dtype=torch.int64, device=text.device)
+        self._places = torch.arange(1, num_draft_tokens + 2, device=text.device)[None]
+        self._drafts, self._is_guessed = text[:0], text[:0] == 0
+
+    def sampler(
+        self, buffers: GuideBuffers, state: SlotTable, *, guided_drafts: bool = True
+    ) -> Sampler:
+        """The engine's own sampler, overruled."""
+        own = MaskedSampler(buffers, state, guided_drafts=guided_drafts)
+        return ForcedSampler(own, self, state)
+
+    def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
+        """Write the text over what the target says, `tokens` int32 [B, N] after nodes that are
+        `depths` int64 [N] or [B, N] behind `start` int64 [B]."""
+        tokens.copy_(self._text[slots[:, None], start[:, None] + 1 + depths])
+
+    def prepare_drafts(self, slots: Tensor, start: Tensor) -> None:
+        """Another iteration: look up what its drafts will be, behind the golden tokens at `start`
+        int64 [B]."""
+        self._iteration.add_(1).remainder_(_PERIOD)
+        places = self._places[:, :-1]
+        self._drafts = self._text[slots[:, None], start[:, None] + places]
+        self._is_guessed = self._num_guessed[self._iteration, slots][:, None] >= places
+
+    def draft(self, drafts: Tensor, num_before: int | Tensor) -> Tensor:
+        """The draft of each slot behind so many others, or behind int32 [B] of each, int32 [B]: the
+        text's, or as it was drafted. A chain that is full has no place for it, so any will do."""
+        if isinstance(num_before, int):
+            is_guessed, token = self._is_guessed[:, num_before], self._drafts[:, num_before]
+            return torch.where(is_guessed, token, drafts)
+        place = num_before[:, None].clamp(max=self._drafts.shape[1] - 1).long()
+        is_guessed, token = self._is_guessed.gather(1, place), self._drafts.gather(1, place)
+        return torch.where(is_guessed, token, drafts[:, None])[:, 0]
+
+    def children(self, tokens: Tensor, logprobs: Tensor, num_before: int) -> tuple[Tensor, Tensor]:
+        """Children of a tree's nodes, int32 and float32 [B, w, k], changed in place: the text's
+        next token becomes the first node's likeliest, and that node is on its path too; or all stay
+        as they were drafted."""
+        is_guessed, token = self._is_guessed[:, num_before], tokens[:, 0, 0]
+        torch.where(is_guessed, self._drafts[:, num_before], token, out=token)
+        logprobs[:, 0, 0].masked_fill_(is_guessed, 0.0)
+        return tokens, logprobs
+
+
+class ForcedSampler:
+    """A sampler that lets another one choose, so that its work is done and timed, and then says
+    what `forced` does."""
+
+    def __init__(self, own: Sampler, forced: ForcedAcceptance, state: SlotTable) -> None:
+        self.guided_drafts = own.guided_drafts
+        self._own, self._forced, self._state = own, forced, state
+        self._is_prepared = False
+
+    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
+        said = self._own.choose(logits, query, sampling)
+        self._forced.target(said, self._state.ids[query.slots], query.start, query.depths)
+        self._is_prepared = False
+        return said
+
+    def draft(
+        self,
+        logits: Tensor,
+        rows: DraftRows,
+        slots: Tensor,
+        num_before: int | Tensor,
+        ids: Tensor | None,
+    ) -> Tensor:
+        self._prepare(slots)
+        return self._forced.draft(self._own.draft(logits, rows, slots, num_before, ids), num_before)
+
+    def children(
+        self,
+        logits: Tensor,
+        rows: DraftRows,
+        slots: Tensor,
+        num_before: int,
+        num_children: int,
+        ids: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        self._prepare(slots)
+        own = self._own.children(logits, rows, slots, num_before, num_children, ids)
+        return self._forced.children(*own, num_before)
+
+    def _prepare(self, slots: Tensor) -> None:
+        """Before the first draft of an iteration; its golden tokens are known then."""
+        if not self._is_prepared:
+            self._forced.prepare_drafts(slots, self._state.lengths[slots])
+            self._is_prepared = True

@@ -1,0 +1,93 @@
+"""Owns what runs the walks of all slots: the interface that the grammar stream drives, and the one
+in C++ behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from specguide import env, native
+from specguide.config import GuideConfig
+from specguide.draft_window import DraftWindow
+from specguide.guided.buffers import GuideBuffers, WalkedNodes
+
+Limits = tuple[int, int, int]
+"""Most drafts: of the model, forced, looked up."""
+
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
+# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
+_GPU_DRAFT_WAIT_US = 20
+
+
+class GrammarExecutor(Protocol):
+    """As `native.GrammarExecutor`, which says what each means."""
+
+    def submit(
+        self,
+        started: Sequence[tuple[int, native.Matcher | None]],
+        continued: Sequence[int],
+        texts: Mapping[int, Sequence[int]],
+        limits: Mapping[int, Limits],
+        iteration_limits: Limits | None,
+    ) -> None: ...
+
+    def discard_snapshots(self) -> None: ...
+
+    def detach(self, slot: int) -> None: ...
+
+    def is_idle(self, slot: int) -> bool: ...
+
+    def error(self, slot: int) -> str | None: ...
+
+    def check(self) -> None: ...
+
+    def callbacks(self) -> Sequence[native.HostFunction]: ...
+
+    def counters(self) -> Any: ...
+
+    def log_callbacks(self, capacity: int) -> None: ...
+
+    def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...
+
+
+ExecutorFactory = Callable[
+    [GuideBuffers, WalkedNodes, DraftWindow, int, GuideConfig, native.LookupSource | None],
+    GrammarExecutor,
+]
+"""Makes one for buffers and the slots' nodes on the host, the drafts that there may be, a
+vocabulary's size, deadlines and threads, and what finds the drafts that are looked up."""
+
+
+def native_executor(
+    host: GuideBuffers,
+    nodes: WalkedNodes,
+    window: DraftWindow,
+    vocab_size: int,
+    config: GuideConfig,
+    lookup: native.LookupSource | None,
+) -> GrammarExecutor:
+    """The one that the engine takes unless it is told otherwise."""
+    target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
+    if not nodes.tokens.is_pinned() and target_wait_us is None:
+        target_wait_us = config.deadline_us
+    if nodes.tokens.is_pinned() and draft_wait_us is None:
+        draft_wait_us = _GPU_DRAFT_WAIT_US
+    return native.GrammarExecutor(
+        max_batch_size=len(nodes.tokens),
+        num_draft_tokens=window.num_model,
+        vocab_size=vocab_size,
+        num_forced_tokens=window.num_forced,
+        num_lookup_tokens=window.num_lookup,
+        lookup=lookup,
+        stage_begins=list(window.tree.stage_begins) if window.tree else [],
+        num_threads=config.num_threads or env.num_grammar_threads(),
+        deadline_us=config.deadline_us,
+        target_wait_us=target_wait_us,
+        draft_wait_us=draft_wait_us,
+        owner=(host, nodes),
+        tokens=nodes.tokens.data_ptr(),
+        num_accepted=nodes.num_accepted.data_ptr(),
+        parents=nodes.parents.data_ptr(),
+        accepted_path=nodes.accepted_path.data_ptr(),
+        **host.addresses(),
+    )

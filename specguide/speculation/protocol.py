@@ -1,0 +1,43 @@
+"""Owns what the engine asks of a step, whatever is in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.batch import Batch
+from specguide.speculation.results import PendingOutput
+from specguide.speculation.warm_up import WarmUps
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How a step runs.
+
+    lag:           iterations that are launched before the results of an earlier one are read
+    enforce_eager: never capture an iteration
+    adaptive:      iterations of all levels come up
+    """
+
+    lag: int = 0
+    enforce_eager: bool = False
+    adaptive: bool = False
+
+
+class Step(Protocol):
+    """Runs iterations: verify the last drafts, accept, draft the next."""
+
+    def launch(self, batch: Batch) -> PendingOutput:
+        """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
+        prefill, when decoding as many as were drafted and one.
+
+        On a GPU it may return at once; lag + 1 iterations may be under way before the first one's
+        result is read.
+        """
+
+    def leave(self, slot: int) -> None:
+        """A request has finished: from now on its slot stores and accepts nothing."""
+
+    def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
+        """What captures all graphs and compiles all kernels that requests may need; nothing on a
+        CPU. No slot may have a request while one runs."""
