@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
+from specguide.kernels.attention import ForwardContext
 from specguide.slots import SlotTable
 from specguide.speculation.query import Query
 
