@@ -8,6 +8,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 from __future__ import annotations
 
 from specguide.kernels import paged, pointwise, reference, triton
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
@@ -30,6 +31,7 @@ silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 store_kv = operation(paged.store_kv, lambda: triton.rope.store_kv)
 
 __all__ = [
+    "BitmaskRows",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",

@@ -6,7 +6,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.stream import GrammarStream
+from specguide.kernels import BitmaskRows
 from specguide.sampling import (
     Failures,
     accept_chains,
@@ -18,15 +19,15 @@ from specguide.sampling import (
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.query import Query
 from specguide.speculation.results import Verified
-from specguide.speculation.sampler import DraftRows, Sampler
+from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
 class ChainSampler:
     """Has the tokens chosen, and writes them and accept counts of the slots."""
 
-    def __init__(self, buffers: GuideBuffers, state: SlotTable, sampler: Sampler) -> None:
-        self._buffers, self._state, self._sampler = buffers, state, sampler
+    def __init__(self, guide: GrammarStream, state: SlotTable, sampler: Sampler) -> None:
+        self._guide, self._state, self._sampler = guide, state, sampler
         self.guided_drafts = sampler.guided_drafts
 
     def verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
@@ -57,7 +58,7 @@ class ChainSampler:
 
     def _origins(self, query: Query) -> Tensor | None:
         """Who proposed them, uint8 [B, N - 1]."""
-        proposals = self._buffers.proposals
+        proposals = self._guide.proposals
         return (
             None
             if proposals is None
@@ -66,13 +67,13 @@ class ChainSampler:
 
     def _accept(self, target_tokens: Tensor, query: Query) -> Tensor:
         """Drafts accepted, int32 [B]; -1: held."""
-        buffers, state, slots = self._buffers, self._state, self._state.ids[query.slots]
+        state, slots = self._state, self._state.ids[query.slots]
         return accept_chains(
             target_tokens,
             slots,
             query.start,
             tokens=state.nodes.tokens,
-            late=buffers.held,
+            late=self._guide.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
@@ -95,8 +96,8 @@ class ChainSampler:
         num_accepted: int32 [B], as `verify` gives it
         target_ids:   int32 [draft_vocab_size]; None where draft ids are target ids
         """
-        limits, ids, buffers = self._state.drafts, self._state.ids[slots], self._buffers
-        rows = DraftRows(buffers.bitmask[node - 1], buffers.guided[node - 1], limits.guides[slots])
+        limits, ids = self._state.drafts, self._state.ids[slots]
+        rows = self._guide.node_rows(node - 1, limits.guides[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, target_ids)
         store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._state.nodes.tokens)
         return drafts
@@ -116,9 +117,9 @@ class ChainSampler:
     ) -> None:
         """The likeliest draft behind the chain of each slot, of `chain_len` int32 [B] drafts, where
         it has room; else as `draft`."""
-        proposals, ids = self._buffers.proposals, self._state.ids[slots]
+        proposals, ids = self._guide.proposals, self._state.ids[slots]
         assert proposals is not None
         guides = self._state.drafts.guides[slots]
-        rows = DraftRows(proposals.draft_rows, proposals.draft_guided, guides)
+        rows = BitmaskRows(proposals.draft_rows, proposals.draft_guided, guides)
         drafts = self._sampler.draft(logits, rows, ids, chain_len, target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._state.nodes.tokens)

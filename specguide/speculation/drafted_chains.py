@@ -6,7 +6,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from specguide.draft_window import DraftWindow
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.slots import SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.passes import ForwardPasses
@@ -18,7 +18,7 @@ class DraftedChains:
     """Drafts greedily: over what the rows allow, or where drafts are unguided over all tokens."""
 
     def __init__(
-        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GuidedDecoder
+        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GrammarStream
     ) -> None:
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from specguide.draft_tree import TreeExpansion
 from specguide.draft_window import DraftWindow
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.kernels import constant
 from specguide.sampling import (
     GrowingTrees,
@@ -30,7 +30,7 @@ from specguide.slots import Slots, SlotTable
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
-from specguide.speculation.sampler import DraftRows, Sampler
+from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -39,14 +39,13 @@ class DraftedTrees:
     number of nodes."""
 
     def __init__(
-        self, passes: ForwardPasses, sampler: Sampler, state: SlotTable, guide: GuidedDecoder
+        self, passes: ForwardPasses, sampler: Sampler, state: SlotTable, guide: GrammarStream
     ) -> None:
         assert guide.window.tree is not None
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._buffers, self._recorder = guide.buffers, guide.recorder
+        self._recorder = guide.recorder
         self._accepted_path = state.nodes.accepted_path
         self._trees = SlotTrees.empty(len(state.ids), guide.window.tree.num_nodes, state.ids.device)
-        self._rows = guide.buffers.bitmask.flatten(0, 1), guide.buffers.guided.flatten()
 
     def clear(self, slots: Tensor) -> None:
         """Forget the drafts of `slots` int64 [B]."""
@@ -99,7 +98,7 @@ class DraftedTrees:
     def _accept(
         self, said: Tensor, query: Query, slots: Tensor, depth: int
     ) -> tuple[Tensor, Tensor]:
-        buffers, state = self._buffers, self._state
+        state = self._state
         return accept_trees(
             said,
             slots,
@@ -108,7 +107,7 @@ class DraftedTrees:
             depth,
             tokens=state.nodes.tokens,
             accepted_path=self._accepted_path,
-            late=buffers.held,
+            late=self._guide.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
@@ -135,7 +134,7 @@ class DraftedTrees:
             logits = self._passes.draft_logits(normed)
             self._recorder.forward(f"draft {depth}")
             self._guide.wait_rows()
-            rows = DraftRows(*self._rows, level.row_ids)
+            rows = self._guide.rows(level.row_ids)
             children = self._sampler.children(
                 logits, rows, ids, depth - 1, expansion.num_children, self._passes.target_ids
             )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from specguide.draft_window import DraftWindow
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.passes import ForwardPasses
@@ -25,11 +25,11 @@ class ProposedChains:
     """
 
     def __init__(
-        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GuidedDecoder
+        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GrammarStream
     ) -> None:
-        assert guide.buffers.proposals is not None
+        assert guide.proposals is not None
         self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._proposals = guide.buffers.proposals
+        self._proposals = guide.proposals
         self._tokens, self._chain_len = state.nodes.tokens, self._proposals.chain_len
         self._recorder = guide.recorder
         self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)

@@ -18,9 +18,13 @@ from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.parts import EngineParts
 from specguide.errors import InvalidParams
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.callbacks import GrammarCallbacks
+from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.lookups import lookup_source
+from specguide.guided.no_grammar import NoGrammar
+from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
+from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
@@ -43,7 +47,7 @@ class LocalExecutor:
     """
 
     step: Step
-    guide: GuidedDecoder
+    guide: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
 
@@ -128,21 +132,12 @@ class LocalExecutor:
         sizes = SlotSizes(
             config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
         )
-        state = SlotTable(sizes, target.device)
-        guide = GuidedDecoder(
-            state.host_nodes,
-            window,
-            target.config.vocab_size,
-            config.guide,
-            target.device,
-            _recorder(config.trace, target.device, lag),
-            lookup_source(spec),
-            parts.executor,
-        )
+        state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
+        guide = _grammar_stream(config, state, window, lag, parts.executor)
         passes = ForwardPasses(
             target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None
         )
-        sampler = parts.sampler(guide.buffers, state, guided_drafts=spec.guided_drafts)
+        sampler = parts.sampler(guide, state, guided_drafts=spec.guided_drafts)
         options = StepOptions(lag, config.enforce_eager, spec.adaptive)
         step = parts.step(passes, sampler, state, guide, options)
         if (
@@ -172,7 +167,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.buffers.held.device, env.num_compile_threads()):
+            with rehearsal(self.guide.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -193,6 +188,23 @@ def _drafter(model: DraftModel, cache: KVCache, state: SlotTable) -> Drafter:
         if isinstance(model, Decoder)
         else HeadDrafter(model, cache)
     )
+
+
+def _grammar_stream(
+    config: EngineConfig,
+    state: SlotTable,
+    window: DraftWindow,
+    lag: int,
+    executor: ExecutorFactory,
+) -> GrammarStream:
+    """One that does nothing where the engine has no guides."""
+    device = state.ids.device
+    forward, recorder = ForwardStream(device), _recorder(config.trace, device, lag)
+    if config.guide is None:
+        return NoGrammar(len(state.ids), window, forward, recorder)
+    lookup = None if config.spec is None else lookup_source(config.spec)
+    walked = Walked(state.host_nodes, window, state.vocab_size, lookup)
+    return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
 
 
 def _device(config: EngineConfig) -> torch.device:

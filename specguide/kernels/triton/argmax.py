@@ -16,6 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.bitmask_rows import BitmaskRows
+from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.device import num_multiprocessors
 
 MOST_SPLITS = 64
@@ -48,13 +50,16 @@ def _load_tokens(target_ids, column, end, LANES: tl.constexpr):
 def _load_words(words, target_ids, tokens, column, end, is_guided, LANES: tl.constexpr):
     """Mask words of the tokens: 0 from the end on, all ones in a free row.
 
-    words: pointers to rows' first, [1, 1, rows]
+    words: pointers to rows' first, [1, 1, rows]; None: all rows are free
     """
     if target_ids is not None:
         column += tl.arange(0, LANES)[:, None, None]
-    return tl.load(
-        words + (tokens >> 5), mask=is_guided & (column < end), other=is_guided.to(tl.int32) - 1
-    )
+    word = tokens * 0 - 1
+    if words is not None:
+        word = tl.load(
+            words + (tokens >> 5), mask=is_guided & (column < end), other=is_guided.to(tl.int32) - 1
+        )
+    return word
 
 
 @triton.jit
@@ -114,8 +119,9 @@ def _token(best, at, reached, words, target_ids, num_words):
     token = tl.where(best > float("-inf"), at, -1)
     if target_ids is not None:
         token = tl.load(target_ids + token, mask=token >= 0, other=-1).to(tl.int32)
-        if tl.min(reached) == 0:
-            token = tl.where(reached != 0, token, only_token(words, num_words, 1024))
+        if words is not None:  # noqa: SIM102 - known when it is compiled, the other is not
+            if tl.min(reached) == 0:
+                token = tl.where(reached != 0, token, only_token(words, num_words, 1024))
     return token
 
 
@@ -211,10 +217,15 @@ def _argmax_kernel(
     row = tl.minimum(index, num_rows - 1).to(
         tl.int64
     )  # the last program may take the last row more than once
-    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-    first_words = bitmask + mask_row * bitmask_stride
-    is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
-    words, logits = first_words[None, None, :], logits + (row * logits_stride)[None, None, :]
+    first_words = None
+    words = None
+    is_guided = None
+    if bitmask is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+        first_words = bitmask + mask_row * bitmask_stride
+        words = first_words[None, None, :]
+        is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
+    logits += (row * logits_stride)[None, None, :]
     split = tl.program_id(1)
     begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
     best, at, reached = _best_groups(
@@ -257,7 +268,9 @@ def _combine_kernel(
     at = tl.load(ats + part, mask=exists, other=_NONE)
     reached = tl.max(tl.load(reacheds + part, mask=exists, other=0), 1)
     best1, at1 = row_max(best[:, :, None], at[:, :, None])
-    words = bitmask + tl.load(row_ids + row * row_ids_stride).to(tl.int64) * bitmask_stride
+    words = None
+    if bitmask is not None:
+        words = bitmask + tl.load(row_ids + row * row_ids_stride).to(tl.int64) * bitmask_stride
     tl.store(output + row, _token(best1, at1, reached, words, target_ids, num_words))
 
 
@@ -285,28 +298,26 @@ class Parts:
 
 def masked_argmax(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     target_ids: Tensor | None = None,
 ) -> Tensor:
     """See reference.masked_argmax."""
-    num_rows = logits.shape[0]
+    num_rows, masks = logits.shape[0], RowArguments.of(rows)
     launch = choose_launch(num_rows, logits.shape[1], logits.device, pruned=target_ids is not None)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
-    parts = launch_argmax(logits, bitmask, guided, row_ids, target_ids, launch, output)
+    parts = launch_argmax(logits, masks, target_ids, launch, output)
     if parts is not None:
         _combine_kernel[(num_rows,)](
-            bitmask,
-            row_ids,
+            masks.bitmask,
+            masks.ids,
             target_ids,
             output,
             parts.best,
             parts.at,
             parts.reached,
-            bitmask.shape[1],
-            bitmask.stride(0),
-            row_ids.stride(0),
+            masks.num_words,
+            masks.bitmask_stride,
+            masks.ids_stride,
             launch.num_splits,
             BLOCK=MOST_SPLITS,
             num_warps=1,
@@ -316,9 +327,7 @@ def masked_argmax(
 
 def launch_argmax(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    masks: RowArguments,
     target_ids: Tensor | None,
     launch: Launch,
     output: Tensor | None,
@@ -343,9 +352,9 @@ def launch_argmax(
     lanes = 4 if target_ids is not None else 16 // logits.element_size()
     _argmax_kernel[(triton.cdiv(num_rows, launch.rows), launch.num_splits)](
         logits,
-        bitmask,
-        guided.view(torch.uint8),
-        row_ids,
+        masks.bitmask,
+        masks.guided,
+        masks.ids,
         target_ids,
         output,
         bests,
@@ -353,10 +362,10 @@ def launch_argmax(
         reacheds,
         num_rows,
         vocab_size,
-        bitmask.shape[1],
+        masks.num_words,
         logits.stride(0),
-        bitmask.stride(0),
-        row_ids.stride(0),
+        masks.bitmask_stride,
+        masks.ids_stride,
         launch.share,
         launch.num_splits,
         ROWS=launch.rows,
