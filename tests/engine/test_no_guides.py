@@ -36,7 +36,6 @@ def told(outputs) -> list[tuple]:
 )
 def test_outputs_are_those_of_free_requests(folders, options):
     with_guides, without = make(folders, **options), make(folders, guide=None, **options)
-    prompts = PROMPTS[: len(PARAMS)]
     assert told(without.generate(PROMPTS, PARAMS)) == told(with_guides.generate(PROMPTS, PARAMS))
     without._engine.check_integrity()
     for llm in (with_guides, without):
