@@ -136,7 +136,7 @@ class Run:
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
         parts = replace(mode.parts, sampler=forced.sampler)
-        self.runner = LocalExecutor.of(config, target, drafter, window.num_model, parts)
+        self.runner = LocalExecutor.of(config, target, drafter, parts)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]
@@ -151,7 +151,7 @@ class Run:
     def run(self, num_iterations: int) -> list[float]:
         """Milliseconds between the ends of successive iterations; the host lags as it does in the
         engine."""
-        slots, stream = range(len(self.requests)), self.runner.guide.forward_stream
+        slots, stream = range(len(self.requests)), self.runner.guide.forward.torch
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))

@@ -76,7 +76,7 @@ class GrammarCallbacks:
         limits = {
             start.slot: start.window.limits
             for start in snapshot.started
-            if start.window is not None and self.window.tree is None
+            if start.window is not None and self.window.is_path
         }  # of a tree the step leaves nodes out
         self._executor.submit(
             started,
@@ -150,8 +150,8 @@ class GrammarCallbacks:
         then; else those just filled."""
         if callback > 0 and self.window.has_proposals:
             return self._copy_draft_rows(callback, num_slots)
-        if self.window.tree is not None:
-            begins = self.window.tree.stage_begins
+        if not self.window.is_path:
+            begins = self.window.stages
             places = (
                 slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
             )

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from specguide import env, native
 from specguide.config import GuideConfig
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
 
 Limits = tuple[int, int, int]
@@ -62,7 +62,7 @@ class Walked:
     """
 
     nodes: WalkedNodes
-    window: DraftWindow
+    window: DraftLayout
     vocab_size: int
     lookup: native.LookupSource | None = None
 
@@ -88,7 +88,7 @@ def native_executor(
         num_forced_tokens=window.num_forced,
         num_lookup_tokens=window.num_lookup,
         lookup=walked.lookup,
-        stage_begins=list(window.tree.stage_begins) if window.tree else [],
+        stage_begins=[] if window.is_path else list(window.stages),
         num_threads=config.num_threads or env.num_grammar_threads(),
         deadline_us=config.deadline_us,
         target_wait_us=target_wait_us,

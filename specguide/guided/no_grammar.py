@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import GuideSnapshot
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams, MatcherError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
@@ -27,7 +27,7 @@ class NoGrammar:
     exposed_s: float | None = 0.0
 
     def __init__(
-        self, num_slots: int, window: DraftWindow, forward: ForwardStream, recorder: Recorder
+        self, num_slots: int, window: DraftLayout, forward: ForwardStream, recorder: Recorder
     ) -> None:
         self.window, self.forward, self.recorder = window, forward, recorder
         self.held = torch.zeros(num_slots, dtype=torch.uint8, device=forward.device)

@@ -9,7 +9,7 @@ from typing import Protocol
 from torch import Tensor
 
 from specguide.batch import GuideSnapshot
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import MatcherError
 from specguide.guided.buffers import ProposalBuffers
 from specguide.kernels import BitmaskRows
@@ -57,7 +57,7 @@ class GrammarStream(Protocol):
     All that `launch`, `announce_wait` and `wait_rows` do can be captured in a CUDA graph.
     """
 
-    window: DraftWindow
+    window: DraftLayout
     recorder: Recorder
     forward: ForwardStream
     held: Tensor

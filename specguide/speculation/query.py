@@ -10,7 +10,6 @@ from torch import Tensor
 
 from specguide.cache import place_chains, place_trees, slot_mapping
 from specguide.kernels.attention import ForwardContext, TreeKeys
-from specguide.sampling import SlotTrees
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 
@@ -28,7 +27,6 @@ class Query:
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
     is_chain:   every token is a node
     scored:     those of the T tokens whose next one is scored
-    trees:      of the B requests, where the nodes are those of draft trees; None: they are chains
     """
 
     slots: Slots
@@ -40,16 +38,6 @@ class Query:
     known_next: Tensor | None = None
     is_chain: bool = False
     scored: ScoredTokens | None = None
-    trees: SlotTrees | None = None
-
-    @property
-    def depths(self) -> Tensor:
-        """How far each node is behind the first, int64 [N] or [B, N]."""
-        return (
-            torch.arange(self.num_nodes, device=self.start.device)
-            if self.trees is None
-            else self.trees.depths
-        )
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
@@ -93,7 +81,7 @@ def prefill_query(
     )
     position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
     block_table = table.block_table[plan.slots]
-    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.page_size)
+    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.sizes.page_size)
     context = ForwardContext(
         position_ids=position_ids,
         block_table=block_table,
@@ -101,7 +89,7 @@ def prefill_query(
         seq_lens=plan.ends.int(),
         slot_mapping=torch.where(is_token, mapping, -1),
         max_query_len=max_query_len,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
     )
     return Query(
@@ -124,7 +112,7 @@ def chain_query(
     num_requests, num_nodes = tokens.shape
     block_table = table.block_table[slots]
     input_ids, position_ids, mapping, seq_lens = place_chains(
-        tokens, start, block_table, table.page_size, offset
+        tokens, start, block_table, table.sizes.page_size, offset
     )
     first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
     context = ForwardContext(
@@ -134,7 +122,7 @@ def chain_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_nodes,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
     )
     return Query(
@@ -168,7 +156,7 @@ def tree_query(
     num_requests, num_own = tokens.shape
     block_table = table.block_table[slots]
     input_ids, position_ids, mapping, seq_lens, positions = place_trees(
-        tokens, start, depths, block_table, table.page_size, offset
+        tokens, start, depths, block_table, table.sizes.page_size, offset
     )
     first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
     context = ForwardContext(
@@ -178,7 +166,7 @@ def tree_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_own,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
         tree=TreeKeys(sees, positions),
     )

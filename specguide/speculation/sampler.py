@@ -8,9 +8,9 @@ from torch import Tensor
 
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import BitmaskRows, masked_argmax, masked_sample, masked_top_k
-from specguide.sampling import adjust_logits, chain_paths
+from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
-from specguide.speculation.query import Query
+from specguide.speculation.nodes import Nodes
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -23,7 +23,7 @@ class Sampler(Protocol):
 
     guided_drafts: bool
 
-    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
 
         logits: [B · N, vocab_size]
@@ -65,15 +65,15 @@ class MaskedSampler:
         self, guide: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
     ) -> None:
         self.guided_drafts = guided_drafts
-        self._guide, self._state = guide, state
+        self._state = state
 
-    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
-        rows = self._rows(query)
+    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+        query, rows = nodes.query, nodes.rows
         if sampling.kind >= SamplingKind.ADJUSTED:
             logits = adjust_logits(
                 logits,
                 self._state.ids[query.slots],
-                self._paths(query),
+                nodes.paths(),
                 query.start,
                 self._state.adjustments,
                 rows,
@@ -83,7 +83,7 @@ class MaskedSampler:
         else:
             slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
             chosen = self._state.sampling.select(slots, sampling.used)
-            positions = (query.start[:, None] + 1 + query.depths).flatten()
+            positions = (query.start[:, None] + 1 + nodes.depths).flatten()
             tokens = masked_sample(logits, rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
@@ -109,15 +109,3 @@ class MaskedSampler:
         rows, shape = rows if self.guided_drafts else None, (len(slots), -1, num_children)
         tokens, logprobs = masked_top_k(logits, rows, ids, num_children)
         return tokens.view(shape), logprobs.view(shape)
-
-    def _rows(self, query: Query) -> BitmaskRows | None:
-        """What may follow each node, [B · N]."""
-        if query.trees is None:
-            return self._guide.chain_rows(query.slots, query.num_nodes)
-        return self._guide.place_rows(query.slots, query.trees.places)
-
-    def _paths(self, query: Query) -> Tensor:
-        """The drafts on the path to each node, int32 [B, N, D]."""
-        if query.trees is None:
-            return chain_paths(self._state.nodes.tokens[query.slots][:, 1 : query.num_nodes])
-        return query.trees.paths(self._state.nodes.accepted_path.shape[1])

@@ -40,7 +40,7 @@ SAME_DRAFTS = [mode for mode in MODES if mode not in ("eagle3, adaptive", "auto"
 WITHOUT_GUIDES = [
     mode
     for mode, (spec, guide) in MODES.items()
-    if not guide and (spec is None or not spec.window.has_proposals)
+    if not guide and (spec is None or not spec.layout.has_proposals)
 ]
 """That an engine without guides has, too."""
 
