@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.triton.argmax import only_token
+from specguide.kernels.triton.argmax_kernels import only_token
 from specguide.kernels.triton.bitmask import RowArguments
 
 _BLOCK = 2048
