@@ -11,6 +11,7 @@ import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
 from paging import tree_keys
+from sanitized import crossed, sanitized
 from torch import Tensor
 
 from specguide.cache import slot_mapping
@@ -119,7 +120,8 @@ def check(case: Case) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)]
+    ("heads", "head_dim"),
+    [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)],
 )
 def test_shapes(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     for earlier, queries in (
@@ -138,7 +140,7 @@ def test_windows_and_pages(window: int | None, page_size: int) -> None:
     check(make_case([5, 0, 100], [7, 90, 33], window=window, page_size=page_size))
 
 
-@pytest.mark.parametrize("window", [None, 1, 2, 4])
+@pytest.mark.parametrize("window", [None, 1, sanitized(2), 4])
 def test_tree(window: int | None) -> None:
     for dtype in TOLERANCE:
         check(make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=window, dtype=dtype))
@@ -147,7 +149,7 @@ def test_tree(window: int | None) -> None:
             check(make_case(earlier, [num_own] * 3, tree=TREE, window=window, dtype=dtype))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", crossed(range(12), where=lambda seed: seed == 1))
 def test_any_batch(seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
 
@@ -169,7 +171,7 @@ def test_any_batch(seed: int) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("num_splits", [1, 2, 5, 64])
+@pytest.mark.parametrize("num_splits", [1, 2, sanitized(5), 64])
 def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
@@ -234,7 +236,7 @@ def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
+    ("heads", "head_dim"), [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
 )
 def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     random = torch.Generator().manual_seed(head_dim)
@@ -257,6 +259,7 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sanitized
 def test_store_into_another_dtype_and_of_nothing() -> None:
     query_key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8)
     rotary = torch.stack((torch.ones(3, 1, 8), torch.zeros(3, 1, 8)), 1)
