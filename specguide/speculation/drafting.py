@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.nodes import Nodes
@@ -71,7 +71,7 @@ class DraftingParts(NamedTuple):
     passes: ForwardPasses
     sampler: Sampler
     state: SlotTable
-    guide: GuidedDecoder
+    guide: GrammarStream
 
 
 def accept_state(parts: DraftingParts) -> AcceptState:
@@ -79,7 +79,7 @@ def accept_state(parts: DraftingParts) -> AcceptState:
     state = parts.state
     return AcceptState(
         tokens=state.nodes.tokens,
-        late=parts.guide.buffers.held,
+        late=parts.guide.held,
         active=state.active,
         lengths=state.lengths,
         max_lens=state.max_lens,

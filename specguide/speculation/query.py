@@ -81,7 +81,7 @@ def prefill_query(
     )
     position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
     block_table = table.block_table[plan.slots]
-    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.page_size)
+    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.sizes.page_size)
     context = ForwardContext(
         position_ids=position_ids,
         block_table=block_table,
@@ -89,7 +89,7 @@ def prefill_query(
         seq_lens=plan.ends.int(),
         slot_mapping=torch.where(is_token, mapping, -1),
         max_query_len=max_query_len,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
     )
     return Query(
@@ -110,7 +110,7 @@ def chain_query(
     """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every
     token is a node."""
     block_table = table.block_table[slots]
-    placed = place_nodes(tokens, start, block_table, table.page_size, offset)
+    placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset)
     return _placed_query(table, slots, block_table, tokens.shape, placed)
 
 
@@ -132,7 +132,7 @@ def tree_query(
     sees:   bool [B, Q, M], as TreeKeys
     """
     block_table = table.block_table[slots]
-    placed = place_nodes(tokens, start, block_table, table.page_size, offset, depths)
+    placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)
     return _placed_query(table, slots, block_table, tokens.shape, placed, sees)
 
 
@@ -156,7 +156,7 @@ def _placed_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_own,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
         tree=tree,
     )

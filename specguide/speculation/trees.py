@@ -31,7 +31,6 @@ from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
-from specguide.speculation.sampler import DraftRows
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -53,8 +52,6 @@ class Trees:
         self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
         num_nodes = self._guide.window.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
-        buffers = self._guide.buffers
-        self._rows = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
 
     def clear(self, slots: Tensor) -> None:
         self._trees.clear(slots)
@@ -75,7 +72,7 @@ class Trees:
         most_drafts = self._slot_nodes.accepted_path.shape[1]
         return TreeNodes(
             tree_query(state, tokens, start, trees.depths, trees.sees, slots),
-            (trees.places * len(state.ids) + state.ids[slots][:, None]).flatten(),
+            self._guide.place_rows(slots, trees.places),
             trees.depths,
             lambda: trees.paths(most_drafts),
             trees,
@@ -127,7 +124,7 @@ class Trees:
             logits = self._passes.draft_logits(normed)
             guide.recorder.forward(f"draft {depth}")
             guide.wait_rows()
-            rows = DraftRows(*self._rows, level.row_ids)
+            rows = guide.rows(level.row_ids)
             children = self._sampler.children(
                 logits, rows, ids, depth - 1, growth.num_children, self._passes.target_ids
             )
