@@ -82,7 +82,7 @@ class _Live:
         )
         prompt_logprobs = (
             tuple(request.prompt_logprobs)
-            if request.has_prompt_logprobs and not self.num_sent
+            if request.spec.has_prompt_logprobs and not self.num_sent
             else None
         )
         if request.finish_reason is None and failure is None and not token_ids:

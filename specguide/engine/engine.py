@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
+from dataclasses import asdict
 from pathlib import Path
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize, PageAllocator
 from specguide.config import EngineConfig
 from specguide.engine.adaptive import AllDrafts, LevelChoice
-from specguide.engine.admission import Admission
+from specguide.engine.admission import Admission, Admitted
 from specguide.engine.deadlines import Deadlines
-from specguide.engine.draft_counts import count_drafts
-from specguide.engine.executors import Executor, LocalExecutor, target_folder
+from specguide.engine.draft_counts import DraftCounts
+from specguide.engine.executors import Capabilities, Executor, LocalExecutor, target_folder
 from specguide.engine.failures import iteration_errors, timeout, told
 from specguide.engine.in_use import InUse, one_at_a_time
-from specguide.engine.iterations import InFlight, launch, take_iterations
-from specguide.engine.logprobs import take_logprobs
-from specguide.engine.stats import EngineStats, RequestCounts
+from specguide.engine.iterations import InFlight, Iterations, launch
+from specguide.engine.logprobs import Logprobs
+from specguide.engine.observers import Committed, Observer
+from specguide.engine.stats import EngineStats, RequestCounts, Totals
+from specguide.engine.walks import Walks
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
-from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request
-from specguide.scheduler import OutputText, Scheduler
-from specguide.speculation.selection import guide_snapshot
+from specguide.sampling import RequestProcessors
+from specguide.scheduler import Schedule, Scheduler, SchedulerLimits
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span, write_chrome_trace
 
@@ -63,26 +63,28 @@ class Engine:
         self._admission = Admission(config, self.tokenizer, capabilities)
         self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
-            max_batch_size=config.max_batch_size,
-            max_model_len=capabilities.max_model_len,
-            max_prefill_tokens=config.max_prefill_tokens,
-            num_draft_tokens=capabilities.window.num_drafts,
-            num_draft_positions=capabilities.window.num_positions,
-            page_size=config.cache.page_size,
-            pages=self._pages,
-            eos_token_ids=self.tokenizer.eos_token_ids,
+            _scheduler_limits(config, capabilities),
+            self._pages,
+            self.tokenizer.eos_token_ids,
             slot_is_idle=self._guide.is_idle,
         )
         is_adaptive = config.spec is not None and config.spec.adaptive
         self._levels = LevelChoice(capabilities.window) if is_adaptive else AllDrafts()
+        self._walks = Walks()
+        self._totals = Totals()
+        self._observers: tuple[Observer, ...] = (
+            Logprobs(),
+            DraftCounts(),
+            Iterations(),
+            self._levels,
+            self._totals,
+        )
         self._lag = capabilities.lag
         self._in_flight: deque[InFlight] = deque()
         self._deadlines = Deadlines()
         self._ended: list[Request] = []  # and not returned yet
         self.failure: EngineError | None = None
-        self._request_ids = count()
         self._counts = RequestCounts(capabilities.window.num_drafts)
-        self._iterations, self._output_tokens, self._step_s = 0, 0, 0.0
         self._warm_up_ns = 0  # of the callbacks
 
     @property
@@ -133,20 +135,7 @@ class Engine:
         sample:    which of the prompt's params.n samples it is; each is a request of its own
         arrival_s: when it came, by `time.perf_counter`; None: now
         """
-        detokenizer = self.tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
-        text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
-        arrival_s = time.perf_counter() if arrival_s is None else arrival_s
-        request = Request(
-            next(self._request_ids),
-            list(prompt_ids),
-            params,
-            _seed(params.seed, sample),
-            priority=as_int(priority),
-            text=text,
-            arrival_s=arrival_s,
-            sample=sample,
-        )
-        request.metrics.prompt_tokens = len(request.prompt_ids)
+        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s)
         self._deadlines.add(request)
         if params.guide is None:
             self._admit(request)
@@ -181,18 +170,18 @@ class Engine:
         self._take_up()
         start = time.perf_counter()
         try:
-            batch = self._schedule()
+            batch, requests, _ = self._schedule()
             if batch is not None:
-                self._submit(batch)
-                self._launch(batch)
+                self._submit(batch, requests)
+                self._launch(batch, requests)
             for launched in self._due(batch):
                 output, times = self._collect(launched)
-                self._commit(launched.batch, output, times)
+                self._commit(launched, output, times)
         except BaseException as cause:
             self._abandon(cause)
             if not isinstance(cause, Exception):  # say Ctrl-C, which is the caller's
                 raise
-        self._step_s += time.perf_counter() - start
+        self._totals.step_s += time.perf_counter() - start
         return self._publish()
 
     @one_at_a_time
@@ -213,7 +202,7 @@ class Engine:
         self._admission.compiler.warm_up()
         try:
             for launched in self._due(None):
-                self._commit(launched.batch, *launched.collect())
+                self._commit(launched, *launched.collect())
             before_ns = self._guide.counters()["callback_ns"]
             self._executor.warm_up()
             self._guide.errors(())
@@ -237,13 +226,12 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""
-        counts, pages, num_running = self._counts, self._pages, self._scheduler.num_running
+        pages, num_running = self._pages, self._scheduler.num_running
         counters = self._guide.counters()
         counters["callback_ns"] -= self._warm_up_ns
         return EngineStats(
-            iterations=self._iterations,
-            output_tokens=self._output_tokens,
-            step_s=self._step_s,
+            **asdict(self._totals),
+            **self._counts.copies(),
             grammar_s=counters["callback_ns"] * 1e-9,
             grammar_exposed_s=self._guide.exposed_s,
             grammar=counters,
@@ -252,10 +240,6 @@ class Engine:
             max_batch_size=self.config.max_batch_size,
             num_pages_used=pages.num_pages - pages.num_free,
             num_pages=pages.num_pages,
-            finished=dict(counts.finished),
-            prompts=dict(counts.prompts),
-            accepted={k: list(v) for k, v in counts.accepted.items()},
-            latency={name: histogram.copy() for name, histogram in counts.latency.items()},
         )
 
     @one_at_a_time
@@ -297,20 +281,22 @@ class Engine:
         for request in self._deadlines.take_expired():
             self._end(request, timeout(request))
 
-    def _schedule(self) -> Batch | None:
+    def _schedule(self) -> Schedule:
         with self._recorder.host("schedule"):
-            batch, released = self._scheduler.schedule()
-            self._release(released)
-        if batch is None and not self._in_flight and self._scheduler.num_unfinished:
+            schedule = self._scheduler.schedule()
+            self._release(schedule.released)
+        if schedule.batch is not None:
+            return schedule._replace(batch=self._levels.choose(schedule.batch))
+        if not self._in_flight and self._scheduler.num_unfinished:
             time.sleep(_POLL_S)
-        return batch and self._levels.choose(batch)
+        return schedule
 
-    def _submit(self, batch: Batch) -> None:
+    def _submit(self, batch: Batch, requests: Sequence[Request]) -> None:
         with self._recorder.host("submit"):
-            self._guide.submit(guide_snapshot(batch))
+            self._guide.submit(self._walks.snapshot(batch, requests))
 
-    def _launch(self, batch: Batch) -> None:
-        self._in_flight.append(launch(batch, self._executor))
+    def _launch(self, batch: Batch, requests: Sequence[Request]) -> None:
+        self._in_flight.append(launch(batch, requests, self._executor))
 
     def _due(self, batch: Batch | None) -> Iterator[InFlight]:
         """Batches whose results must be there before the next one is planned; `batch` was launched
@@ -323,30 +309,27 @@ class Engine:
         with self._recorder.host("wait"):
             return launched.collect()
 
-    def _commit(self, batch: Batch, output: StepOutput, times: IterationTimes) -> None:
-        lengths = _output_lengths(batch)
+    def _commit(self, launched: InFlight, output: StepOutput, times: IterationTimes) -> None:
+        batch, requests = launched.batch, launched.requests
         with self._recorder.host("commit"):
-            tokens = [
-                row[:n]
-                for row, n in zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
-            ]
-            errors = iteration_errors(
-                batch, tokens, output.failures, self._guide.errors(batch.slots)
-            )
-            finished, released = self._scheduler.commit(batch, tokens, errors)
+            rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
+            tokens = [row[:num_tokens] for row, num_tokens in rows]
+            latched = self._guide.errors(batch.slots)
+            errors = iteration_errors(batch, requests, tokens, output.failures, latched)
+            advances, finished, released = self._scheduler.commit(batch, tokens, errors)
             self._ended += finished
             self._release(released)
-            take_logprobs(batch, output)
-            count_drafts(batch, output, lengths)
-            take_iterations(batch, output, times, lengths)
-            self._levels.take(batch, output, times.end_s)
-        self._iterations += 1
-        self._output_tokens += sum(_output_lengths(batch)) - sum(lengths)
+            committed = Committed(batch, requests, output, times, advances)
+            for observer in self._observers:
+                observer.take(committed)
 
     def _publish(self) -> list[Request]:
         ended, self._ended = self._ended, []
         for request in ended:
             self._deadlines.discard(request)
+            self._walks.discard(request)
+            self._levels.forget(request)
+            self._executor.processors.pop(request.request_id, None)
             self._counts.add(request)
         return ended
 
@@ -355,9 +338,9 @@ class Engine:
         self._in_flight.clear()
         self.failure = error = EngineError(f"the iteration failed: {told(cause)}")
         error.__cause__ = cause
-        finished, released = self._scheduler.abort(error)
-        self._ended += finished
-        self._release(released)
+        aborted = self._scheduler.abort(error)
+        self._ended += aborted.finished
+        self._release(aborted.released)
         self._guide.abandon()
 
     def _release(self, slots: Sequence[int]) -> None:
@@ -367,8 +350,8 @@ class Engine:
 
     def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
         try:
-            self._admission.prepare(request, compiled)
-            self._scheduler.add(request)
+            admitted = self._admission.admit(request, compiled)
+            self._enter(admitted)
         except SpecguideError as error:
             self._end(request, error)
         except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
@@ -376,6 +359,14 @@ class Engine:
                 request,
                 EngineError(f"the request could not be taken up: {type(cause).__name__}: {cause}"),
             )
+
+    def _enter(self, admitted: Admitted) -> None:
+        request = admitted.request
+        self._scheduler.add(request, admitted.adjustment, admitted.window)
+        self._walks.add(request, admitted.grammar, admitted.window)
+        if admitted.processors:
+            processors = RequestProcessors(admitted.processors, request.output_ids)
+            self._executor.processors[request.request_id] = processors
 
     def _end(self, request: Request, error: SpecguideError | None = None) -> None:
         """End a request outside an iteration: with `error`, or as aborted."""
@@ -391,11 +382,12 @@ def _tokenizer(config: EngineConfig) -> Tokenizer:
     return tokenizer
 
 
-def _seed(seed: int | None, sample: int) -> int:
-    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a
-    prompt apart."""
-    return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
-
-
-def _output_lengths(batch: Batch) -> list[int]:
-    return [len(request.output_ids) for request in batch.requests]
+def _scheduler_limits(config: EngineConfig, capabilities: Capabilities) -> SchedulerLimits:
+    return SchedulerLimits(
+        max_batch_size=config.max_batch_size,
+        max_model_len=capabilities.max_model_len,
+        max_prefill_tokens=config.max_prefill_tokens,
+        num_draft_tokens=capabilities.window.num_drafts,
+        num_draft_positions=capabilities.window.num_positions,
+        page_size=config.cache.page_size,
+    )

@@ -8,7 +8,7 @@ becomes known, and read twice, by the drafter to choose node j + 1 and by the ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -19,6 +19,7 @@ from specguide.batch import Batch, Chunk
 from specguide.draft_window import DraftWindow, Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import on_device
+from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.chain_sampler import ChainSampler
 from specguide.speculation.drafted_chains import DraftedChains
@@ -97,7 +98,7 @@ class OneModelStep:
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, when decoding as many as were drafted and one.
 
@@ -107,7 +108,7 @@ class OneModelStep:
         levels = batch.levels or self._all
         with self._guide.on_forward_stream(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch)
+            slots, sampling = self._selection.of(batch, processed)
             if batch.is_prefill:
                 return self._results.put(
                     self._prefill(batch, slots, sampling), range(len(batch.slots))

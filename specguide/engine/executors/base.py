@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from specguide.draft_window import DraftWindow
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.params import SamplingParams
+from specguide.sampling import RequestProcessors
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,16 @@ class Executor(Protocol):
     """Runs batches, in the order in which they come. One thread calls it.
 
     capabilities: what it can run
+    processors:   of requests under way, by id, those that have logits processors; the loop adds and
+                  removes them. They stay in this process, while a batch may leave it
     guide:        the grammar stream; the loop gives it each batch's snapshot just before `execute`
     """
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def processors(self) -> MutableMapping[int, RequestProcessors]: ...
 
     @property
     def guide(self) -> GuidedDecoder: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -22,6 +22,7 @@ from specguide.guided.decoder import GuidedDecoder
 from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
@@ -46,6 +47,7 @@ class LocalExecutor:
     guide: GuidedDecoder
     capabilities: Capabilities
     max_prefill_tokens: int
+    processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: EngineConfig, parts: EngineParts | None = None) -> LocalExecutor:
@@ -161,7 +163,8 @@ class LocalExecutor:
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
-        return self.step.launch(batch)
+        processed = {row: self.processors[batch.request_ids[row]] for row in batch.processed}
+        return self.step.launch(batch, processed)
 
     def release(self, slots: Sequence[int]) -> None:
         """As Executor's."""
