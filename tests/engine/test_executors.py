@@ -155,7 +155,7 @@ class NoGrammar:
 
 @dataclass
 class Parrot:
-    """An executor without a model: it says each prompt again, a token an iteration, and then the end
+    """An executor without a model: it says each prompt again, a token an iteration, then the end
     token. No two prompts may begin alike: it does not hear what is in pages already."""
 
     capabilities: Capabilities
@@ -173,13 +173,14 @@ class Parrot:
             num_tokens = len(self.heard[slot]) + self.num_said[slot]
             assert len(set(table)) * self.capabilities.cache_size.page_size >= num_tokens
             is_partial = chunk is not None and chunk.next_id is not None
-            says.append([] if is_partial else [self._next(slot)])
+            says.append([] if is_partial else self._next(slot))
         return Said(says)
 
-    def _next(self, slot: int) -> int:
+    def _next(self, slot: int) -> list[int]:
+        """Nothing behind the end token, which the loop may not have read yet."""
         place = self.num_said[slot]
         self.num_said[slot] += 1
-        return [*self.heard[slot], EOS][place]
+        return [*self.heard[slot], EOS][place : place + 1]
 
     def release(self, slots: Sequence[int]) -> None:
         for slot in slots:
