@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
@@ -26,8 +26,8 @@ from torch import Tensor
 
 from benchmarks import common
 from specguide import kernels
-from specguide.batch import ForwardContext
-from specguide.kernels import SamplingTensors, paged, pointwise, reference
+from specguide.kernels import SamplingTensors, pointwise, reference
+from specguide.kernels.attention import ForwardContext, TorchAttention, attention_backend
 from specguide.params import SamplingParams
 
 NUM_HEADS, NUM_KV_HEADS, HEAD_DIM, HIDDEN, INTERMEDIATE = 32, 8, 128, 4096, 14336
@@ -114,6 +114,8 @@ def attention_inputs(
         query_start_loc=torch.arange(batch + 1, device=DEVICE).mul(query_len).int(),
         seq_lens=(start + query_len).int(),
         max_query_len=query_len,
+        page_size=PAGE_SIZE,
+        attention=attention_backend(DEVICE),
     )
     fused = torch.randn(
         batch * query_len, NUM_HEADS + 2, HEAD_DIM, device=DEVICE, dtype=torch.bfloat16
@@ -125,7 +127,7 @@ def attention(batch: int, context_len: int, query_len: int) -> tuple[Call, int]:
     tensors, context = attention_inputs(batch, context_len, query_len)
     num_bytes = 2 * batch * (context_len + query_len) * NUM_KV_HEADS * HEAD_DIM * 2
     num_bytes += 2 * batch * query_len * NUM_HEADS * HEAD_DIM * 2
-    return partial(kernels.paged_attention, *tensors, context, scale=HEAD_DIM**-0.5), num_bytes
+    return partial(context.plan.run, *tensors, scale=HEAD_DIM**-0.5), num_bytes
 
 
 def random_rows(num_rows: int, width: int, dtype: torch.dtype, allowed: float) -> list[Tensor]:
@@ -320,16 +322,13 @@ def check() -> None:
     """Exits where a kernel does not give what its twin gives, on the shapes that are timed (in
     float32 on a CPU)."""
     tensors, context = attention_inputs(2, 1000, NUM_NODES)
-    on_cpu = ForwardContext(
-        **{
-            name: value.cpu() if isinstance(value, Tensor) else value
-            for name, value in vars(context).items()
-        }
+    on_cpu = replace(
+        context,
+        attention=TorchAttention(),
+        **{name: value.cpu() for name, value in vars(context).items() if isinstance(value, Tensor)},
     )
-    found = kernels.paged_attention(*tensors, context, scale=HEAD_DIM**-0.5)
-    wanted = paged.paged_attention(
-        *(t.float().cpu() for t in tensors), on_cpu, scale=HEAD_DIM**-0.5
-    )
+    found = context.plan.run(*tensors, scale=HEAD_DIM**-0.5)
+    wanted = on_cpu.plan.run(*(t.float().cpu() for t in tensors), scale=HEAD_DIM**-0.5)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
     for allowed in (0.0005, 0.9):
         rows, ids = random_rows(40, VOCAB_SIZE, torch.float32, allowed), draft_ids()

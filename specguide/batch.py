@@ -1,5 +1,4 @@
-"""Owns the plain types of one iteration: Batch and its parts, GuideSnapshot, ForwardContext,
-scores, StepOutput.
+"""Owns the plain types of one iteration: Batch and its parts, GuideSnapshot, scores, StepOutput.
 
 A Batch is plain data, so that it can be sent to another process.
 """
@@ -178,46 +177,6 @@ class Batch:
     @property
     def is_prefill(self) -> bool:
         return bool(self.chunks)
-
-
-@dataclass(frozen=True, eq=False)
-class TreeKeys:
-    """The last M keys of each of B sequences, where they are nodes of a draft tree; the last Q are
-    this pass's own.
-
-    sees:         bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
-    position_ids: int64 [B, M], where the nodes stand
-    """
-
-    sees: Tensor
-    position_ids: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class ForwardContext:
-    """Where the tokens of one forward pass stand; tensors on the model's device. T tokens, B
-    sequences.
-
-    position_ids:    int64 [T], position of each token in its sequence
-    slot_mapping:    int64 [T], where its key and value go: page · page_size + offset; -1 stores
-                     nothing
-    block_table:     int32 [B, max_pages], page ids of each sequence
-    query_start_loc: int32 [B + 1], the tokens of sequence b are query_start_loc[b] …
-                     query_start_loc[b + 1] - 1
-    seq_lens:        int32 [B], keys of each sequence once this pass has stored its own
-    max_query_len:   most tokens of one sequence in this pass, or more. Tokens behind the last
-                     sequence's are padding
-    tree:            given where every sequence has Q = max_query_len tokens, nodes of a draft tree;
-                     None: a chain
-    """
-
-    position_ids: Tensor
-    slot_mapping: Tensor
-    block_table: Tensor
-    query_start_loc: Tensor
-    seq_lens: Tensor
-    max_query_len: int
-    tree: TreeKeys | None = None
 
 
 @dataclass(frozen=True, eq=False)

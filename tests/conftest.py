@@ -63,9 +63,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def server():
     """A live API server; see live_server."""
-    from live_server import Server
+    from live_server import small_server
 
-    server = Server()
+    server = small_server()
     yield server
     server.stop()
 

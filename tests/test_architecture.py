@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,25 @@ def test_module_imports_only_from_lower_levels(path: Path) -> None:
             assert imported in LEVEL, f"{where}: room {imported!r} is not in the floor plan"
             breach = floor_plan_breach(importer, imported)
             assert breach is None, f"{where}: {breach}"
+
+
+def _imported(found: Import, known: dict[str, Path]) -> str:
+    """The module that an imported name is, or stands in; "" for what is not ours."""
+    module = found.module
+    while module and module not in known:
+        module = module.rpartition(".")[0]
+    return module
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    known = {module_name(path): path for path in modules()}
+    graph = {name: {_imported(i, known) for i in imports_in(path)} for name, path in known.items()}
+    for name, imported in graph.items():
+        imported.discard(name)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"imports, those for types included, go in a circle: {error.args[1]}")
 
 
 @pytest.mark.parametrize("path", modules(), ids=label)

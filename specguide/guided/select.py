@@ -14,7 +14,7 @@ from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide, check_finite
-from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.backends import BACKEND_NAMES, capabilities
 from specguide.guided.backends.grammar_form import behind_space, grammar_form, has_lookahead
 from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
@@ -22,10 +22,16 @@ from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
-from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.core import Core, in_doubles, refuse, weight
-from specguide.guided.schema.keywords import unenforced
-from specguide.guided.schema.normalise import normalise
+from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.core import Core, in_doubles
+from specguide.guided.schema.emit import emit
+from specguide.guided.schema.enforce import unenforced
+from specguide.guided.schema.json_values import JsonSchema
+from specguide.guided.schema.keywords import weight
+from specguide.guided.schema.lower import lower
+from specguide.guided.schema.merge import merge
+from specguide.guided.schema.nodes import CoreSchema, refuse
+from specguide.guided.schema.prune import prune
 from specguide.guided.tag_form import check_tag
 
 _JSON_OF_LARK = "%json"
@@ -74,7 +80,7 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
         yield guide
 
 
-def _schema(schema: Any, backend: str) -> Core:
+def _schema(schema: JsonSchema, backend: str) -> Core:
     """The core; merged where it says of numbers that they are no integers, for which llguidance
     needs simple rules."""
     cores = _schemas(schema, backend)
@@ -82,33 +88,37 @@ def _schema(schema: Any, backend: str) -> Core:
     return next(cores, core) if backend == "llguidance" and "not" in _keywords(core) else core
 
 
-def _schemas(schema: Any, backend: str) -> Iterator[Core]:
+def _schemas(schema: JsonSchema, backend: str) -> Iterator[Core]:
     """The core, then the merged core, then the core with less of some formats, as far as the
     backend enforces them."""
+    return map(emit, _core_schemas(schema, capabilities(backend)))
+
+
+def _core_schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]:
     try:
-        core = normalise(schema, backend)
+        core = lower(schema, able)
     except RecursionError:
         raise GuideLimitExceeded(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
-    yield from _enforced(core, backend)
-    shorter = normalise(schema, backend, short_formats=True)
+    yield from _enforced(core, able)
+    shorter = lower(schema, able, short_formats=True)
     if shorter != core:
-        yield from _enforced(shorter, backend)
+        yield from _enforced(shorter, able)
 
 
-def _enforced(core: Core, backend: str) -> Iterator[Core]:
+def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
     """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
     for none of them."""
     spend(2 * weight(core))
-    doubt = next(unenforced(core, backend), None)
+    doubt = next(unenforced(core, able), None)
     if doubt is None:
         yield core
     try:
-        other = merged(core)
+        other = prune(merge(core))
         spend(2 * weight(other))
-        if next(unenforced(other, backend), None) is None:
+        if next(unenforced(other, able), None) is None:
             yield other
             return
     except (UnsupportedGuide, RecursionError):

@@ -7,7 +7,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import paged, pointwise, reference, triton
+from specguide.kernels import pointwise, reference, triton
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
@@ -23,11 +23,9 @@ masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
-paged_attention = operation(paged.paged_attention, lambda: triton.attention.paged_attention)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
-store_kv = operation(paged.store_kv, lambda: triton.rope.store_kv)
 
 __all__ = [
     "Operation",
@@ -46,9 +44,7 @@ __all__ = [
     "norm_into",
     "on_device",
     "operation",
-    "paged_attention",
     "rms_norm",
     "rope_and_store",
     "silu_mul",
-    "store_kv",
 ]

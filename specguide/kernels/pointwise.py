@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specguide.kernels.paged import store_kv
-
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
@@ -109,3 +107,21 @@ def rope_and_store(
     num_heads = query_key.shape[1] - value.shape[1]
     store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping)
     return rotated[:, :num_heads]
+
+
+def store_kv(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+) -> None:
+    """Writes keys and values of one layer to their slots of the paged cache.
+
+    key, value:             [T, num_kv_heads, head_dim]
+    key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], contiguous; written in
+                            place
+    slot_mapping:           int64 [T], page · page_size + offset, distinct; a token with -1 is not
+                            stored
+    """
+    if bool((slot_mapping < 0).any()):
+        stored = slot_mapping >= 0
+        key, value, slot_mapping = key[stored], value[stored], slot_mapping[stored]
+    for tensor, cache in ((key, key_cache), (value, value_cache)):
+        cache.view(-1, *cache.shape[2:]).index_copy_(0, slot_mapping, tensor.to(cache.dtype))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from specguide.batch import ForwardContext
-from specguide.kernels import paged_attention, rope_and_store
+from specguide.kernels import rope_and_store
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.destination import Destination
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
@@ -95,11 +95,10 @@ class Attention:
         query = rope_and_store(
             query_key, heads[:, num_rotated:], rotary, key_cache, value_cache, context.slot_mapping
         )
-        attended = paged_attention(
+        attended = context.plan.run(
             query,
             key_cache,
             value_cache,
-            context,
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
         )

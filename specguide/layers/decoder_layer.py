@@ -8,7 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specguide.batch import ForwardContext
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import Attention
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward

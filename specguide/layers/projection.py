@@ -25,6 +25,11 @@ class PartialSums:
 
     parts: Tensor
 
+    @classmethod
+    def of(cls, product: Tensor) -> PartialSums:
+        """Of a product [T, D] that is summed already."""
+        return cls(product[None])
+
     def total(self, dtype: torch.dtype) -> Tensor:
         """The product [T, D]."""
         return self.parts[0] if len(self.parts) == 1 else self.parts.sum(0).to(dtype)

@@ -192,7 +192,7 @@ HARMLESS = _names("""
     model_type auto_map transformers_version torch_dtype dtype torchscript use_bfloat16
     tokenizer_class
     transformers.js_config is_llama_config _name_or_path _commit_hash _auto_class unsloth_version
-    unsloth_fixed
+    unsloth_fixed cache_implementation
     use_cache pretraining_tp chunk_size_feed_forward slow_but_exact init_device num_logits_to_keep
     keys_to_ignore_at_inference return_dict return_dict_in_generate output_hidden_states
     output_attentions

@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm

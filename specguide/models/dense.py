@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specguide.layers.attention import Attention
 from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.feed_forward import GatedMlp
+from specguide.layers.feed_forward import FeedForward, GatedMlp
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.models.config import ModelConfig
@@ -12,6 +12,16 @@ from specguide.models.config import ModelConfig
 
 def build_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLayer:
     """Norm, grouped-query attention, norm, gated MLP."""
+    mlp = GatedMlp.create(
+        place.within("mlp"), config.hidden_size, config.intermediate_size, bias=config.mlp_bias
+    )
+    return layer_around(mlp, config, index, place)
+
+
+def layer_around(
+    feed_forward: FeedForward, config: ModelConfig, index: int, place: Placement
+) -> DecoderLayer:
+    """The same with another feed-forward layer."""
     hidden_size = config.hidden_size
     return DecoderLayer(
         input_norm=RmsNorm.create(place, "input_layernorm", hidden_size, config.norm),
@@ -21,7 +31,5 @@ def build_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLay
         post_attention_norm=RmsNorm.create(
             place, "post_attention_layernorm", hidden_size, config.norm
         ),
-        feed_forward=GatedMlp.create(
-            place.within("mlp"), hidden_size, config.intermediate_size, bias=config.mlp_bias
-        ),
+        feed_forward=feed_forward,
     )

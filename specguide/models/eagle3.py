@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.attention import Attention
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp

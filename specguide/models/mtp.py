@@ -9,10 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
+from specguide.kernels.attention import ForwardContext
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement

@@ -13,15 +13,17 @@ from specguide.json_fields import naming, read_json, shown, token_ids
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
+from specguide.models.gemma3 import GEMMA3
 from specguide.models.llama import LLAMA
 from specguide.models.mistral import MISTRAL
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
+from specguide.models.qwen3_moe import QWEN3_MOE
+
+_FAMILIES: tuple[Family[Any], ...] = (LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3)
 
 FAMILIES: dict[str, Family[Any]] = {
-    architecture: family
-    for family in (LLAMA, MISTRAL, QWEN2, QWEN3)
-    for architecture in family.architectures
+    architecture: family for family in _FAMILIES for architecture in family.architectures
 }
 
 

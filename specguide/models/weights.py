@@ -22,7 +22,14 @@ SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 PICKLE_FILE = "pytorch_model.bin"
 FLOAT_TYPES = {"F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16"}
-STORED_TYPES = {torch.int64: {"I64", "I32", "int64", "int32"}, torch.bool: {"BOOL", "bool"}}
+STORED_TYPES = {
+    torch.int64: {"I64", "I32", "int64", "int32"},
+    torch.int32: {"I32", "int32"},
+    torch.int8: {"I8", "int8"},
+    torch.uint8: {"U8", "uint8"},
+    torch.float8_e4m3fn: {"F8_E4M3", "float8_e4m3fn"},
+    torch.bool: {"BOOL", "bool"},
+}
 NUM_NAMED = 5
 
 

@@ -24,7 +24,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector
-from specguide.server.middleware import ApiKeys, BodyLimit
+from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable
 from specguide.server.playground import router as playground
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
@@ -77,6 +77,7 @@ def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
     )
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
+    app.add_middleware(Cancellable)  # around all others
     app.exception_handler(ApiError)(lambda _, error: error.response())
     app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())
     app.exception_handler(RequestValidationError)(lambda _, error: _invalid(error).response())

@@ -1,9 +1,10 @@
-"""Owns what stands before the application: who may ask, and how much of a body is ever read, and
-how long."""
+"""Owns what stands before the application: who may ask, how much of a body is ever read, and
+how long, and how a request ends that is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 from collections.abc import Sequence
 
@@ -24,6 +25,20 @@ OPEN_PATHS = (
     "/playground/tokens.js",
     "/playground/timeline.js",
 )
+
+
+class Cancellable:
+    """ASGI middleware. Ends a request that is cancelled, as those that outlive a server's stop.
+
+    It is the last to see the cancellation, which uvicorn would report as an application's error.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._app(scope, receive, send)
 
 
 class ApiKeys:

@@ -12,6 +12,7 @@ from torch import Tensor
 from specguide.batch import Batch, SlotEntry
 from specguide.draft_window import DraftWindow
 from specguide.kernels import SamplingTensors, on_device
+from specguide.kernels.attention import attention_backend
 from specguide.sampling import SlotAdjustments
 from specguide.slots.draft_limits import DraftLimits
 from specguide.slots.nodes import SlotNodes
@@ -60,6 +61,7 @@ class SlotTable:
     host_nodes:    the same memory as host callbacks have it, where these have a part in it
     sampling:      the slots' sampling parameters
     drafts:        what the slots' requests let be drafted
+    attention:     what runs the attention of forward passes over the slots' pages
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class SlotTable:
         )
         self.sampling = SamplingTensors.neutral(num_slots, device)
         self.drafts = DraftLimits(num_slots, device)
+        self.attention = attention_backend(device)
         self.page_size = sizes.page_size
         self._vocab_size = sizes.vocab_size
         self._adjusted: set[int] = set()

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
+from specguide.kernels.attention import ForwardContext
 from specguide.models import Decoder
 from specguide.slots import SlotTable
 from specguide.speculation.query import Query, chain_query

@@ -8,8 +8,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext, TreeKeys
 from specguide.cache import place_chains, place_trees, slot_mapping
+from specguide.kernels.attention import ForwardContext, TreeKeys
 from specguide.sampling import SlotTrees
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
@@ -101,6 +101,8 @@ def prefill_query(
         seq_lens=plan.ends.int(),
         slot_mapping=torch.where(is_token, mapping, -1),
         max_query_len=max_query_len,
+        page_size=table.page_size,
+        attention=table.attention,
     )
     return Query(
         slots=plan.slots,
@@ -132,6 +134,8 @@ def chain_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_nodes,
+        page_size=table.page_size,
+        attention=table.attention,
     )
     return Query(
         slots=slots,
@@ -174,6 +178,8 @@ def tree_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_own,
+        page_size=table.page_size,
+        attention=table.attention,
         tree=TreeKeys(sees, positions),
     )
     return Query(

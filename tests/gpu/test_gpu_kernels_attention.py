@@ -11,12 +11,18 @@ import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
 from paging import tree_keys
+from sanitized import crossed, sanitized
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import paged, paged_attention, pointwise, rope_and_store, store_kv
+from specguide.kernels import pointwise, rope_and_store
+from specguide.kernels.attention import (
+    AttentionBackend,
+    ForwardContext,
+    TorchAttention,
+    attention_backend,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -34,14 +40,10 @@ class Case:
     context: ForwardContext
     window: int | None
 
-    def run(self, attention=paged_attention) -> Tensor:  # type: ignore[no-untyped-def]
-        return attention(
-            self.query,
-            self.key_cache,
-            self.value_cache,
-            self.context,
-            scale=0.1,
-            sliding_window=self.window,
+    def run(self, backend: AttentionBackend | None = None) -> Tensor:
+        backend = backend or attention_backend(self.query.device)
+        return backend.plan(self.context).run(
+            self.query, self.key_cache, self.value_cache, scale=0.1, sliding_window=self.window
         )
 
     def expected(self) -> Tensor:
@@ -52,7 +54,7 @@ class Case:
             key_cache=self.key_cache.float(),
             value_cache=self.value_cache.float(),
         )
-        return wide.run(paged.paged_attention)
+        return wide.run(TorchAttention())
 
 
 def make_case(
@@ -85,7 +87,7 @@ def make_case(
         keys, values = (
             torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2)
         )
-        paged.store_kv(keys * 3, values, *caches, slots)
+        pointwise.store_kv(keys * 3, values, *caches, slots)
     depths = [tree.depths if tree else range(query) for query in query_lens]
     positions = [
         length - len(own) + depth
@@ -99,6 +101,8 @@ def make_case(
         query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
         seq_lens=torch.tensor(lens, dtype=torch.int32),
         max_query_len=max(query_lens),
+        page_size=page_size,
+        attention=TorchAttention(),
         tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
     )
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
@@ -116,7 +120,8 @@ def check(case: Case) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)]
+    ("heads", "head_dim"),
+    [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)],
 )
 def test_shapes(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     for earlier, queries in (
@@ -135,7 +140,7 @@ def test_windows_and_pages(window: int | None, page_size: int) -> None:
     check(make_case([5, 0, 100], [7, 90, 33], window=window, page_size=page_size))
 
 
-@pytest.mark.parametrize("window", [None, 1, 2, 4])
+@pytest.mark.parametrize("window", [None, 1, sanitized(2), 4])
 def test_tree(window: int | None) -> None:
     for dtype in TOLERANCE:
         check(make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=window, dtype=dtype))
@@ -144,7 +149,7 @@ def test_tree(window: int | None) -> None:
             check(make_case(earlier, [num_own] * 3, tree=TREE, window=window, dtype=dtype))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", crossed(range(12), where=lambda seed: seed == 1))
 def test_any_batch(seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
 
@@ -166,16 +171,16 @@ def test_any_batch(seed: int) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("num_splits", [1, 2, 5, 64])
+@pytest.mark.parametrize("num_splits", [1, 2, sanitized(5), 64])
 def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specguide.kernels.triton import attention  # Triton is not there without a GPU
+    from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
-    choose = attention.choose_launch
+    choose = triton_backend.choose_launch
 
-    def fixed(*arguments: object) -> attention.Launch:
+    def fixed(*arguments: object) -> triton_backend.Launch:
         return replace(choose(*arguments), num_splits=num_splits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(attention, "choose_launch", fixed)
+    monkeypatch.setattr(triton_backend, "choose_launch", fixed)
     for window, tree in ((None, None), (40, None), (None, TREE)):
         check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
 
@@ -231,7 +236,7 @@ def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("heads", "head_dim"), [((8, 2), 64), ((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
+    ("heads", "head_dim"), [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
 )
 def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     random = torch.Generator().manual_seed(head_dim)
@@ -252,18 +257,17 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
     for found, wanted in ((query, expected), *zip(live[2:4], caches, strict=True)):
         tolerance = 2e-2 if dtype != torch.float32 else 1e-6
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
-    store_kv(live[0][:, : heads[1]], live[0][:, num_rotated:], *live[2:])
-    paged.store_kv(fused[:, : heads[1]], fused[:, num_rotated:], *caches, slots)
-    assert torch.equal(live[3].cpu(), caches[1])
 
 
+@pytest.mark.sanitized
 def test_store_into_another_dtype_and_of_nothing() -> None:
-    key, value = torch.randn(3, 2, 8), torch.randn(3, 2, 8)
+    query_key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8)
+    rotary = torch.stack((torch.ones(3, 1, 8), torch.zeros(3, 1, 8)), 1)
     for slots in (torch.tensor([5, -1, 2]), torch.tensor([-1, -1, -1])):
         caches = [torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(2)]
         live = [to_device(cache) for cache in caches]
-        store_kv(to_device(key), to_device(value), *live, to_device(slots))
-        paged.store_kv(key, value, *caches, slots)
+        rope_and_store(*map(to_device, (query_key, value, rotary)), *live, to_device(slots))
+        pointwise.rope_and_store(query_key, value, rotary, *caches, slots)
         assert all(
             torch.equal(found.cpu(), wanted) for found, wanted in zip(live, caches, strict=True)
         )

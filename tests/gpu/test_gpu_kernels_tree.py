@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from gpu_case import to_device
+from sanitized import sanitized
 from test_trees import EXPANSIONS, grown
 from torch import Tensor
 
@@ -41,6 +42,7 @@ def random_trees(generator: torch.Generator) -> SlotTrees:
     )
 
 
+@pytest.mark.sanitized
 def test_trees_are_accepted_as_on_a_cpu() -> None:
     depths = set()
     for seed in range(40):
@@ -78,7 +80,10 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
     assert depths == {-1, 0, 1, 2, 3}
 
 
-@pytest.mark.parametrize("expansion", EXPANSIONS)
+@pytest.mark.parametrize(
+    "expansion",
+    [sanitized(tree) if place in (0, 6, 9) else tree for place, tree in enumerate(EXPANSIONS)],
+)
 def test_trees_grow_as_on_a_cpu(expansion: TreeExpansion) -> None:
     for seed in range(5):
         expected, found = grown(expansion, seed), grown(expansion, seed, "cuda", sampling)
@@ -95,7 +100,7 @@ def assert_equal(found: SlotTrees | TreeLevel, expected: SlotTrees | TreeLevel) 
         assert one.dtype == other.dtype and torch.equal(one.cpu(), other), field.name
 
 
-@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), (3, 250)])
+@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), sanitized(3, 250)])
 def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
     generator = torch.Generator().manual_seed(1)
 
@@ -117,6 +122,7 @@ def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("heads", [(8, 128), (3, 40)])
 def test_keys_are_moved_as_on_a_cpu(heads: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(1)

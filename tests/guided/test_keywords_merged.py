@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
-from test_keywords_normalise import INSTANCES, is_valid, plain, schemas
+from test_keywords_lower import INSTANCES, is_valid, lowered, plain, schemas
 
 from specguide.bench.instances import BYTES, draw
 from specguide.config import GuideConfig
@@ -19,8 +19,13 @@ from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema import evaluate
-from specguide.guided.schema.conjunction import MAX_SETS, merged
-from specguide.guided.schema.normalise import normalise
+from specguide.guided.schema.merge import MAX_SETS, merge
+from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.prune import prune
+
+
+def merged(core: CoreSchema) -> CoreSchema:
+    return prune(merge(core))
 
 
 def subschemas(value: Any) -> Iterator[dict[str, Any]]:
@@ -37,7 +42,7 @@ def subschemas(value: Any) -> Iterator[dict[str, Any]]:
 @given(schema=schemas())
 def test_merging_keeps_the_instances_and_leaves_nothing_to_merge(backend: str, schema: Any) -> None:
     try:
-        core = normalise(schema, backend)
+        core = lowered(schema, backend)
     except InvalidGuide:
         return
     instances = [instance for instance in INSTANCES if is_valid(plain(core), instance)]
@@ -57,11 +62,11 @@ def test_merging_keeps_the_instances_and_leaves_nothing_to_merge(backend: str, s
 @given(schema=schemas())
 def test_values_are_told_as_jsonschema_tells_them(schema: Any) -> None:
     try:
-        core = normalise(schema, "llguidance")
+        core = lowered(schema)
     except InvalidGuide:
         return
     for instance in INSTANCES:
-        assert evaluate.takes(core, instance, core.get("$defs", {})) == is_valid(
+        assert evaluate.takes(core.root, instance, core.definitions) == is_valid(
             plain(core), instance
         ), instance
 
@@ -166,7 +171,7 @@ def test_what_needs_merging_is_served(schema: Any, valid: list[str], invalid: li
 def test_a_schema_that_no_value_fits_says_so() -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}}
     with pytest.raises(UnsupportedGuide, match="no value"):
-        merged(normalise(schema, "llguidance"))
+        merged(lowered(schema))
 
 
 def test_an_object_that_cannot_have_enough_names_has_no_instance() -> None:
@@ -177,7 +182,7 @@ def test_an_object_that_cannot_have_enough_names_has_no_instance() -> None:
         "minProperties": 3,
     }
     with pytest.raises(UnsupportedGuide, match="no value"):
-        merged(normalise(schema, "llguidance"))
+        merged(lowered(schema))
 
 
 def test_too_many_combinations_are_refused() -> None:
@@ -194,4 +199,4 @@ def test_too_many_combinations_are_refused() -> None:
         ]
     }
     with pytest.raises(UnsupportedGuide, match=str(MAX_SETS)):
-        merged(normalise(schema, "llguidance"))
+        merged(lowered(schema))

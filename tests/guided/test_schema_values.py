@@ -11,12 +11,15 @@ import pytest
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
+from specguide.guided.backends import capabilities
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.conjunction import merged
-from specguide.guided.schema.evaluate import pattern_matches
-from specguide.guided.schema.normalise import MAX_NEGATED, normalise
+from specguide.guided.schema.lower import MAX_NEGATED, lower
+from specguide.guided.schema.merge import merge
+from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema.prune import prune
 from specguide.server.tools import tools_of
 
+LLGUIDANCE = capabilities("llguidance")
 NOT_FINITE = (
     # (schema, keyword, path)
     ({"minItems": "1e999"}, "minItems", "/minItems"),
@@ -76,7 +79,7 @@ def test_a_schema_in_a_lark_grammar_has_finite_numbers_too(compiler: GrammarComp
 @pytest.mark.parametrize("count", [1e308, 2**53 + 2, 10**400])
 def test_a_count_beyond_exact_numbers_is_refused(count: float) -> None:
     with pytest.raises(InvalidGuide, match="/minItems must be an integer from 0 to"):
-        normalise({"minItems": count}, "llguidance")
+        lower({"minItems": count}, LLGUIDANCE)
 
 
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
@@ -109,17 +112,17 @@ FLAT = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_flat_schema_of_many_parts_is_not_too_deep(name: str) -> None:
-    core = normalise(FLAT[name], "llguidance")
+    core = lower(FLAT[name], LLGUIDANCE)
     if "not" in FLAT[name]:
-        merged(core)
+        prune(merge(core))
 
 
 def test_what_is_negated_through_many_references_says_so() -> None:
     definitions = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(2 * MAX_NEGATED)}
     with pytest.raises(UnsupportedGuide, match=f"more than {MAX_NEGATED} references"):
-        normalise(
+        lower(
             {"not": {"$ref": "#/$defs/d0"}, "$defs": {**definitions, f"d{2 * MAX_NEGATED}": True}},
-            "llguidance",
+            LLGUIDANCE,
         )
 
 
@@ -127,8 +130,10 @@ def test_what_is_negated_through_many_references_says_so() -> None:
     "words", [["a"], [""], ["", "ab", "abc", "b"], ["a" * 40, "a" * 33 + "b", "a" * 31, "a" * 64]]
 )
 def test_all_strings_but_some(words: list[str]) -> None:
-    core = normalise({"not": {"enum": words}}, "llguidance")
-    pattern = next(option["pattern"] for option in core["anyOf"] if "pattern" in option)
+    core = lower({"not": {"enum": words}}, LLGUIDANCE)
+    pattern = next(
+        option.kinds.strings.pattern for option in core.root.any_of if option.kinds.strings.pattern
+    )
     for word in words:
         others = {word[:i] for i in range(len(word))} | {
             word[:i] + "x" + word[i + 1 :] for i in range(len(word))

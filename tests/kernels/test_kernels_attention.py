@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from paging import tree_keys
 from torch import Tensor
 
-from specguide.batch import ForwardContext
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels import paged_attention, store_kv
+from specguide.kernels.attention import ForwardContext, TorchAttention
+from specguide.kernels.pointwise import store_kv
 
 HEAD_DIM, NUM_KV_HEADS = 8, 2
 TREE = DraftTree((-1, 0, 0, 1, 1, 2, 4))
@@ -77,10 +77,18 @@ def make_case(
         query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
         seq_lens=torch.tensor(lens, dtype=torch.int32),
         max_query_len=max(query_lens),
+        page_size=page_size,
+        attention=TorchAttention(),
         tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
     )
     query = torch.randn(sum(query_lens), NUM_KV_HEADS * group, HEAD_DIM, generator=random)
     return Case(query, keys, values, *caches, context)
+
+
+def attention(case: Case, window: int | None = None) -> Tensor:
+    return case.context.plan.run(
+        case.query, case.key_cache, case.value_cache, scale=0.3, sliding_window=window
+    )
 
 
 def dense_attention(case: Case, sees: Sees, scale: float) -> Tensor:
@@ -122,9 +130,7 @@ def sees_chain(window: int | None) -> Sees:
 
 
 def check(case: Case, sees: Sees, window: int | None = None) -> None:
-    output = paged_attention(
-        case.query, case.key_cache, case.value_cache, case.context, scale=0.3, sliding_window=window
-    )
+    output = attention(case, window)
     assert output.shape == case.query.shape and output.dtype == case.query.dtype
     torch.testing.assert_close(
         output.double(), dense_attention(case, sees, 0.3), rtol=1e-5, atol=1e-5
@@ -222,10 +228,7 @@ def test_sequence_alone_equals_sequence_in_a_batch() -> None:
             alone.value_cache[source],
         )
     assert first[0] >= 0 and first[1] >= 0
-    outputs = [
-        paged_attention(c.query, c.key_cache, c.value_cache, c.context, scale=0.3)
-        for c in (batch, alone)
-    ]
+    outputs = [attention(case) for case in (batch, alone)]
     torch.testing.assert_close(outputs[0][:4], outputs[1])
 
 
@@ -236,7 +239,7 @@ def test_neighbour_that_is_nan_is_not_noticed() -> None:
     own = case.context.block_table[1, :2]
     case.key_cache[own.long()] = case.value_cache[own.long()] = math.nan
     case.context.block_table[0, 2:4] = own
-    output = paged_attention(case.query, case.key_cache, case.value_cache, case.context, scale=0.3)
+    output = attention(case)
     assert output[:2].isfinite().all() and output[2:].isnan().all()
     torch.testing.assert_close(
         output[:2].double(), dense_attention(case, sees_chain(None), 0.3)[:2]
@@ -248,7 +251,7 @@ def test_padding_sequence_without_keys_gives_zeros() -> None:
     case.context.seq_lens[1] = 0
     case.context.block_table[1] = -1
     case.key_cache.nan_to_num_(), case.value_cache.nan_to_num_()
-    output = paged_attention(case.query, case.key_cache, case.value_cache, case.context, scale=0.3)
+    output = attention(case)
     assert output[1].count_nonzero() == 0 and output[0].count_nonzero() > 0
 
 
@@ -257,7 +260,7 @@ def test_half_precision(dtype: torch.dtype) -> None:
     for query_lens in ([3, 3], [3, 1]):
         case = make_case([9, 4], query_lens)
         half = [t.to(dtype) for t in (case.query, case.key_cache, case.value_cache)]
-        output = paged_attention(*half, case.context, scale=0.3)
+        output = case.context.plan.run(*half, scale=0.3)
         assert output.dtype == dtype
         reference = dense_attention(case, sees_chain(None), 0.3)
         torch.testing.assert_close(output.double(), reference, rtol=2e-2, atol=2e-2)

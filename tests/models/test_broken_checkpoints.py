@@ -108,15 +108,44 @@ def test_any_field_of_a_model(tmp_path: Path) -> None:
     check_every_field(Decoder.load, tmp_path, {**MORE_FIELDS, **config})
 
 
+EXPERT_FIELDS: dict[str, Any] = {
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 8,
+    "norm_topk_prob": True,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+GEMMA_FIELDS: dict[str, Any] = {
+    "query_pre_attn_scalar": 16,
+    "rope_local_base_freq": 1e4,
+    "sliding_window_pattern": 2,
+    "hidden_activation": None,
+    "hidden_act": None,
+    "rope_parameters": {"full_attention": {"rope_type": "default"}},
+}
+
+
 @pytest.mark.parametrize(
-    "architecture", ["MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"]
+    ("architecture", "more"),
+    [
+        ("MistralForCausalLM", {}),
+        ("Qwen2ForCausalLM", {}),
+        ("Qwen3ForCausalLM", {}),
+        ("Qwen3MoeForCausalLM", EXPERT_FIELDS),
+        ("Gemma3ForCausalLM", GEMMA_FIELDS),
+    ],
 )
-def test_any_field_of_a_configuration(architecture: str, tmp_path: Path) -> None:
+def test_any_field_of_a_configuration(
+    architecture: str, more: dict[str, Any], tmp_path: Path
+) -> None:
     config = {
         **MORE_FIELDS,
         **eagle3_heads.CONFIG,
         "architectures": [architecture],
         "num_hidden_layers": 3,
+        **more,
     }
     check_every_field(
         read_config,

@@ -4,6 +4,7 @@ trees."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from paging import Sequences
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
@@ -22,21 +25,25 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from specguide.draft_tree import DraftTree
 from specguide.errors import InvalidParams
 from specguide.kernels import pointwise
-from specguide.layers import attention as attention_module
+from specguide.kernels.attention import AttentionPlan, ForwardContext
 from specguide.models import Decoder
 
 LENGTH, VOCAB_SIZE = 60, 97
 
-LLAMA, MISTRAL, QWEN2, QWEN3 = (
+LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3 = (
     (LlamaConfig, LlamaForCausalLM),
     (MistralConfig, MistralForCausalLM),
     (Qwen2Config, Qwen2ForCausalLM),
     (Qwen3Config, Qwen3ForCausalLM),
+    (Qwen3MoeConfig, Qwen3MoeForCausalLM),
+    (Gemma3TextConfig, Gemma3ForCausalLM),
 )
 
 LLAMA3_ROPE = {
@@ -53,6 +60,8 @@ YARN_ROPE = {
     "factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+
+EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (LLAMA, {}),
@@ -104,6 +113,42 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "use_sliding_window": True,
             "sliding_window": 5,
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+    "qwen3-moe": (QWEN3_MOE, {**EXPERTS, "head_dim": 24, "norm_topk_prob": True}),
+    "qwen3-moe-some-layers": (
+        QWEN3_MOE,
+        {
+            **EXPERTS,
+            "num_hidden_layers": 4,
+            "decoder_sparse_step": 2,
+            "mlp_only_layers": [3],
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 7,
+        },
+    ),
+    "gemma3": (
+        GEMMA3,
+        {
+            "head_dim": 24,
+            "query_pre_attn_scalar": 40,
+            "sliding_window": 7,
+            "num_hidden_layers": 7,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        },
+    ),
+    "gemma3-biases": (
+        GEMMA3,
+        {
+            "head_dim": 16,
+            "attention_bias": True,
+            "tie_word_embeddings": False,
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+            "sliding_window": 5,
         },
     ),
 }
@@ -244,7 +289,7 @@ def test_rope_in_the_older_spelling(name: str, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen2", "qwen3-window"])
+@pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen2", "qwen3-window", "gemma3"])
 def test_shards_and_bfloat16(name: str, tmp_path: Path) -> None:
     family, settings = CASES[name]
     random_model(family, **settings).to(torch.bfloat16).save_pretrained(
@@ -282,7 +327,17 @@ def test_more_positions_than_the_model_has(tmp_path: Path) -> None:
         Decoder.load(tmp_path, max_positions=129)
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3-window"])
+class NoAttention:
+    """Gives the queries back."""
+
+    def plan(self, context: ForwardContext) -> AttentionPlan:
+        return self
+
+    def run(self, query: Tensor, *caches: Tensor, **arguments: object) -> Tensor:
+        return query
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3-window", "gemma3", "qwen3-moe"])
 def test_forward_never_reads_a_tensor_back(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,9 +347,9 @@ def test_forward_never_reads_a_tensor_back(
     random_model(family, **settings).save_pretrained(tmp_path)
     decoder = Decoder.load(tmp_path)
     sequences = Sequences(1, 8)
-    context, cache = sequences.extend([5]), sequences.cache(decoder.config)
+    context = replace(sequences.extend([5]), attention=NoAttention())
+    cache = sequences.cache(decoder.config)
     monkeypatch.setattr(pointwise, "store_kv", lambda *args: None)
-    monkeypatch.setattr(attention_module, "paged_attention", lambda query, *args, **kwargs: query)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         ids = mode.from_tensor(tokens(5))
         hidden, taps = decoder.forward(ids, context, cache, (0, 1, 2))

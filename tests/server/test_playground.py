@@ -10,7 +10,7 @@ from itertools import product
 
 import httpx
 import pytest
-from live_server import KEY, Server
+from live_server import KEY, Server, small_server
 from playground_page import page, run_example, why_no_browser
 
 from specguide.guide import Guide, Reasoning
@@ -40,7 +40,7 @@ PARTS = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server(trace=True)
+    server = small_server(trace=True)
     yield server
     server.stop()
 

@@ -5,76 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
-import uvicorn
+from live_server import Server, read_all, until
 
 from benchmarks.hostile_load import ENDLESS, chat, head, post, prompted
 from specguide.config import EngineConfig
-from specguide.engine import AsyncEngine, Engine
-from specguide.server.app import create_app
 from specguide.server.bodies import FREE_BYTES
 from specguide.server.config import ServerConfig
-from specguide.server.connection import uvicorn_config
 
 ROOM = 1 << 20
 LIMITS = ServerConfig("small", max_bodies_bytes=ROOM, body_timeout_s=20.0)
 SIZE = 300_000
 
 
-class Server:
-    """Runs in a thread until it is stopped."""
-
-    def __init__(self) -> None:
-        self.engine = AsyncEngine(
-            Engine(EngineConfig(max_batch_size=4, max_model_len=2048)), max_waiting=8
-        )
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
-        self.url, self.app = f"http://127.0.0.1:{self.port}", create_app(self.engine, LIMITS)
-        self._server = uvicorn.Server(
-            uvicorn_config(self.app, LIMITS, port=self.port, log_level="critical")
-        )
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.02)
-
-    def connect(self, text: bytes = b"") -> socket.socket:
-        one = socket.create_connection(("127.0.0.1", self.port), timeout=30)
-        one.sendall(text)
-        return one
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(30)
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    server = Server()
+    server = Server(EngineConfig(max_batch_size=4, max_model_len=2048), LIMITS, max_waiting=8)
     yield server
     server.stop()
-
-
-def read_all(one: socket.socket) -> bytes:
-    found = b""
-    with contextlib.suppress(ConnectionResetError):
-        while piece := one.recv(1 << 16):
-            found += piece
-    return found
-
-
-def until(condition, timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
 
 
 def final(answer: bytes) -> bytes:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import select
-import socket
 import threading
 import time
 from collections import Counter
@@ -14,70 +13,31 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-import uvicorn
+from live_server import Server, read_all, until
 from slow_libraries import SERVE
 
 from benchmarks.hostile_load import ENDLESS, EXPONENTIAL, Neighbour, chat, head, post, too_much
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
-from specguide.engine import AsyncEngine, Engine
-from specguide.guided.compiling import sandbox
-from specguide.server.app import create_app
+from specguide.guided.compiling import lanes, sandbox
+from specguide.guided.compiling.workers import Lane
 from specguide.server.config import ServerConfig
-from specguide.server.connection import uvicorn_config
 
 LIMITS = ServerConfig(
     "small", max_connections=60, header_timeout_s=1.0, body_timeout_s=1.0, write_timeout_s=1.0
 )
+CONFIG = EngineConfig(
+    spec=SpecConfig(),
+    guide=GuideConfig(compile_timeout_s=2.0, isolate_compiles=True),
+    max_batch_size=8,
+)
 MAX_WAITING = 40
-
-
-class Server:
-    """Runs in a thread until it is stopped."""
-
-    def __init__(self) -> None:
-        self.engine = AsyncEngine(
-            Engine(
-                EngineConfig(
-                    spec=SpecConfig(),
-                    guide=GuideConfig(compile_timeout_s=1.0, isolate_compiles=True),
-                    max_batch_size=8,
-                )
-            ),
-            max_waiting=MAX_WAITING,
-        )
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
-        self._server = uvicorn.Server(
-            uvicorn_config(
-                create_app(self.engine, LIMITS), LIMITS, port=self.port, log_level="critical"
-            )
-        )
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.02)
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def connect(self, text: bytes = b"", receive_bytes: int | None = None) -> socket.socket:
-        one = socket.socket()
-        if receive_bytes is not None:
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        one.connect(("127.0.0.1", self.port))
-        one.settimeout(10)
-        one.sendall(text)
-        return one
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(30)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sandbox, "_SERVE", SERVE)
-        server = Server()
+        server = Server(CONFIG, LIMITS, MAX_WAITING)
         post(server.url, chat(guided_regex="[a-z]"))
         yield server
         server.stop()
@@ -98,22 +58,6 @@ def unharmed(server: Server) -> Iterator[None]:
     # Milliseconds on an idle machine; what must not be is that it waits for the hostile one's work
     # to end.
     assert seconds[len(seconds) // 2] < 2 and seconds[-1] < 6, seconds[-5:]
-
-
-def until(condition, timeout_s: float = 15.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
-
-
-def read_all(one: socket.socket) -> bytes:
-    """What comes until the server closes."""
-    found = b""
-    with contextlib.suppress(ConnectionResetError):
-        while piece := one.recv(1 << 16):
-            found += piece
-    return found
 
 
 TOO_MUCH = too_much()
@@ -289,41 +233,60 @@ def slow_tool(number: int) -> bytes:
     )
 
 
+class Attack:
+    """Requests that are sent at once. answers: those that have come"""
+
+    def __init__(self, url: str, bodies: list[bytes]) -> None:
+        self.answers: list[httpx.Response] = []
+        self._threads = [
+            threading.Thread(target=lambda body=body: self.answers.append(post(url, body)))
+            for body in bodies
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def told(self) -> Counter[int]:
+        """How many of the answers have each status, once all have come."""
+        for thread in self._threads:
+            thread.join()
+        return Counter(answer.status_code for answer in self.answers)
+
+
+@pytest.fixture
+def held_lane(server, monkeypatch) -> Iterator[tuple[Lane, threading.Event]]:
+    """The lane of slow compiles with room for one that waits; it goes on once the event is set."""
+    lane, goes_on = server.engine._engine._admission.compiler._runner._slow, threading.Event()
+    work = lane._work
+    monkeypatch.setattr(lanes, "QUICK_S", 1.0)  # a busy machine delays fresh grammars, too
+    monkeypatch.setattr(lane, "_most_waiting", 1)
+    monkeypatch.setattr(lane, "_work", lambda item: goes_on.wait() and work(item))
+    yield lane, goes_on
+    goes_on.set()
+
+
 @pytest.mark.parametrize("body", [slow, slow_tool])
-def test_grammars_that_compile_for_long(server, monkeypatch, body):
-    """Some run into the limit, others are told to come again; new grammars and all else are served
-    meanwhile."""
-    monkeypatch.setattr(server.engine._engine._admission.compiler._runner._slow, "_most_waiting", 1)
-    answers: list[httpx.Response] = []
-    attack = [
-        threading.Thread(
-            target=lambda number=number: answers.append(post(server.url, body(number)))
-        )
-        for number in range(12)
-    ]
-    for thread in attack:
-        thread.start()
+def test_grammars_that_compile_for_long(server, held_lane, body):
+    """Some run into the limit; where the lane is full, others are told to come again."""
+    lane, goes_on = held_lane
+    num_early = lane._most_threads + 1
+    early = Attack(server.url, [body(number) for number in range(num_early)])
+    until(lambda: lane._num_busy == lane._most_threads and lane._items)
+    late = Attack(server.url, [body(number) for number in range(num_early, num_early + 4)])
     for number in range(3):
-        fresh = chat(
-            guided_json={
-                "type": "object",
-                "properties": {f"{body.__name__} {number}": {"type": "null"}},
-            }
-        )
+        names = {f"{body.__name__} {number}": {"type": "null"}}
+        fresh = chat(guided_json={"type": "object", "properties": names})
         assert post(server.url, fresh).status_code == 200
     assert post(server.url, chat()).status_code == 200
-    for thread in attack:
-        thread.join()
-    told = Counter(answer.status_code for answer in answers)
-    assert set(told) == {400, 503}, told
-    for answer in answers:
+    assert late.told() == {503: 4}
+    for answer in late.answers:
+        assert int(answer.headers["Retry-After"]) > 0
+        assert answer.json()["error"]["code"] == "compiler_busy"
+    goes_on.set()
+    assert early.told() == {400: num_early}
+    for answer in early.answers:
         error = answer.json()["error"]
-        if answer.status_code == 503:
-            assert int(answer.headers["Retry-After"]) > 0 and error["code"] == "compiler_busy"
-        else:
-            assert "compile_timeout_s" in error["message"] and error["param"] == (
-                "tools" if body is slow_tool else None
-            )
+        assert "compile_timeout_s" in error["message"]
+        assert error["param"] == ("tools" if body is slow_tool else None)
 
 
 def test_a_tool_that_cannot_be_enforced_is_named(server):

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 import httpx
+from live_server import connect, free_port, read_all
 
 from benchmarks.hostile_load import ENDLESS, chat, head, slow_grammar
 
@@ -33,9 +34,7 @@ class Process:
     """`specguide serve`, small."""
 
     def __init__(self, *options: str) -> None:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             [
@@ -65,12 +64,7 @@ class Process:
         raise AssertionError(self.process.stderr.read())
 
     def connect(self, text: bytes = b"") -> socket.socket:
-        one = socket.socket()
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        one.connect(("127.0.0.1", self.port))
-        one.settimeout(30)
-        one.sendall(text)
-        return one
+        return connect(self.port, text, receive_bytes=4096)
 
     def ended(self, since_s: float) -> tuple[int, float, str]:
         """Its exit code, how long it took, and what it wrote."""
@@ -87,14 +81,6 @@ def serving(*options: str) -> Iterator[Process]:
     finally:
         server.process.kill()
         server.process.communicate()
-
-
-def read_all(one: socket.socket) -> bytes:
-    found = b""
-    with contextlib.suppress(OSError):
-        while piece := one.recv(1 << 16):
-            found += piece
-    return found
 
 
 def status(one: socket.socket) -> bytes:
@@ -125,6 +111,8 @@ def test_it_ends_in_time_under_any_load():
         stuck = [open_one(tokenize) for _ in range(40)]  # in threads, which are then all taken
         half_a_body = open_one(head(chat())[:-10])
         half_a_header = open_one(b"POST /v1/completions HTTP/1.1\r\nHost:")
+        time.sleep(0.3)
+        stuck += [open_one(tokenize) for _ in range(4)]  # whose bodies, too, wait for a thread
         time.sleep(0.3)
         since_s = time.monotonic()
         server.process.send_signal(signal.SIGTERM)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -13,46 +15,81 @@ from specguide.config import EngineConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
+from specguide.server.connection import uvicorn_config
 
 KEY = "a secret"
 
 
 class Server:
-    """Runs in a thread until it is stopped."""
+    """Runs in a thread until it is stopped. max_waiting: of AsyncEngine"""
 
-    def __init__(
-        self, api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False, **config: Any
-    ) -> None:
-        self.engine = AsyncEngine(
-            Engine(EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace))
+    def __init__(self, config: EngineConfig, limits: ServerConfig, max_waiting: int = 1024) -> None:
+        self.engine = AsyncEngine(Engine(config), max_waiting=max_waiting)
+        self.app = create_app(self.engine, limits)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._server = uvicorn.Server(
+            uvicorn_config(self.app, limits, port=self.port, log_level="error")
         )
-        app = create_app(
-            self.engine,
-            ServerConfig(
-                "small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600, **config
-            ),
-        )
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = one.getsockname()[1]
-        self._server = uvicorn.Server(uvicorn.Config(app, port=self.port, log_level="warning"))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         while not self._server.started:
             time.sleep(0.02)
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def connect(self, text: bytes = b"", receive_bytes: int | None = None) -> socket.socket:
+        """See `connect`."""
+        return connect(self.port, text, receive_bytes)
 
     def stop(self) -> None:
-        """Checks that no request outlived its client, and that the engine is whole, and then is
-        gone."""
-        deadline = time.monotonic() + 20
-        while self.engine.num_unfinished and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert self.engine.num_unfinished == 0, "a request outlived its client"
+        """Checks that no request outlived its client, and that the engine is whole, and is gone."""
+        until(lambda: self.engine.num_unfinished == 0, 20)
         self.engine._engine.check_integrity()
         self._server.should_exit = True
         self._thread.join(30)
         assert not self.engine.health.is_healthy
+
+
+def small_server(
+    api_keys: tuple[str, ...] = (KEY,), *, trace: bool = False, **limits: Any
+) -> Server:
+    """With speculation, and room for small bodies alone. limits: of ServerConfig"""
+    return Server(
+        EngineConfig(spec=SpecConfig(), max_batch_size=8, trace=trace),
+        ServerConfig("small", api_keys=api_keys, max_body_bytes=200_000, max_tools=600, **limits),
+    )
+
+
+def free_port() -> int:
+    """One that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def connect(port: int, text: bytes = b"", receive_bytes: int | None = None) -> socket.socket:
+    """A connection on which a text was sent. receive_bytes: size of the socket's buffer"""
+    one = socket.socket()
+    if receive_bytes is not None:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    one.settimeout(30)
+    one.connect(("127.0.0.1", port))
+    one.sendall(text)
+    return one
+
+
+def read_all(one: socket.socket) -> bytes:
+    """What comes until the server closes."""
+    found = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := one.recv(1 << 16):
+            found += piece
+    return found
+
+
+def until(condition: Callable[[], object], timeout_s: float = 15.0) -> None:
+    """Wait for it; fails where it does not come true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()

@@ -6,9 +6,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.batch import ForwardContext, TreeKeys
 from specguide.cache import KVCache
 from specguide.draft_tree import DraftTree
+from specguide.kernels.attention import ForwardContext, TorchAttention, TreeKeys
 from specguide.models import ModelConfig
 
 PAGE_SIZE = 4
@@ -86,5 +86,7 @@ class Sequences:
             query_start_loc=torch.tensor([0, *torch.tensor(counts).cumsum(0)], dtype=torch.int32),
             seq_lens=torch.tensor(lens, dtype=torch.int32),
             max_query_len=max(counts),
+            page_size=PAGE_SIZE,
+            attention=TorchAttention(),
             tree=None if tree is None else tree_keys(tree, lens),
         )

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from live_server import Server
+from live_server import small_server
 
 PICTURE = Path(__file__).parents[2] / "docs" / "playground.png"
 
@@ -75,7 +75,7 @@ def _chromium() -> str | None:
 
 def take_picture(path: Path, **options: Any) -> None:
     """The page after an answer, with the card of a token in whose place drafts were rejected."""
-    server = Server(api_keys=())
+    server = small_server(api_keys=())
     with page(server.url, viewport={"width": 1280, "height": 800}, **options) as opened:
         run_example(opened)
         run_example(opened)  # the first one loaded what it uses

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -13,10 +14,31 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 HIDDEN, NUM_LAYERS, VOCAB_SIZE, DRAFT_VOCAB_SIZE = 32, 6, 272, 200
 
+SETTINGS: dict[str, Any] = {
+    "hidden_size": HIDDEN,
+    "intermediate_size": 64,
+    "num_hidden_layers": NUM_LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": VOCAB_SIZE,
+    "max_position_embeddings": 512,
+    "eos_token_id": 256,
+    "bos_token_id": None,
+    "initializer_range": 0.4,
+}
+"""Of a model of any family, as transformers names them."""
+
 
 def save_target(folder: Path, seed: int = 0) -> Path:
     """A Llama of random weights whose tokens are single bytes, `<|end|>` is 256."""
     save_weights(folder, seed)
+    save_tokenizer(folder)
+    return folder
+
+
+def save_tokenizer(folder: Path) -> None:
+    """Tokens are single bytes, `<|end|>` is 256."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={char: i for i, char in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -24,7 +46,6 @@ def save_target(folder: Path, seed: int = 0) -> Path:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
     fast.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
     fast.save_pretrained(folder)
-    return folder
 
 
 def save_weights(
@@ -32,20 +53,8 @@ def save_weights(
 ) -> None:
     """A Llama of random weights."""
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        hidden_size=HIDDEN,
-        intermediate_size=64,
-        num_hidden_layers=NUM_LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        vocab_size=vocab_size,
-        max_position_embeddings=512,
-        eos_token_id=eos_token_id,
-        bos_token_id=None,
-        initializer_range=0.4,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    settings = {**SETTINGS, "vocab_size": vocab_size, "eos_token_id": eos_token_id}
+    LlamaForCausalLM(LlamaConfig(**settings)).save_pretrained(folder)
 
 
 def save_head(folder: Path, seed: int = 1) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from live_server import Server
+from live_server import Server, small_server
 from test_control_tokens import with_template
 from transformers import PreTrainedTokenizerFast
 
@@ -284,7 +284,7 @@ def test_it_ends_with_its_parent() -> None:
 @pytest.fixture(scope="module")
 def open_server():
     """That takes clients' templates, and special tokens."""
-    server = Server(
+    server = small_server(
         (), allow_client_templates=True, template_timeout_s=1.5, allow_special_tokens=True
     )
     yield server

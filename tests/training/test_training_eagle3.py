@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from safetensors import safe_open
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specguide.batch import ForwardContext
 from specguide.cache import KVCache
+from specguide.kernels.attention import ForwardContext, TorchAttention
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3 import Eagle3Head as EngineHead
 from training.data.draft_data import (
@@ -241,6 +241,8 @@ class EngineLoop:
             query_start_loc=torch.tensor([0, end - begin]).int(),
             seq_lens=torch.tensor([end]).int(),
             max_query_len=end - begin,
+            page_size=64,
+            attention=TorchAttention(),
         )
 
     def draft(self, ids: torch.Tensor, anchor: int, depth: int) -> list[torch.Tensor]:

@@ -16,9 +16,13 @@ from types import ModuleType
 from specguide import env
 from specguide.errors import EngineError
 from specguide.guided.backends.base import Backend, BackendStatus, CompiledGrammar
+from specguide.guided.backends.llguidance_capabilities import LLGUIDANCE
+from specguide.guided.backends.xgrammar_capabilities import XGRAMMAR
+from specguide.guided.schema.capabilities import Capabilities
 from specguide.tokenizer.vocabulary import Vocabulary
 
 BACKEND_NAMES = ("llguidance", "xgrammar")
+_CAPABILITIES = {"llguidance": LLGUIDANCE, "xgrammar": XGRAMMAR}
 
 __all__ = [
     "BACKEND_NAMES",
@@ -26,8 +30,14 @@ __all__ = [
     "BackendStatus",
     "CompiledGrammar",
     "backend_status",
+    "capabilities",
     "create_backend",
 ]
+
+
+def capabilities(name: str) -> Capabilities:
+    """What a backend enforces of JSON Schemas; needs no library."""
+    return _CAPABILITIES[name]
 
 
 def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = None) -> Backend:

@@ -28,10 +28,11 @@ from specguide.guided.regex.parse import (
     parse,
 )
 from specguide.guided.regex.writer import whole, write
-from specguide.guided.schema.core import NO_INTEGER
-from specguide.guided.schema.document import TYPES
-from specguide.guided.schema.evaluate import exact, pattern_matches
-from specguide.guided.schema.merge import holds_number
+from specguide.guided.schema.json_values import TYPES, exact
+from specguide.guided.schema.keywords import NO_INTEGER
+from specguide.guided.schema.merge_kinds import holds_number
+from specguide.guided.schema.nodes import Numbers
+from specguide.guided.schema.patterns import pattern_matches
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
@@ -313,10 +314,20 @@ def _number(core: Mapping[str, Any], name: str) -> list[str]:
         regex is None
         or factors is None
         or "not" in core
-        or not holds_number(core, whole=name == "integer")
+        or not holds_number(_asked(core), whole=name == "integer")
     ):
         raise NoRules
     return [f"({_regex(regex)} & {_regex(factors)})"]
+
+
+def _asked(core: Mapping[str, Any]) -> Numbers:
+    return Numbers(
+        core.get("minimum"),
+        core.get("exclusiveMinimum"),
+        core.get("maximum"),
+        core.get("exclusiveMaximum"),
+        core["multipleOf"],
+    )
 
 
 def _regex(pattern: str) -> str:

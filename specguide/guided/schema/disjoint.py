@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from specguide.errors import InvalidGuide
-from specguide.guided.budget import kept_of, spend
-from specguide.guided.schema.document import TYPES, Document, Place
-
-if TYPE_CHECKING:
-    from specguide.guided.schema.instance import Instances
+from specguide.guided.budget import spend
+from specguide.guided.schema.document import Document, Place
+from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.json_values import (
+    TYPES,
+    Json,
+    Key,
+    json_type,
+    keys_by_type,
+    named_types,
+    value_key,
+)
 
 _MAX_DEPTH = 12
 _MAX_STEPS = 20_000
@@ -22,48 +29,10 @@ _BOUNDS = {
     "array": ("minItems", "maxItems"),
 }
 
-Located = tuple[Any, Place]
-Key = tuple[str, Hashable]
+Located: TypeAlias = tuple[Json, Place]
+"""A subschema and its place."""
 
 _ANYWHERE: Located = (True, Place("", ""))
-
-
-def json_type(value: Any) -> str:
-    """The JSON Schema type of a value; integers are numbers."""
-    for name, cls in (
-        ("null", type(None)),
-        ("boolean", bool),
-        ("number", (int, float)),
-        ("string", str),
-        ("array", list),
-    ):
-        if isinstance(value, cls):
-            return name
-    return "object"
-
-
-def value_key(value: Any) -> Key:
-    """Equal for equal JSON values, and for no others: 1 equals 1.0, and true does not equal 1.
-    Begins with the type."""
-    spend()
-    name = json_type(value)
-    if name == "array":
-        return name, tuple(map(value_key, value))
-    if name == "object":
-        return name, frozenset((key, value_key(item)) for key, item in value.items())
-    return name, value
-
-
-def keys_by_type(values: list[Any]) -> dict[str, set[Key]]:
-    """Per type the keys of a list of values, which must not change; they are made once."""
-
-    def make() -> dict[str, set[Key]]:
-        found: dict[str, set[Key]] = {}
-        for key in map(value_key, values):
-            found.setdefault(key[0], set()).add(key)
-        return found
-
-    return kept_of(values, make)
 
 
 class Comparison:
@@ -200,7 +169,7 @@ class Comparison:
         )
 
 
-def _list_others(left: Any, right: Any) -> bool:
+def _list_others(left: Json, right: Json) -> bool:
     """Whether two subschemas list values, and none that both do; quick, as there may be many such
     pairs in a oneOf."""
     if (
@@ -235,7 +204,7 @@ def _property(located: Located, name: str) -> Located:
     return schema.get("additionalProperties", True), place / "additionalProperties"
 
 
-def _values(schema: Mapping[str, Any]) -> dict[str, set[Key]] | None:
+def _values(schema: Mapping[str, Json]) -> dict[str, set[Key]] | None:
     """Per type the keys of the values that `const` or `enum` lists."""
     if "const" in schema:
         key = value_key(schema["const"])
@@ -243,10 +212,9 @@ def _values(schema: Mapping[str, Any]) -> dict[str, set[Key]] | None:
     return keys_by_type(schema["enum"]) if "enum" in schema else None
 
 
-def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+def _types(schema: Mapping[str, Json]) -> frozenset[str]:
     values = _values(schema)
     if values is not None:
         return frozenset(values)
-    named = schema.get("type", _EVERY_TYPE)
-    names = [named] if isinstance(named, str) else named
+    names = named_types(schema) or TYPES
     return frozenset("number" if name == "integer" else name for name in names)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import spend
+from specguide.guided.schema.json_values import Json, JsonSchema
 
-TYPES = ("null", "boolean", "number", "string", "array", "object")
 LATEST = 2020
 _DRAFTS = {
     "draft-03": 3,
@@ -67,7 +66,7 @@ class Document:
     Raises UnsupportedGuide for draft 3.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: JsonSchema) -> None:
         self.root = schema
         named = str(schema.get("$schema", "")) if isinstance(schema, Mapping) else ""
         self.draft = next((draft for name, draft in _DRAFTS.items() if name in named), LATEST)
@@ -78,17 +77,17 @@ class Document:
                 path="/$schema",
             )
         self.start = Place("", "")
-        self._resources: dict[str, tuple[Any, Place]] = {"": (schema, self.start)}
+        self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
         self._index(schema, self.start)
 
-    def enter(self, schema: Any, place: Place) -> Place:
+    def enter(self, schema: Json, place: Place) -> Place:
         """The place of a subschema, with its own base URI where it sets one."""
         uri = self._identifier(schema)
         if uri is None or uri.startswith("#"):
             return place
         return Place(place.path, _joined(place.base, uri)[0])
 
-    def resolve(self, reference: str, place: Place) -> tuple[Any, Place]:
+    def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
         """The subschema a `$ref` at `place` means, and its place.
 
         Raises UnsupportedGuide for a remote document and InvalidGuide where there is no such
@@ -123,13 +122,13 @@ class Document:
             f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
         )
 
-    def _identifier(self, schema: Any) -> str | None:
+    def _identifier(self, schema: Json) -> str | None:
         if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
             return None
         uri = schema.get("id" if self.draft == 4 else "$id")
         return uri if isinstance(uri, str) else None
 
-    def _index(self, schema: Any, place: Place) -> None:
+    def _index(self, schema: Json, place: Place) -> None:
         if not isinstance(schema, Mapping):
             return
         spend(4 + len(place.path) // 64)
@@ -164,7 +163,7 @@ def _joined(base: str, reference: str) -> tuple[str, str]:
         ) from error
 
 
-def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """The subschemas right inside a schema: (JSON pointer from it, subschema)."""
     here = Place("", "")
     for keyword, value in schema.items():

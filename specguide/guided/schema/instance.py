@@ -10,17 +10,24 @@ Source: JSON Schema drafts 4, 6, 7, 2019-09 and 2020-12.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import RegexError, parse
 from specguide.guided.regex.writer import is_exact, whole
-from specguide.guided.schema.disjoint import json_type, keys_by_type, value_key
 from specguide.guided.schema.document import Document, Place
-from specguide.guided.schema.evaluate import exact, has_type, pattern_matches
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
+from specguide.guided.schema.json_values import (
+    Json,
+    exact,
+    has_type,
+    json_type,
+    keys_by_type,
+    named_types,
+    value_key,
+)
+from specguide.guided.schema.patterns import pattern_matches
 
 MAX_STEPS = 200_000
 _MAX_DEPTH = 60
@@ -35,7 +42,7 @@ class Instances:
         self._document = document
         self._num_steps = 0
 
-    def fits(self, schema: Any, place: Place, value: Any, depth: int = 0) -> Answer:
+    def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
         """Whether `value` is an instance of the subschema at `place`."""
         spend(4)
         self._num_steps += 1
@@ -55,7 +62,7 @@ class Instances:
         except (InvalidGuide, RegexError):  # a reference or a pattern that is refused elsewhere
             return None
 
-    def resolve(self, reference: str, place: Place) -> tuple[Any, Place]:
+    def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
         """The subschema that a reference at `place` means, and its place."""
         return self._document.resolve(reference, place)
 
@@ -69,7 +76,12 @@ class _Question:
     """One subschema and one value."""
 
     def __init__(
-        self, instances: Instances, schema: Mapping[str, Any], place: Place, value: Any, depth: int
+        self,
+        instances: Instances,
+        schema: Mapping[str, Json],
+        place: Place,
+        value: Json,
+        depth: int,
     ) -> None:
         self.instances, self.schema, self.place, self.value, self.depth = (
             instances,
@@ -80,7 +92,7 @@ class _Question:
         )
         self.kind = json_type(value)
 
-    def asks(self, schema: Any, *steps: str | int, value: Any = ...) -> Answer:
+    def asks(self, schema: Json, *steps: str | int, value: Json = ...) -> Answer:
         """Whether the value, or another one, fits a subschema of this one."""
         place = self.place
         for step in steps:
@@ -279,7 +291,7 @@ def _if(question: _Question) -> Answer:
 _Rule = Callable[[_Question], Answer]
 _RULES: dict[str, _Rule] = {
     "$ref": _ref,
-    "type": lambda question: has_type(question.value, question.schema["type"]),
+    "type": lambda question: has_type(question.value, named_types(question.schema)),
     **dict.fromkeys(("const", "enum"), _values),
     **dict.fromkeys(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _number

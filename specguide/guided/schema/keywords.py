@@ -1,54 +1,122 @@
-"""Owns the question whether a backend enforces all of a core schema, asked keyword by keyword."""
+"""Owns which keywords of JSON Schema the fields of a core node stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from specguide.guided.budget import at_work, spend
-from specguide.guided.schema.core import Core, CoreSchema
-from specguide.guided.schema.keyword_table import KEYWORDS, Level
+from specguide.guided.budget import spend
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import (
+    ANYTHING,
+    Arrays,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+)
 
+Value: TypeAlias = Core | tuple[Core, ...] | Mapping[str, Core] | Json
+"""A keyword's value; what has nodes in it is one, a tuple, or a mapping of names to them."""
 
-@dataclass(frozen=True)
-class Unenforced:
-    """A keyword that a backend would not enforce, the JSON pointer of its subschema in the original
-    schema, and why."""
+NO_INTEGER = {"type": "integer"}
+"""The only `not` of the core, for numbers that are no integers."""
 
-    keyword: str
-    path: str
-    reason: str
-
-
-def unenforced(core: CoreSchema, backend: str) -> Iterator[Unenforced]:
-    """What `backend` would not enforce of a core schema."""
-    if not isinstance(core, Core):
-        return
-    for keyword, value in core.items():
-        spend()
-        row = KEYWORDS.get(keyword)
-        if keyword == "not" and "type" in core:
-            continue  # NO_INTEGER, for which there are rules of our own
-        if row is not None:
-            with at_work(keyword, core.path):
-                yield from _doubts(core, keyword, backend)
-        for child in _children(keyword, value):
-            yield from unenforced(child, backend)
+_DEFINITIONS = "#/$defs/"
 
 
-def _doubts(core: Core, keyword: str, backend: str) -> Iterator[Unenforced]:
-    support = KEYWORDS[keyword].support(backend)
-    if support.level in (Level.IGNORED, Level.REFUSED):
-        yield Unenforced(keyword, core.path, support.level.value)
-    reason = support.unless(core) if support.unless is not None else None
-    if reason is not None:
-        yield Unenforced(keyword, core.path, reason)
+def keywords(node: Node) -> dict[str, Value]:
+    """The keywords of a node, in an order of their own, with their values."""
+    found = {} if node.kinds is ANYTHING else _of_kinds(node.kinds)
+    if node.values is not None:
+        found["enum"] = node.values
+    if node.any_of:
+        found["anyOf"] = node.any_of
+    if node.all_of:
+        found["allOf"] = node.all_of
+    if node.ref is not None:
+        found["$ref"] = _DEFINITIONS + node.ref
+    return found
 
 
-def _children(keyword: str, value: object) -> Iterator[CoreSchema]:
-    if keyword in ("properties", "patternProperties", "$defs") and isinstance(value, dict):
-        yield from value.values()
-    elif keyword in ("anyOf", "allOf", "prefixItems") and isinstance(value, list):
-        yield from value
-    elif keyword in ("items", "additionalProperties") and isinstance(value, (Core, bool)):
-        yield value
+def _of_kinds(kinds: Kinds) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    if kinds.types is not None:
+        found["type"] = kinds.types[0] if len(kinds.types) == 1 else kinds.types
+    found |= _present(_of_numbers(kinds.numbers))
+    found |= _present(_of_strings(kinds.strings))
+    found |= _present(_of_arrays(kinds.arrays))
+    found |= _present(_of_objects(kinds.objects))
+    return found
+
+
+def _present(values: dict[str, Value | None]) -> dict[str, Value]:
+    return {keyword: value for keyword, value in values.items() if value is not None}
+
+
+def _of_numbers(asked: Numbers) -> dict[str, Value | None]:
+    return {
+        "minimum": asked.minimum,
+        "exclusiveMinimum": asked.exclusive_minimum,
+        "maximum": asked.maximum,
+        "exclusiveMaximum": asked.exclusive_maximum,
+        "multipleOf": asked.multiple_of,
+        "not": NO_INTEGER if asked.is_fraction else None,
+    }
+
+
+def _of_strings(asked: Strings) -> dict[str, Value | None]:
+    return {
+        "minLength": asked.min_length,
+        "maxLength": asked.max_length,
+        "pattern": asked.pattern,
+    }
+
+
+def _of_arrays(asked: Arrays) -> dict[str, Value | None]:
+    return {
+        "minItems": asked.min_items,
+        "maxItems": asked.max_items,
+        "prefixItems": asked.prefix or None,
+        "items": None if asked.rest is True else asked.rest,
+    }
+
+
+def _of_objects(asked: Objects) -> dict[str, Value | None]:
+    return {
+        "properties": asked.properties or None,
+        "patternProperties": asked.patterns or None,
+        "additionalProperties": None if asked.additional is True else asked.additional,
+        "required": asked.required or None,
+        "maxProperties": asked.max_properties,
+        "minProperties": asked.min_properties,
+    }
+
+
+def weight(core: Core | CoreSchema) -> int:
+    """How much there is to write of a core schema: values, and texts by 16 characters; what is
+    shared counts each time."""
+    known: dict[int, int] = {}
+
+    def of(part: Value) -> int:
+        if isinstance(part, str):
+            return 1 + len(part) // 16
+        if not isinstance(part, (Node, Mapping, tuple, list)):
+            return 1
+        if id(part) not in known:
+            spend()
+            known[id(part)] = 1 + of_parts(part)
+        return known[id(part)]
+
+    def of_parts(part: Node | Mapping[str, Value] | Sequence[Value]) -> int:
+        if not isinstance(part, (Node, Mapping)):
+            return sum(map(of, part))
+        named = keywords(part) if isinstance(part, Node) else part
+        return sum(map(of, named.values())) + sum(len(name) // 16 for name in named)
+
+    if isinstance(core, CoreSchema):
+        return of(core.root) + (of(core.definitions) if core.definitions else 0)
+    return of(core)

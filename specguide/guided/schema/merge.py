@@ -1,254 +1,239 @@
-"""Owns the merging of core schemas that hold at once, keyword by keyword, for one type of value at
-a time.
+"""Owns the second pass: the merging of what holds at once, into core schemas without `all_of` and
+without anything beside a choice or a reference.
 
-Each merge takes atoms (see `conjunction`) and gives the keywords of one schema for them, or None
-where no value of the type fits them all.
+A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves,
+or spell out to too much. Here what holds at once is a set of subschemas of the core; every set that
+comes up becomes one definition, so there are only so many of them. The instances stay the same.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import spend
-from specguide.guided.regex.parse import UnsupportedRegex
-from specguide.guided.schema.core import NO_INTEGER, Core, CoreSchema, refuse
-from specguide.guided.schema.evaluate import MAX_NAMES, asked_of, exact, pattern_automaton
-from specguide.guided.schema.patterns import Cell
+from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.evaluate import takes
+from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.merge_kinds import (
+    Atom,
+    merge_arrays,
+    merge_numbers,
+    merge_objects,
+    merge_strings,
+)
+from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    NO_NUMBERS,
+    NO_OBJECTS,
+    NO_STRINGS,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    any_of,
+    one_of_values,
+)
+from specguide.guided.schema.patterns import Patterns
 
-if TYPE_CHECKING:
-    from specguide.guided.schema.conjunction import Atom, Conjunctions
-
-Merged = dict[str, Any] | None
-_MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
+MAX_SETS = 1_500
+_EVERY_TYPE = frozenset(TYPES)
+_NUMERIC = frozenset({"number", "integer"})
 
 
-def merge_numbers(_: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str) -> Merged:
-    """The tightest bounds, the least common multiple."""
-    found = _tightest(
-        atoms, lower=("minimum", "exclusiveMinimum"), upper=("maximum", "exclusiveMaximum")
+def merge(schema: CoreSchema) -> CoreSchema:
+    """The same instances, said without `all_of` and without siblings of `any_of` and `ref`.
+
+    Raises UnsupportedGuide where what holds at once cannot be said or is too much.
+    """
+    if isinstance(schema.root, bool):
+        return schema
+    conjunctions = _Conjunctions(schema.definitions)
+    root = conjunctions.build(conjunctions.atoms([schema.root]), schema.root.path)
+    conjunctions.finish()
+    return CoreSchema(root, conjunctions.definitions)
+
+
+class _Conjunctions:
+    """The sets of nodes that hold at once, each a definition that is written by and by."""
+
+    def __init__(self, given: Mapping[str, Core]) -> None:
+        self.definitions: dict[str, Core] = {}
+        self.patterns = Patterns()
+        self._given = given
+        self._names: dict[frozenset[int], str] = {}
+        self._atoms: dict[int, list[Atom]] = {}
+        self._to_build: list[tuple[str, list[Atom], str]] = []
+
+    def finish(self) -> None:
+        """Writes the definitions that were asked for, and those that they ask for."""
+        while self._to_build:
+            name, atoms, path = self._to_build.pop()
+            self.definitions[name] = self.build(atoms, path)
+
+    def all(self, cores: Iterable[Core], path: str) -> Core:
+        """What fits all of `cores`: itself where it is simple, else a reference."""
+        atoms = self.atoms(cores)
+        if atoms is None:
+            return False
+        if not atoms:
+            return True
+        if not any(map(_has_children, atoms)):
+            return self.build(atoms, path)
+        if not _allowed(atoms):
+            return False
+        key = frozenset(map(id, atoms))
+        if key not in self._names:
+            self._names[key] = name = f"d{len(self._names)}"
+            self._to_build.append((name, atoms, path))
+            if len(self._names) > MAX_SETS:
+                raise UnsupportedGuide(
+                    f"the schema spells out to more than {MAX_SETS} combinations; make it smaller"
+                )
+        return Node(path, ref=self._names[key])
+
+    def atoms(self, cores: Iterable[Core]) -> list[Atom] | None:
+        """What holds at once, flat and each once, in the order it was found; None where one of
+        `cores` is False."""
+        found: dict[int, Atom] = {}
+        seen: set[int] = set()
+        todo = list(cores)[::-1]
+        while todo:
+            core = todo.pop()
+            spend()
+            if core is False:
+                return None
+            if core is True or id(core) in seen:
+                continue
+            seen.add(id(core))
+            for atom in self._own_atoms(core):
+                found.setdefault(id(atom), atom)
+            todo += core.all_of[::-1]
+            if core.ref is not None:
+                todo.append(self._given[core.ref])
+        return list(found.values())
+
+    def _own_atoms(self, node: Node) -> list[Atom]:
+        """What a node asks itself: of kinds and values, and as a choice."""
+        if node.ref is None and not (node.any_of or node.all_of):
+            return [] if node == Node(node.path) else [node]
+        if id(node) not in self._atoms:
+            plain = replace(node, any_of=(), ref=None, all_of=())
+            choice = Node(node.path, any_of=node.any_of)
+            found = [atom for atom in (plain, choice) if atom != Node(node.path)]
+            self._atoms[id(node)] = [node] if found == [node] else found
+        return self._atoms[id(node)]
+
+    def build(self, atoms: list[Atom] | None, path: str) -> Core:
+        """One node for all the atoms."""
+        if atoms is None:
+            return False
+        spend(4 + len(atoms))
+        listed = next((atom for atom in atoms if atom.values is not None), None)
+        if listed is not None:
+            with at_work("enum", listed.path):
+                return self._fitting(listed, atoms)
+        choice = next((atom for atom in atoms if atom.any_of), None)
+        if choice is not None:
+            with at_work("anyOf", choice.path):
+                return self._choose(choice, [atom for atom in atoms if atom is not choice], path)
+        with at_work("allOf", path):
+            return self._merge(atoms, path)
+
+    def _fitting(self, listed: Atom, atoms: list[Atom]) -> Core:
+        """Those of one atom's values that fit all of them."""
+        return one_of_values(
+            listed.path,
+            (
+                value
+                for value in listed.values or ()
+                if all(takes(atom, value, self._given) for atom in atoms)
+            ),
+        )
+
+    def _choose(self, choice: Atom, others: list[Atom], path: str) -> Core:
+        """The options of one atom, each with all the others."""
+        known = set(map(id, others))
+        options: dict[str | int, Core] = {}
+        for option in choice.any_of:
+            spend(2 + len(others) // 8)
+            asked = self.atoms([option])
+            if asked is not None and all(id(atom) in known for atom in asked):
+                return self.all(others, path)
+            core = self.all([*others, option], path)
+            ref = core.ref if isinstance(core, Node) else None
+            options.setdefault(id(core) if ref is None else ref, core)
+        return any_of(choice.path, options.values())
+
+    def _merge(self, atoms: list[Atom], path: str) -> Core:
+        """One node of kinds alone."""
+        types = _allowed(atoms)
+        path = atoms[0].path if atoms else path
+        spend(8 + 2 * len(atoms))
+        numbers = merge_numbers(atoms, types, path) if types & _NUMERIC else None
+        strings = merge_strings(self.patterns, atoms, path) if "string" in types else None
+        arrays = merge_arrays(self.all, atoms, path) if "array" in types else None
+        objects = merge_objects(self.all, self.patterns, atoms, path) if "object" in types else None
+        found = {
+            **dict.fromkeys(_NUMERIC, numbers),
+            "string": strings,
+            "array": arrays,
+            "object": objects,
+        }
+        types = frozenset(name for name in types if found.get(name, True) is not None)
+        if not types:
+            return False
+        text, also = strings or (NO_STRINGS, ())
+        kinds = Kinds(
+            None if types == _EVERY_TYPE else _in_order(types, atoms),
+            numbers or NO_NUMBERS,
+            text,
+            arrays or NO_ARRAYS,
+            objects or NO_OBJECTS,
+        )
+        node = Node(path, kinds, all_of=also)
+        return True if node == Node(path) else node
+
+
+def _has_children(atom: Atom) -> bool:
+    """Whether it speaks of other nodes."""
+    arrays, objects = atom.kinds.arrays, atom.kinds.objects
+    return bool(
+        atom.any_of
+        or arrays.prefix
+        or arrays.rest is not True
+        or objects.properties
+        or objects.patterns
+        or objects.additional is not True
     )
-    steps = {exact(atom["multipleOf"]) for atom in atoms if "multipleOf" in atom}
-    if steps:
-        step = _least_common_multiple(steps, path)
-        found["multipleOf"] = step.numerator if step.denominator == 1 else float(step)
-        if exact(found["multipleOf"]) != step:
-            raise _unwritable(path)
-    if any("not" in atom for atom in atoms):
-        if "number" not in types:
-            return None
-        found["not"] = NO_INTEGER
-    return found if holds_number(found, whole="number" not in types) else None
 
 
-def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
-    """Raises UnsupportedGuide where it is too large for JSON."""
-    numerator, denominator = 1, 0
-    for step in steps:
-        numerator = math.lcm(numerator, step.numerator)
-        denominator = math.gcd(denominator, step.denominator)
-        if numerator.bit_length() > _MAX_BITS:
-            raise _unwritable(path)
-    return Fraction(numerator, denominator)
+def _allowed(atoms: Iterable[Atom]) -> frozenset[str]:
+    """The types of which a value may be that fits all the atoms, as far as is plain."""
+    types = _EVERY_TYPE
+    required: set[str] = set()
+    forbidden: set[str] = set()
+    for atom in atoms:
+        asked = atom.kinds.objects
+        spend(2 + (len(asked.required) + len(asked.properties)) // 8)
+        if atom.kinds.types is not None:
+            types = _of_both(types, set(atom.kinds.types))
+        required.update(asked.required)
+        forbidden.update(name for name, child in asked.properties.items() if child is False)
+    return types - {"object"} if required & forbidden else types
 
 
-def _unwritable(path: str) -> UnsupportedGuide:
-    return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
-
-
-def holds_number(found: Mapping[str, Any], whole: bool) -> bool:
-    """Whether some number is within the bounds and a multiple of the step."""
-    lows = [
-        (exact(found[name]), name == "exclusiveMinimum")
-        for name in ("minimum", "exclusiveMinimum")
-        if name in found
-    ]
-    highs = [
-        (exact(found[name]), name == "exclusiveMaximum")
-        for name in ("maximum", "exclusiveMaximum")
-        if name in found
-    ]
-    if not lows or not highs:
-        return True
-    (low, above), (high, below) = max(lows), min(highs, key=lambda bound: (bound[0], not bound[1]))
-    step = exact(found["multipleOf"]) if "multipleOf" in found else None
-    if whole:
-        step = Fraction(1 if step is None else step.numerator)
-    if step is None:
-        return low < high or (low == high and not above and not below)
-    first = math.floor(low / step) + 1 if above else math.ceil(low / step)
-    last = math.ceil(high / step) - 1 if below else math.floor(high / step)
-    return first <= last
-
-
-def merge_strings(
-    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
-) -> Merged:
-    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
-    side by side."""
-    found = _tightest(atoms, lower=("minLength",), upper=("maxLength",))
-    patterns = list(dict.fromkeys(atom["pattern"] for atom in atoms if "pattern" in atom))
-    least, most = found.get("minLength", 0), found.get("maxLength")
-    if most is not None and least > most:
-        return None
-    try:
-        common = conjunctions.patterns.common(tuple(patterns), least, most)
-    except UnsupportedRegex:
-        found["pattern"] = patterns[0]
-        if len(patterns) > 1:
-            found["allOf"] = [Core(path, pattern=pattern) for pattern in patterns[1:]]
-        return found
-    if common is None:
-        return None
-    return {**found, "pattern": common} if common else found
-
-
-def merge_arrays(
-    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
-) -> Merged:
-    """The tightest counts; at each place what all ask of it."""
-    found = _tightest(atoms, lower=("minItems",), upper=("maxItems",))
-    least, most = found.get("minItems", 0), found.get("maxItems", math.inf)
-    rest = conjunctions.all((atom.get("items", True) for atom in atoms), path)
-    prefix = [
-        conjunctions.all((_asked_of_item(atom, i) for atom in atoms), path)
-        for i in range(max((len(atom.get("prefixItems", ())) for atom in atoms), default=0))
-    ]
-    if False in prefix:  # the array ends before it
-        prefix, rest = prefix[: prefix.index(False)], False
-    if least > most or (rest is False and least > len(prefix)):
-        return None
-    if prefix:
-        found["prefixItems"] = prefix
-    if rest is not True:
-        found["items"] = rest
-    return found
-
-
-def _asked_of_item(atom: Atom, i: int) -> CoreSchema:
-    prefix = atom.get("prefixItems", ())
-    return prefix[i] if i < len(prefix) else atom.get("items", True)
-
-
-def merge_objects(
-    conjunctions: Conjunctions, atoms: list[Atom], types: frozenset[str], path: str
-) -> Merged:
-    """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
-    overlap."""
-    found: dict[str, Any] = {}
-    required = list(dict.fromkeys(name for atom in atoms for name in atom.get("required", ())))
-    names = dict.fromkeys(name for atom in atoms for name in atom.get("properties", ()))
-    spend(len(atoms) * (len(names) + len(required)) // 2)
-    properties = {
-        name: conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path)
-        for name in names
-    }
-    if any(
-        conjunctions.all((child for atom in atoms for child in asked_of(atom, name)), path) is False
-        for name in required
-    ):
-        return None
-    counts = _tightest(atoms, lower=("minProperties",), upper=("maxProperties",))
-    if max(counts.get("minProperties", 0), len(required)) > counts.get("maxProperties", math.inf):
-        return None
-    additional = conjunctions.all((atom.get("additionalProperties", True) for atom in atoms), path)
-    patterns = _patterns(conjunctions, atoms, list(properties), path, additional)
-    if additional is False:
-        _write_out(patterns, properties)
-    if additional is False and not _enough_names(
-        properties, patterns, counts.get("minProperties", 0)
-    ):
-        return None
-    for keyword, value in (
-        ("properties", properties),
-        ("patternProperties", patterns),
-        ("required", required),
-    ):
-        if value:
-            found[keyword] = value
-    if additional is not True:
-        found["additionalProperties"] = additional
-    return {**found, **counts}
-
-
-def _enough_names(
-    properties: dict[str, CoreSchema], patterns: dict[str, CoreSchema], least: int
-) -> bool:
-    """Whether an object of these properties alone can have `least` of them, as far as is plain."""
-    num_names = sum(child is not False for child in properties.values())
-    try:
-        for pattern in patterns:
-            if num_names < least:
-                num_names += pattern_automaton(pattern).num_texts(least)
-    except UnsupportedRegex:
-        return True
-    return num_names >= least
-
-
-def _patterns(
-    conjunctions: Conjunctions,
-    atoms: list[Atom],
-    names: list[str],
-    path: str,
-    additional: CoreSchema,
-) -> dict[str, CoreSchema]:
-    """What all ask of the properties that patterns match, under patterns that do not overlap."""
-    patterns = list(
-        dict.fromkeys(pattern for atom in atoms for pattern in atom.get("patternProperties", ()))
+def _of_both(types: frozenset[str], named: set[str]) -> frozenset[str]:
+    """The types that both sets allow; numbers of the one and integers of the other are integers."""
+    whole = named | {"number"} if "integer" in named else named
+    return frozenset(
+        ("integer" if name == "number" and "number" not in named else name)
+        for name in types
+        if name in whole or (name == "integer" and "number" in named)
     )
-    sides = [atom for atom in atoms if atom.keys() & {"patternProperties", "additionalProperties"}]
-    found: dict[str, CoreSchema] = {}
-    for text, matched in _cells(conjunctions, patterns, names, path):
-        asked = (child for atom in sides for child in _asked_of_cell(atom, matched))
-        schema = conjunctions.all(asked, path)
-        if schema is not False or additional is not False:
-            found[text] = schema
-    return found
 
 
-def _write_out(patterns: dict[str, CoreSchema], properties: dict[str, CoreSchema]) -> None:
-    """Makes properties of the patterns that stand for a few names."""
-    for text in list(patterns):
-        try:
-            found = pattern_automaton(text)
-        except UnsupportedRegex:
-            continue
-        if found.num_texts(MAX_NAMES) <= MAX_NAMES:
-            child = patterns.pop(text)
-            properties.update((name, child) for name in found.texts())
-
-
-def _asked_of_cell(atom: Atom, matched: frozenset[str]) -> list[CoreSchema]:
-    """What an atom asks of unnamed properties that match just these patterns. Names that it knows
-    are no matter: the cells leave out all names."""
-    found = [
-        child for pattern, child in atom.get("patternProperties", {}).items() if pattern in matched
-    ]
-    return found or [atom.get("additionalProperties", True)]
-
-
-def _cells(
-    conjunctions: Conjunctions, patterns: list[str], names: list[str], path: str
-) -> list[Cell]:
-    """The patterns cut into cells that do not overlap and match none of the names."""
-    try:
-        return conjunctions.patterns.cells(patterns, names)
-    except UnsupportedRegex as error:
-        if len(patterns) == 1:
-            return [(patterns[0], frozenset(patterns))]  # the backend may know better
-        raise refuse("patternProperties", path, str(error)) from error
-
-
-def _tightest(atoms: list[Atom], lower: tuple[str, ...], upper: tuple[str, ...]) -> dict[str, Any]:
-    """Of each keyword the value that asks for most."""
-    found: dict[str, Any] = {}
-    choices: tuple[tuple[tuple[str, ...], Callable[..., Any]], ...] = ((lower, max), (upper, min))
-    for keywords, choose in choices:
-        for keyword in keywords:
-            values = [atom[keyword] for atom in atoms if keyword in atom]
-            if values:
-                found[keyword] = choose(values)
-    return found
+def _in_order(types: frozenset[str], atoms: Iterable[Atom]) -> tuple[str, ...]:
+    """The types in the order in which the atoms name them."""
+    order = dict.fromkeys(name for atom in atoms for name in atom.kinds.types or ())
+    return tuple(name for name in dict.fromkeys((*order, *TYPES, "integer")) if name in types)

@@ -1,21 +1,52 @@
-"""Owns what patterns that hold at once come to: their common part, and patterns cut so that no two
-of them overlap."""
+"""Owns what a core's patterns match: one of them, what several have in common, and patterns cut so
+that no two of them overlap."""
 
 from __future__ import annotations
 
-from specguide.guided.budget import at_work
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, kept
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
-from specguide.guided.regex.parse import MAX_CHARS, Chars, Repeat, UnsupportedRegex, literals
-from specguide.guided.regex.writer import write
-from specguide.guided.schema.evaluate import pattern_automaton
+from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.parse import (
+    MAX_CHARS,
+    Chars,
+    Repeat,
+    UnsupportedRegex,
+    literals,
+    parse,
+)
+from specguide.guided.regex.writer import whole, write
 
+MAX_NAMES = 64
+"""Up to so many names that a pattern matches are few: they may be written out as properties."""
 MAX_WORK = 15_000
 _MAX_COUNTED = 200
 _MAX_CELLS = 32
 
 Cell = tuple[str, frozenset[str]]
 """A pattern, and those of the given patterns that it is part of."""
+
+
+@kept
+def pattern_automaton(pattern: str) -> Automaton:
+    """The strings that a core's `pattern` matches. Raises UnsupportedRegex where there are too many
+    states."""
+    return automaton(whole(parse(pattern), search=True))
+
+
+def pattern_matches(pattern: str, text: str) -> bool:
+    """Whether a core's `pattern` matches a string. Raises UnsupportedGuide for absurd
+    repetitions."""
+    try:
+        return _pattern_matcher(pattern).matches(text)
+    except UnsupportedRegex as error:
+        raise UnsupportedGuide(str(error), keyword="pattern") from error
+
+
+@kept
+def _pattern_matcher(pattern: str) -> TextMatcher:
+    return TextMatcher(whole(parse(pattern), search=True))
 
 
 class Patterns:

@@ -5,24 +5,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.core import (
-    Core,
-    CoreSchema,
-    Target,
-    read_pattern,
-    refuse,
-    write_pattern,
-)
-from specguide.guided.schema.disjoint import json_type
-from specguide.guided.schema.document import TYPES, Place
+from specguide.guided.regex.charset import Ranges
+from specguide.guided.schema.document import Place
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS, FORMATS_ALSO, SHORT_FORMATS
-from specguide.guided.schema.shapes import check_shapes, is_number
-
-if TYPE_CHECKING:
-    from specguide.guided.schema.normalise import Lowering
+from specguide.guided.schema.json_values import (
+    TYPES,
+    Json,
+    Number,
+    has_type,
+    is_number,
+    named_types,
+)
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.nodes import (
+    Core,
+    Kinds,
+    Node,
+    Numbers,
+    Strings,
+    one_of_values,
+    refuse,
+    typed,
+)
+from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.shapes import check_shapes
 
 NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 STRING = ("minLength", "maxLength", "pattern", "format")
@@ -68,16 +76,13 @@ _JUDGED = frozenset(
 _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
 
 
-def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
+def allowed_types(schema: Mapping[str, Json]) -> frozenset[str]:
     """The types that a subschema's own `type` allows; integers are numbers."""
-    named = schema.get("type", TYPES)
-    return frozenset(
-        "number" if name == "integer" else name
-        for name in ([named] if isinstance(named, str) else named)
-    )
+    names = named_types(schema) or TYPES
+    return frozenset("number" if name == "integer" else name for name in names)
 
 
-def lower_type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def lower_type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     """The core of `type`, where the other keywords do not say it already."""
     others = {keyword: value for keyword, value in schema.items() if keyword != "type"}
     if "const" in schema or "enum" in schema:
@@ -89,26 +94,24 @@ def lower_type(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> I
         and lowering.comparison.possible_types((others, place)) <= allowed_types(schema)
     ):
         return
-    yield Core(place.path, type=schema["type"])
+    yield typed(place.path, *(named_types(schema) or TYPES))
 
 
-def lower_values(
-    lowering: Lowering, schema: Mapping[str, Any], place: Place
-) -> Iterator[CoreSchema]:
+def lower_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     """The core of `const` and `enum`: the values that fit the type, if any."""
     values = [schema["const"]] if "const" in schema else schema["enum"]
-    fitting = [value for value in values if _has_type(value, schema.get("type"))]
+    fitting = [value for value in values if has_type(value, named_types(schema))]
     keyword = "const" if "const" in schema else "enum"
     for value in fitting:
         _check_exact(value, keyword, place.path)
-    yield Core(place.path, enum=fitting) if fitting else False
+    yield one_of_values(place.path, fitting)
     if "const" in schema and "enum" in schema:
         yield from lower_values(
             lowering, {key: value for key, value in schema.items() if key != "const"}, place
         )
 
 
-def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> CoreSchema | None:
+def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core | None:
     """The core of a subschema that lists its values and asks more of them: each is judged by all
     that is asked.
 
@@ -142,67 +145,64 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Any], place: Place) -
         return None
     for value in fitting:
         _check_exact(value, keyword, there.path)
-    return Core(there.path, enum=fitting) if fitting else False
+    return one_of_values(there.path, fitting)
 
 
-def lower_number(
-    lowering: Lowering, schema: Mapping[str, Any], place: Place
-) -> Iterator[CoreSchema]:
+def lower_number(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     """The core of a subschema's number keywords; draft 4's boolean bounds become numbers."""
-    core = Core(place.path)
-    for keyword, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        bound = schema.get(keyword)
-        if schema.get(exclusive) is True and bound is not None:  # draft 4
-            keyword = exclusive
-        elif is_number(schema.get(exclusive)):
-            core[exclusive] = _whole(schema[exclusive])
-        if bound is not None:
-            core[keyword] = _whole(bound)
-    if "multipleOf" in schema:
-        core["multipleOf"] = _whole(schema["multipleOf"])
-    yield core
+    least, above = _bounds(schema.get("minimum"), schema.get("exclusiveMinimum"))
+    most, below = _bounds(schema.get("maximum"), schema.get("exclusiveMaximum"))
+    step = schema.get("multipleOf")
+    asked = Numbers(least, above, most, below, None if step is None else _whole(step))
+    yield Node(place.path, Kinds(numbers=asked))
 
 
-def lower_string(
-    lowering: Lowering, schema: Mapping[str, Any], place: Place
-) -> Iterator[CoreSchema]:
+def _bounds(bound: Json, exclusive: Json) -> tuple[Number | None, Number | None]:
+    """The bound that is among the numbers, and the one that is not."""
+    whole = None if bound is None else _whole(bound)
+    if exclusive is True:  # draft 4
+        return None, whole
+    return whole, _whole(exclusive) if is_number(exclusive) else None
+
+
+def lower_string(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     """The core of a subschema's string keywords; a format becomes a pattern."""
-    core = Core(
-        place.path,
-        {
-            keyword: int(schema[keyword])
-            for keyword in ("minLength", "maxLength")
-            if keyword in schema
-        },
-    )
-    patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
     formats, longest = _format(schema.get("format"), lowering.short_formats)
-    if longest is not None:
-        core["maxLength"] = min(longest, core.get("maxLength", longest))
-    if core and lowering.target.narrow:
+    least, most = _lengths(schema, longest)
+    patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
+    if not lowering.capabilities.counts_characters and (least, most) != (None, None):
         any_char = "[\\0-\\u{10FFFF}]"
-        patterns.append(
-            ("maxLength", f"^{any_char}{{{core.pop('minLength', 0)},{core.pop('maxLength', '')}}}$")
-        )
+        times = f"{{{least or 0},{'' if most is None else most}}}"
+        patterns.append(("maxLength", f"^{any_char}{times}$"))
+        least, most = None, None
+    characters = lowering.capabilities.characters
     texts = [
-        (keyword, write_pattern(read_pattern(pattern, keyword, place.path), lowering.target))
+        (keyword, write_pattern(read_pattern(pattern, keyword, place.path), characters))
         for keyword, pattern in patterns
     ]
-    texts += [("format", _written(pattern, lowering.target)) for pattern in formats]
+    texts += [("format", _written(pattern, characters)) for pattern in formats]
     for keyword, text in texts:
         if text is None:
             raise refuse(keyword, place.path, "no string that can be generated matches it")
-        if "pattern" in core:
-            yield Core(place.path, pattern=text)
-        else:
-            core["pattern"] = text
-    yield core
+    for _, text in texts[1:]:
+        yield Node(place.path, Kinds(strings=Strings(pattern=text)))
+    first = texts[0][1] if texts else None
+    yield Node(place.path, Kinds(strings=Strings(least, most, first)))
+
+
+def _lengths(schema: Mapping[str, Json], longest: int | None) -> tuple[int | None, int | None]:
+    """The least and the greatest length; `longest` is that of a format."""
+    least = int(schema["minLength"]) if "minLength" in schema else None
+    most = int(schema["maxLength"]) if "maxLength" in schema else longest
+    if most is not None and longest is not None:
+        most = min(most, longest)
+    return least, most
 
 
 @lru_cache(maxsize=128)
-def _written(pattern: str, target: Target) -> str | None:
+def _written(pattern: str, characters: Ranges) -> str | None:
     """The core's pattern of a format."""
-    return write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), target)
+    return write_pattern(read_pattern(f"^(?:{pattern})$", "format", ""), characters)
 
 
 def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
@@ -216,16 +216,7 @@ def _format(name: str | None, short: bool) -> tuple[list[str], int | None]:
     )
 
 
-def _has_type(value: Any, named: str | list[str] | None) -> bool:
-    names = [named] if isinstance(named, str) else named
-    return (
-        names is None
-        or json_type(value) in names
-        or ("integer" in names and is_number(value) and value == int(value))
-    )
-
-
-def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool = False) -> None:
+def _check_exact(value: Json, keyword: str, path: str, only_doubles: bool = False) -> None:
     """Raises UnsupportedGuide for values that backends would take for others: they write no escapes
     but the short ones, and inside of lists and objects some count in doubles."""
     spend(1 + (len(value) // 16 if isinstance(value, str) else 0))
@@ -240,7 +231,7 @@ def _check_exact(value: Any, keyword: str, path: str, only_doubles: bool = False
         )
 
 
-def _whole(value: float) -> float:
+def _whole(value: Number) -> Number:
     return (
         int(value)
         if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53

@@ -6,19 +6,18 @@ Source: the meta-schemas of drafts 4, 6, 7, 2019-09 and 2020-12, taken together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
-from specguide.guided.schema.document import TYPES
+from specguide.guided.schema.json_values import TYPES, Json, is_number
 
-Shape = Callable[[Any], bool]
+Shape = Callable[[Json], bool]
 
 MAX_COUNT = 2**53
 """Larger counts could not be told from their neighbours."""
 
 
-def check_shapes(schema: Any, path: str) -> None:
+def check_shapes(schema: Json, path: str) -> None:
     """Raises InvalidGuide, with the JSON pointer, where `schema` or a keyword's value in it is of
     the wrong kind."""
     if isinstance(schema, bool):
@@ -40,37 +39,32 @@ def check_shapes(schema: Any, path: str) -> None:
             )
 
 
-def is_number(value: Any) -> bool:
-    """A JSON number; true and false are none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: Json) -> bool:
     return is_number(value) and 0 <= value <= MAX_COUNT and value == int(value)
 
 
-def _is_schema(value: Any) -> bool:
+def _is_schema(value: Json) -> bool:
     return isinstance(value, (bool, Mapping))
 
 
-def _is_map(value: Any) -> bool:
+def _is_map(value: Json) -> bool:
     return isinstance(value, Mapping)
 
 
-def _is_schemas(value: Any) -> bool:
+def _is_schemas(value: Json) -> bool:
     return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
 
 
-def _is_names(value: Any) -> bool:
+def _is_names(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: Json) -> bool:
     names = value if isinstance(value, list) else [value]
     return (
         bool(names)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 __all__ = [
     "activation",
     "argmax",
-    "attention",
     "bitmask",
     "chain",
     "growth",
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from specguide.kernels.triton import (
         activation,
         argmax,
-        attention,
         bitmask,
         chain,
         growth,

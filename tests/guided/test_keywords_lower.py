@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
+from specguide.guided.backends import capabilities
 from specguide.guided.budget import Budget
-from specguide.guided.schema.keywords import unenforced
-from specguide.guided.schema.normalise import normalise
+from specguide.guided.schema.emit import emit
+from specguide.guided.schema.enforce import unenforced
+from specguide.guided.schema.lower import lower
+from specguide.guided.schema.nodes import CoreSchema
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 NAMES = ("a", "b", "c")
@@ -53,9 +56,13 @@ def is_valid(schema: Any, instance: Any) -> bool:
     return cls(schema).is_valid(instance)
 
 
-def plain(core: Any) -> Any:
+def plain(core: CoreSchema) -> Any:
     """A core schema as the JSON that a backend is given."""
-    return json.loads(json.dumps(core))
+    return json.loads(json.dumps(emit(core)))
+
+
+def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
+    return lower(schema, capabilities(backend))
 
 
 def schemas() -> st.SearchStrategy[Any]:
@@ -123,7 +130,7 @@ def schemas() -> st.SearchStrategy[Any]:
 @given(schema=schemas())
 def test_every_instance_of_the_core_is_one_of_the_schema(backend: str, schema: Any) -> None:
     try:
-        core = plain(normalise(schema, backend))
+        core = plain(lowered(schema, backend))
     except InvalidGuide:
         return
     for instance in INSTANCES:
@@ -215,7 +222,7 @@ EQUIVALENT = (
 
 @pytest.mark.parametrize("schema", EQUIVALENT, ids=lambda schema: json.dumps(schema)[:60])
 def test_the_core_of_what_it_can_express_has_the_same_instances(schema: Any) -> None:
-    core = plain(normalise(schema, "llguidance"))
+    core = plain(lowered(schema))
     for instance in INSTANCES:
         assert is_valid(core, instance) == is_valid(schema, instance), instance
 
@@ -234,7 +241,7 @@ NARROWED = (
 def test_where_the_core_says_less_it_keeps_common_instances(
     schema: Any, kept: Any, lost: Any
 ) -> None:
-    core = plain(normalise(schema, "llguidance"))
+    core = plain(lowered(schema))
     assert is_valid(core, kept) and is_valid(schema, kept)
     assert not is_valid(core, lost) and is_valid(schema, lost)
 
@@ -269,7 +276,7 @@ REFUSED = (
 @pytest.mark.parametrize(("schema", "keyword", "path"), REFUSED, ids=lambda value: str(value)[:40])
 def test_a_refusal_names_keyword_and_path(schema: Any, keyword: str, path: str) -> None:
     with pytest.raises(UnsupportedGuide) as refusal:
-        normalise(schema, "llguidance")
+        lowered(schema)
     assert (refusal.value.keyword, refusal.value.path) == (keyword, path)
     assert keyword in str(refusal.value) and path in str(refusal.value)
 
@@ -294,7 +301,7 @@ MALFORMED = (
 @pytest.mark.parametrize(("schema", "path"), MALFORMED, ids=lambda value: str(value)[:40])
 def test_a_malformed_schema_is_refused_with_its_path(schema: Any, path: str) -> None:
     with pytest.raises(InvalidGuide, match=path.replace("$", r"\$")) as refusal:
-        normalise(schema, "llguidance")
+        lowered(schema)
     assert not isinstance(refusal.value, UnsupportedGuide)
 
 
@@ -303,21 +310,18 @@ def test_a_malformed_schema_is_refused_with_its_path(schema: Any, path: str) -> 
 )
 def test_a_schema_of_nothing_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidGuide, match="no value at all"):
-        normalise(schema, "llguidance")
+        lowered(schema)
 
 
 def test_unused_definitions_are_not_looked_at() -> None:
-    assert normalise({"type": "null", "$defs": {"x": {"type": "nonsense"}}}, "llguidance") == {
-        "type": "null"
-    }
+    core = lowered({"type": "null", "$defs": {"x": {"type": "nonsense"}}})
+    assert plain(core) == {"type": "null"}
 
 
 def test_a_chain_of_references_as_long_as_the_schema_is_followed() -> None:
     definitions = {f"d{i}": {"items": {"$ref": f"#/$defs/d{i + 1}"}} for i in range(3000)}
-    core = normalise(
-        {"$ref": "#/$defs/d0", "$defs": {**definitions, "d3000": {"type": "null"}}}, "llguidance"
-    )
-    assert len(core["$defs"]) == 3001
+    core = lowered({"$ref": "#/$defs/d0", "$defs": {**definitions, "d3000": {"type": "null"}}})
+    assert len(core.definitions) == 3001
 
 
 def test_a_schema_that_spells_out_to_too_much_runs_into_a_limit() -> None:
@@ -330,11 +334,10 @@ def test_a_schema_that_spells_out_to_too_much_runs_into_a_limit() -> None:
         pytest.raises(GuideLimitExceeded, match="takes more than max_schema_steps"),
         Budget(100_000).counting(),
     ):
-        normalise(schema, "llguidance")
+        lowered(schema)
 
 
 def test_where_properties_may_repeat_they_are_not_counted() -> None:
-    (doubt,) = unenforced(
-        normalise({"type": "object", "minProperties": 2}, "llguidance"), "llguidance"
-    )
+    core = lowered({"type": "object", "minProperties": 2})
+    (doubt,) = unenforced(core, capabilities("llguidance"))
     assert (doubt.keyword, doubt.path) == ("minProperties", "")

@@ -1,5 +1,4 @@
-"""Owns the Triton paged attention: decode, chain and tree verification, and prefill, with lengths
-on the device.
+"""Owns the Triton kernels of paged attention.
 
 A program takes a tile of rows, the query heads that share a key head times some tokens of a
 sequence, so that each key is read once for all of them. Where the rows are too few to keep the
@@ -11,32 +10,10 @@ together (Dao et al. 2023, "Flash-Decoding").
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
-from specguide.batch import ForwardContext
-from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
-
-
-@dataclass(frozen=True)
-class Launch:
-    """The shape of a launch.
-
-    block_rows: rows a tile, query tokens · heads of a group
-    block_keys: keys a step
-    num_splits: programs over which the keys of a sequence are spread
-    """
-
-    block_rows: int
-    block_keys: int
-    num_splits: int
-    num_warps: int
-    num_stages: int
+from specguide.kernels.triton.device import await_results
 
 
 @triton.jit
@@ -177,7 +154,7 @@ def _store_rows(
 
 
 @triton.jit(do_not_specialize=["num_blocks", "num_splits", "num_tree_keys"])
-def _attention_kernel(
+def attention_kernel(
     query,
     key_cache,
     value_cache,
@@ -284,7 +261,7 @@ def _attention_kernel(
 
 
 @triton.jit(do_not_specialize=["num_splits"])
-def _combine_kernel(
+def combine_kernel(
     parts,
     log_sums,
     output,
@@ -311,105 +288,3 @@ def _combine_kernel(
     total = tl.sum(weight, 0)
     mixed = tl.sum(part * weight[:, None], 0) / tl.where(total == 0, 1.0, total)
     tl.store(output + row * HEAD_DIM + dim, mixed, mask=dim < HEAD_DIM)
-
-
-def paged_attention(
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    context: ForwardContext,
-    *,
-    scale: float,
-    sliding_window: int | None = None,
-) -> Tensor:
-    """See paged.paged_attention."""
-    num_tokens, num_heads, head_dim = query.shape
-    page_size, num_kv_heads = key_cache.shape[1:3]
-    group, num_seqs = num_heads // num_kv_heads, context.seq_lens.shape[0]
-    launch = choose_launch(context, query, page_size, num_kv_heads)
-    num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
-    output = torch.empty(num_tokens, num_heads, head_dim, dtype=query.dtype, device=query.device)
-    parts, log_sums = output, output
-    if launch.num_splits > 1:
-        shape = (num_tokens, num_heads, launch.num_splits)
-        parts = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
-        log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
-    block_dim = max(16, triton.next_power_of_2(head_dim))
-    sees, tree_positions, num_tree_keys = None, None, 0
-    if context.tree is not None:
-        sees, tree_positions = (
-            context.tree.sees.contiguous().view(torch.uint8),
-            context.tree.position_ids.contiguous(),
-        )
-        num_tree_keys = tree_positions.shape[1]
-    _attention_kernel[(num_kv_heads, num_seqs * num_blocks, launch.num_splits)](
-        query,
-        key_cache,
-        value_cache,
-        parts,
-        log_sums,
-        context.block_table,
-        context.query_start_loc,
-        context.seq_lens,
-        context.position_ids,
-        sees,
-        tree_positions,
-        scale * math.log2(math.e),
-        query.stride(0),
-        query.stride(1),
-        context.block_table.stride(0),
-        num_blocks,
-        launch.num_splits,
-        num_tree_keys,
-        sliding_window or 0,
-        HAS_WINDOW=sliding_window is not None,
-        IS_SPLIT=launch.num_splits > 1,
-        NUM_KV_HEADS=num_kv_heads,
-        GROUP=group,
-        HEAD_DIM=head_dim,
-        BLOCK_DIM=block_dim,
-        PAGE_SIZE=page_size,
-        ROWS=launch.block_rows,
-        KEYS=launch.block_keys,
-        num_warps=launch.num_warps,
-        num_stages=launch.num_stages,
-        **overlap(query.device),
-    )
-    if launch.num_splits > 1:
-        block_splits = triton.next_power_of_2(launch.num_splits)
-        _combine_kernel[(num_tokens * num_heads,)](
-            parts,
-            log_sums,
-            output,
-            launch.num_splits,
-            HEAD_DIM=head_dim,
-            BLOCK_DIM=block_dim,
-            BLOCK_SPLITS=block_splits,
-            num_warps=max(1, block_splits // 16),
-            **overlap(query.device),
-        )
-    return output
-
-
-def choose_launch(
-    context: ForwardContext, query: Tensor, page_size: int, num_kv_heads: int
-) -> Launch:
-    """From shapes alone, so that a captured launch suits every length that it will meet."""
-    group, is_half = query.shape[1] // num_kv_heads, query.element_size() == 2
-    is_tree = context.tree is not None  # whose mask is read beside the keys
-    most_rows = 32 if not is_half else 64 if is_tree else 128
-    wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
-    block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
-    num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
-    num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
-    max_keys = context.block_table.shape[1] * page_size
-    num_processors = num_multiprocessors(query.device)
-    is_few = num_programs <= 2 * num_processors
-    num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
-    return Launch(
-        block_rows=block_rows,
-        block_keys=32 if num_splits > 8 or not is_half or is_tree else 64,
-        num_splits=max(1, num_splits),
-        num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
-        num_stages=3 if is_half else 2,
-    )

@@ -1,25 +1,36 @@
-"""Owns the rewriting of JSON Schemas into the core that grammar backends enforce.
+"""Owns the first pass: the rewriting of JSON Schemas into the core that grammar backends enforce.
 
 Every instance of the core schema is one of the original. Where the core cannot say the same it says
 less: a format's rare spellings are left out, an array with `contains` begins with what it must
-      contain. What it cannot say even so is
-refused by keyword and place.
+contain. What it cannot say even so is refused by keyword and place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
-from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import at_work, spend
-from specguide.guided.schema.containers import lower_array, lower_dependencies, lower_object
-from specguide.guided.schema.core import TARGETS, Core, CoreSchema, all_of, any_of, refuse
+from specguide.guided.schema.arrays import lower_array
+from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.disjoint import Comparison
-from specguide.guided.schema.document import TYPES, Document, Place
+from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, named_types
+from specguide.guided.schema.lowering import Lowering, Rule
 from specguide.guided.schema.negate import negate
+from specguide.guided.schema.nodes import (
+    Core,
+    CoreSchema,
+    Node,
+    all_of,
+    any_of,
+    conjoined,
+    refuse,
+    typed,
+)
+from specguide.guided.schema.objects import lower_dependencies, lower_object
 from specguide.guided.schema.scalars import (
     ARRAY,
     NUMBER,
@@ -35,56 +46,50 @@ from specguide.guided.schema.scalars import (
 from specguide.guided.schema.shapes import check_shapes
 
 MAX_DEFINITIONS = 4000
-MAX_ONE_OF = 500
 MAX_NEGATED = 50
 _STEPS_A_SUBSCHEMA = 20
 
 
-def normalise(
-    schema: Mapping[str, Any] | bool, backend: str, *, short_formats: bool = False
-) -> Core:
-    """The core schema for a backend, with its definitions under `$defs`.
+def lower(
+    schema: JsonSchema, capabilities: Capabilities, *, short_formats: bool = False
+) -> CoreSchema:
+    """The core schema for a backend of these capabilities.
 
     short_formats: less of some formats, which libraries can put together with other patterns
 
     Raises InvalidGuide where the schema is none, and UnsupportedGuide naming keyword and place
     where the core cannot express it.
     """
-    lowering = Lowering(Document(schema), backend, short_formats)
-    core = lowering.lower(schema, lowering.document.start)
+    lowering = _Lowering(Document(schema), capabilities, short_formats)
+    root = lowering.lower(schema, lowering.document.start)
     lowering.finish()
-    _check_cycles(core, lowering.definitions)
-    if core is False and lowering.target.narrow:  # it may allow what the backend cannot
+    _check_cycles(root, lowering.definitions)
+    if root is False and not capabilities.has_open_objects:  # it may allow what the backend cannot
         raise UnsupportedGuide("no value that can be generated fits the schema")
-    if core is False:
+    if root is False:
         raise InvalidGuide("the schema allows no value at all", param="json_schema")
-    if isinstance(core, bool):
-        return Core("")
-    return (
-        Core(core.path, {**core, "$defs": lowering.definitions}) if lowering.definitions else core
-    )
+    return CoreSchema(root, {} if root is True else lowering.definitions)
 
 
-class Lowering:
+class _Lowering:
     """One schema on its way into the core; keeps the definitions made on the way."""
 
-    def __init__(self, document: Document, backend: str, short_formats: bool) -> None:
+    def __init__(self, document: Document, capabilities: Capabilities, short_formats: bool) -> None:
         self.document = document
+        self.capabilities = capabilities
         self.short_formats = short_formats
-        self.target = TARGETS[backend]
         self.instances = Instances(document)
         self.comparison = Comparison(document, self.instances)
-        self.definitions: dict[str, CoreSchema] = {}
+        self.definitions: dict[str, Core] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._refused: dict[tuple[str, str], UnsupportedGuide] = {}
-        self._to_define: list[tuple[str, Any, Place]] = []
-        self._num_negated = (
-            0  # references on the way here, each inside the negation of the one before
-        )
+        self._to_define: list[tuple[str, Json, Place]] = []
+        # References on the way here, each inside the negation of the one before.
+        self._num_negated = 0
 
-    def lower(self, schema: Any, place: Place) -> CoreSchema:
+    def lower(self, schema: Json, place: Place) -> Core:
         """The core of a subschema: its instances, or some of them."""
-        self.visit(schema, place)
+        self._visit(schema, place)
         if isinstance(schema, bool):
             return schema
         place = self.document.enter(schema, place)
@@ -93,22 +98,14 @@ class Lowering:
         listed = listed_values(self, schema, place)
         if listed is not None:
             return listed
-        core = Core(place.path)
-        for part in self._parts(schema, place):
-            if part is False:
-                return False
-            if part is not True:
-                _conjoin(core, part, place.path)
-        if core.keys() == {"allOf"} and len(core["allOf"]) == 1:
-            return core["allOf"][0]
-        return core or True
+        return conjoined(place.path, self._parts(schema, place))
 
-    def negate(self, schema: Any, place: Place) -> CoreSchema:
+    def negate(self, schema: Json, place: Place) -> Core:
         """The core of what is no instance of a subschema, or some of it."""
-        self.visit(schema, place)
+        self._visit(schema, place)
         return negate(self, schema, self.document.enter(schema, place))
 
-    def reference(self, reference: str, place: Place) -> CoreSchema:
+    def reference(self, reference: str, place: Place) -> Core:
         """The core of what a `$ref` at `place` points to: a root definition, written by
         `finish`."""
         schema, found = self.document.resolve(reference, place)
@@ -116,9 +113,9 @@ class Lowering:
             return schema
         if ("lower", found.path) not in self._names:
             self._to_define.append((self._name("lower", found), schema, found))
-        return Core(place.path, {"$ref": f"#/$defs/{self._names['lower', found.path]}"})
+        return Node(place.path, ref=self._names["lower", found.path])
 
-    def negated_reference(self, reference: str, place: Place) -> CoreSchema:
+    def negated_reference(self, reference: str, place: Place) -> Core:
         """As `reference`, for what is no instance of it; defined at once, since that may be
         refused."""
         schema, found = self.document.resolve(reference, place)
@@ -142,11 +139,7 @@ class Lowering:
             finally:
                 self._num_negated -= 1
         known = self.definitions.get(self._names[key])
-        return (
-            known
-            if isinstance(known, bool)
-            else Core(place.path, {"$ref": f"#/$defs/{self._names[key]}"})
-        )
+        return known if isinstance(known, bool) else Node(place.path, ref=self._names[key])
 
     def finish(self) -> None:
         """Writes the definitions that were referred to."""
@@ -162,12 +155,12 @@ class Lowering:
             )
         return self._names.setdefault((how, place.path), f"d{len(self._names)}")
 
-    def visit(self, schema: Any, place: Place) -> None:
+    def _visit(self, schema: Json, place: Place) -> None:
         """Checks a subschema's shape."""
         spend(_STEPS_A_SUBSCHEMA)
         check_shapes(schema, place.path)
 
-    def _parts(self, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+    def _parts(self, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
         """What holds of an instance, keyword by keyword in the schema's order, those that belong
         together at once."""
         types = allowed_types(schema)
@@ -181,24 +174,24 @@ class Lowering:
                 yield from _LOWERINGS[topic](self, schema, place)
 
 
-def _ref(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _ref(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     yield lowering.reference(schema["$ref"], place)
 
 
-def _all_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _all_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     yield from (
         lowering.lower(child, place / "allOf" / i) for i, child in enumerate(schema["allOf"])
     )
 
 
-def _any_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _any_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     yield any_of(
         place.path,
         [lowering.lower(child, place / "anyOf" / i) for i, child in enumerate(schema["anyOf"])],
     )
 
 
-def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _one_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
     types = allowed_types(schema)
     beside = {
@@ -212,7 +205,7 @@ def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
         }
         if shared:
             pairs.append((left, right, shared))
-    rivals: dict[str, list[tuple[Any, Place]]] = {at.path: [] for _, at in branches}
+    rivals: dict[str, list[tuple[Json, Place]]] = {at.path: [] for _, at in branches}
     for left, right, shared in pairs:
         if shared & types:
             rivals[left[1].path].append(right)
@@ -223,15 +216,15 @@ def _one_of(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iter
         options.append(all_of(branch[1].path, [lowering.lower(*branch), *others]))
     yield any_of(place.path, options)
     if types != allowed_types(schema):
-        yield Core(place.path, allOf=[Core(place.path, type=sorted(types))]) if types else False
+        kept = typed(place.path, *sorted(types))
+        yield Node(place.path, all_of=(kept,)) if types else False
 
 
-def _takes_all(schema: Any, name: str) -> bool:
+def _takes_all(schema: Json, name: str) -> bool:
     """Whether the subschema plainly takes every value of a type."""
     if isinstance(schema, bool):
         return schema
-    named = schema.get("type", "number")
-    if name == "number" and "number" not in ([named] if isinstance(named, str) else named):
+    if name == "number" and "number" not in (named_types(schema) or TYPES):
         return False  # integers at most
     topics = {_TOPIC_OF.get(keyword) for keyword in schema} - {"type", None}
     if "dependencies" in topics:
@@ -239,11 +232,11 @@ def _takes_all(schema: Any, name: str) -> bool:
     return name in allowed_types(schema) and topics <= set(TYPES) - {name}
 
 
-def _not(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _not(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     yield lowering.negate(schema["not"], place / "not")
 
 
-def _if(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _if(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     condition = lowering.lower(schema["if"], place / "if")
     then, otherwise = (
         lowering.lower(schema.get(keyword, True), place / keyword) for keyword in ("then", "else")
@@ -255,26 +248,13 @@ def _if(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator
     yield any_of(place.path, [all_of(place.path, [condition, then]), unmet])
 
 
-def _refused(lowering: Lowering, schema: Mapping[str, Any], place: Place) -> Iterator[CoreSchema]:
+def _refused(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
     keyword = next(keyword for keyword in _REFUSED if keyword in schema)
     raise refuse(keyword, place.path, "references that depend on the way to them have no grammar")
     yield
 
 
-def _conjoin(core: Core, part: Core, path: str) -> None:
-    """Adds to `core` what `part` asks too; parts of the same subschema that share no keyword go
-    side by side."""
-    if (
-        part.path == path
-        and (part.keys() <= _BASE or len(part) == 1)
-        and not part.keys() & core.keys()
-    ):
-        core.update(part)
-    else:
-        core.setdefault("allOf", []).extend(part["allOf"] if part.keys() == {"allOf"} else [part])
-
-
-def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> None:
+def _check_cycles(core: Core, definitions: Mapping[str, Core]) -> None:
     """Raises UnsupportedGuide where a definition leads back to itself before it has asked for
     anything."""
     finished: set[str] = set()
@@ -294,15 +274,14 @@ def _check_cycles(core: CoreSchema, definitions: Mapping[str, CoreSchema]) -> No
                 ways.append(_leads_to(definitions[name]))
 
 
-def _leads_to(schema: CoreSchema) -> Iterator[tuple[str, Core]]:
-    """The definitions that must hold right where the schema does, each with the reference to it."""
+def _leads_to(core: Core) -> Iterator[tuple[str, Node]]:
+    """The definitions that must hold right where the core does, each with the reference to it."""
     spend()
-    if isinstance(schema, Core):
-        if "$ref" in schema:
-            yield schema["$ref"].rpartition("/")[2], schema
-        for keyword in ("anyOf", "allOf"):
-            for child in schema.get(keyword, ()):
-                yield from _leads_to(child)
+    if isinstance(core, Node):
+        if core.ref is not None:
+            yield core.ref, core
+        for child in (*core.any_of, *core.all_of):
+            yield from _leads_to(child)
 
 
 _REFUSED = ("$dynamicRef", "$recursiveRef")
@@ -318,11 +297,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
     **{keyword: (keyword,) for keyword in ("type", "$ref", "allOf", "anyOf", "oneOf", "not", "if")},
 }
 _TOPIC_OF = {keyword: topic for topic, keywords in _TOPICS.items() for keyword in keywords}
-_BASE = frozenset(
-    {"type", "additionalProperties"}.union(*(_TOPICS[topic] for topic in TYPES if topic in _TOPICS))
-)
-
-_LOWERINGS: dict[str, Callable[[Lowering, Mapping[str, Any], Place], Iterator[CoreSchema]]] = {
+_LOWERINGS: dict[str, Rule] = {
     "type": lower_type,
     "values": lower_values,
     "number": lower_number,

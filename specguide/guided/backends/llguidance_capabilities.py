@@ -1,0 +1,74 @@
+"""Owns what llguidance does with JSON Schema, as data.
+
+The levels are measured facts about the library as it is driven here (1.9.1 without \\u escapes),
+each shown by a case of its own in the tests.
+"""
+
+from __future__ import annotations
+
+from specguide.guided.regex.charset import JSON_TEXT
+from specguide.guided.regex.parse import UnsupportedRegex
+from specguide.guided.schema.capabilities import Capabilities, Level, Support
+from specguide.guided.schema.conditions import unnamed_may_repeat
+from specguide.guided.schema.json_values import exact
+from specguide.guided.schema.nodes import Node
+from specguide.guided.schema.patterns import MAX_NAMES, pattern_automaton
+
+_MAX_REMAINDERS = 100_000
+
+
+def _may_be_used_up(node: Node) -> str | None:
+    """It allows a comma after the last property that there can be, where no name is left for any
+    pattern."""
+    asked = node.kinds.objects
+    try:
+        is_endless = any(
+            pattern_automaton(pattern).num_texts(MAX_NAMES) > MAX_NAMES
+            for pattern in asked.patterns
+        )
+    except UnsupportedRegex:
+        return None
+    if is_endless or asked.additional is not False:
+        return None
+    return "it stands for a few names, and no other may be left after them"
+
+
+def _has_many_remainders(node: Node) -> str | None:
+    """Its automaton may have a state for each remainder: of 100,000 it takes a second and 100
+    MB."""
+    scaled = exact(node.kinds.numbers.multiple_of or 1)
+    while scaled.denominator > 1:
+        scaled *= 10
+    if scaled <= _MAX_REMAINDERS or (scaled <= 10**18 and str(scaled).strip("0") == "1"):
+        return None
+    return f"it leaves more than {_MAX_REMAINDERS} remainders, and a grammar needs a state for each"
+
+
+_ENFORCED = (
+    *("type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minLength", "maxLength", "minItems", "maxItems", "items"),
+    *("properties", "additionalProperties", "required", "allOf", "anyOf"),
+)
+_PARTIAL = (
+    *("enum", "const", "pattern", "format", "maxProperties", "prefixItems", "additionalItems"),
+    *("oneOf", "$ref"),
+)
+_REFUSED = (
+    *("propertyNames", "uniqueItems", "contains", "minContains", "maxContains"),
+    *("unevaluatedItems", "unevaluatedProperties", "not", "if", "then", "else"),
+    *("dependentRequired", "dependentSchemas", "dependencies", "$dynamicRef"),
+)
+
+LLGUIDANCE = Capabilities(
+    keywords={
+        **dict.fromkeys(_ENFORCED, Support(Level.ENFORCED)),
+        **dict.fromkeys(_PARTIAL, Support(Level.PARTIAL)),
+        **dict.fromkeys(_REFUSED, Support(Level.REFUSED)),
+        "multipleOf": Support(Level.PARTIAL, _has_many_remainders),
+        "patternProperties": Support(Level.PARTIAL, _may_be_used_up),
+        "minProperties": Support(Level.PARTIAL, unnamed_may_repeat),
+    },
+    characters=JSON_TEXT,
+    has_open_objects=True,
+    counts_characters=True,
+)

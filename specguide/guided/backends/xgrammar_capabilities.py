@@ -1,0 +1,131 @@
+"""Owns what xgrammar does with JSON Schema, as data.
+
+The levels are measured facts about the library as it is driven here (0.2.8 without its strict
+mode), each shown by a case of its own in the tests.
+"""
+
+from __future__ import annotations
+
+from specguide.guided.regex.charset import JSON_UNESCAPED
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.writer import is_flat
+from specguide.guided.schema.capabilities import Capabilities, Condition, Level, Support
+from specguide.guided.schema.conditions import unnamed_may_repeat
+from specguide.guided.schema.keywords import keywords
+from specguide.guided.schema.nodes import Node
+
+_MAX_MULTIPLE = 1024
+
+
+def _has_siblings(keyword: str) -> Condition:
+    """It looks at one of these keywords and forgets what stands beside it."""
+
+    def unless(node: Node) -> str | None:
+        others = sorted(keywords(node).keys() - {keyword})
+        return f"beside {others[0]} it would be all that counts" if others else None
+
+    return unless
+
+
+def _needs_type(node: Node) -> str | None:
+    """It looks at a type's keywords only where that type is named."""
+    return None if node.kinds.types else "without a type beside it, it would be forgotten"
+
+
+def _needs_object_type(node: Node) -> str | None:
+    return None if node.kinds.objects.properties else _needs_type(node)
+
+
+def _told_apart(node: Node) -> str | None:
+    """It keeps unnamed properties apart from named ones by their spelling, and lets escapes in."""
+    asked = node.kinds.objects
+    if asked.additional is False or not (asked.properties or asked.patterns):
+        return _needs_object_type(node)
+    return "a named property, spelt with an escape, would pass as an unnamed one"
+
+
+_NOT_FLAT = "it has a repetition inside a repetition or an alternative"
+
+
+def _flat_pattern(node: Node) -> str | None:
+    """It mistakes patterns in which a repetition stands inside another one or inside an
+    alternative."""
+    pattern = node.kinds.strings.pattern
+    if pattern is not None and not is_flat(parse(pattern)):
+        return _NOT_FLAT
+    return _needs_type(node)
+
+
+def _patterns_alone(node: Node) -> str | None:
+    asked = node.kinds.objects
+    if not all(is_flat(parse(pattern)) for pattern in asked.patterns):
+        return _NOT_FLAT
+    if asked.properties or asked.required or len(asked.patterns) > 1:
+        return "beside named properties or other patterns it would not hold for all that it matches"
+    if asked.additional is not False:
+        return "what it does not match would not be kept apart"
+    return _needs_type(node)
+
+
+def _named(node: Node) -> str | None:
+    asked = node.kinds.objects
+    missing = [name for name in asked.required if name not in asked.properties]
+    if missing:
+        return f"the property {missing[0]!r} is not among properties"
+    return _needs_object_type(node)
+
+
+def _small_multiple(node: Node) -> str | None:
+    asked, step = node.kinds.numbers, node.kinds.numbers.multiple_of
+    is_whole = node.kinds.types == ("integer",) and isinstance(step, int)
+    if not is_whole or asked.is_bounded or (step or 0) > _MAX_MULTIPLE:
+        return "it is kept for type integer, up to 1024 and without bounds only"
+    return None
+
+
+def _counted(node: Node) -> str | None:
+    return _needs_type(node) or unnamed_may_repeat(node)
+
+
+def _never(node: Node) -> str:
+    return "it would be forgotten or take what is no instance"
+
+
+def _in_some_forms(unless: Condition | None = None) -> Support:
+    return Support(Level.PARTIAL, unless)
+
+
+_PARTIAL = (
+    *("const", "format", "properties", "propertyNames", "items", "additionalItems"),
+    *("unevaluatedItems", "oneOf"),
+)
+_IGNORED = (
+    *("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedProperties"),
+    *("not", "if", "then", "else"),
+    *("dependentRequired", "dependentSchemas", "dependencies", "$dynamicRef"),
+)
+_WITH_TYPE = (
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
+)
+
+XGRAMMAR = Capabilities(
+    keywords={
+        **dict.fromkeys(("type", "prefixItems"), Support(Level.ENFORCED)),
+        **dict.fromkeys(_PARTIAL, _in_some_forms()),
+        **dict.fromkeys(_IGNORED, Support(Level.IGNORED)),
+        **dict.fromkeys(_WITH_TYPE, _in_some_forms(_needs_type)),
+        **dict.fromkeys(("minLength", "maxLength", "allOf"), _in_some_forms(_never)),
+        **dict.fromkeys(("minProperties", "maxProperties"), _in_some_forms(_counted)),
+        "enum": _in_some_forms(_has_siblings("enum")),
+        "anyOf": _in_some_forms(_has_siblings("anyOf")),
+        "$ref": _in_some_forms(_has_siblings("$ref")),
+        "multipleOf": _in_some_forms(_small_multiple),
+        "pattern": _in_some_forms(_flat_pattern),
+        "patternProperties": _in_some_forms(_patterns_alone),
+        "additionalProperties": _in_some_forms(_told_apart),
+        "required": _in_some_forms(_named),
+    },
+    characters=JSON_UNESCAPED,
+    has_open_objects=False,
+    counts_characters=False,
+)

@@ -1,0 +1,51 @@
+"""Owns what a grammar backend can do with core schemas, as data: one object per backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from specguide.guided.regex.charset import Ranges
+from specguide.guided.schema.nodes import Node
+
+Condition = Callable[[Node], str | None]
+"""Why a backend does not enforce the keyword in this subschema, or None where it does."""
+
+
+class Level(Enum):
+    """What a backend does with a keyword."""
+
+    ENFORCED = "enforced"
+    PARTIAL = "enforced in some forms, ignored or refused in others"
+    IGNORED = "ignored silently"
+    REFUSED = "refused with an error"
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a backend does with one keyword; `unless` is the condition of a keyword that is enforced
+    in some forms only."""
+
+    level: Level
+    unless: Condition | None = None
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend enforces of core schemas.
+
+    keywords:          what it does with each keyword, as it was measured; keywords that are not
+                       here are annotations
+    characters:        what a `pattern` may match: a backend that does not write escapes needs
+                       strings without them
+    has_open_objects:  it keeps properties that an object does not name apart from those that it
+                       names; where it does not, objects that name properties take no others
+    counts_characters: it counts the characters of strings as JSON Schema does; where it does not,
+                       lengths become patterns
+    """
+
+    keywords: Mapping[str, Support]
+    characters: Ranges
+    has_open_objects: bool
+    counts_characters: bool

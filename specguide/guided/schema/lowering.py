@@ -1,0 +1,44 @@
+"""Owns what rules that rewrite a keyword are given: a schema on its way into the core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeAlias
+
+from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.disjoint import Comparison
+from specguide.guided.schema.document import Document, Place
+from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import Core
+
+
+class Lowering(Protocol):
+    """One schema on its way into the core."""
+
+    document: Document
+    capabilities: Capabilities
+    short_formats: bool
+    """Whether formats are written with less of their strings."""
+    instances: Instances
+    comparison: Comparison
+
+    def lower(self, schema: Json, place: Place) -> Core:
+        """The core of a subschema: its instances, or some of them."""
+        ...
+
+    def negate(self, schema: Json, place: Place) -> Core:
+        """The core of what is no instance of a subschema, or some of it."""
+        ...
+
+    def reference(self, reference: str, place: Place) -> Core:
+        """The core of what a `$ref` at `place` points to."""
+        ...
+
+    def negated_reference(self, reference: str, place: Place) -> Core:
+        """As `reference`, for what is no instance of it."""
+        ...
+
+
+Rule: TypeAlias = Callable[[Lowering, Mapping[str, Json], Place], Iterator[Core]]
+"""Rewrites one keyword, or several that belong together, of a subschema and its place."""

@@ -1,0 +1,239 @@
+"""Owns the merging of core nodes that hold at once, for one type of value at a time.
+
+Each merge takes atoms and gives what they ask together, or None where no value of the type fits
+them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import TypeAlias
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.regex.parse import UnsupportedRegex
+from specguide.guided.schema.evaluate import asked_of
+from specguide.guided.schema.json_values import Number, exact
+from specguide.guided.schema.nodes import (
+    Arrays,
+    Core,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+    refuse,
+)
+from specguide.guided.schema.patterns import MAX_NAMES, Cell, Patterns, pattern_automaton
+
+Atom: TypeAlias = Node
+"""A node of a choice alone, or of kinds and values alone."""
+
+Conjoin: TypeAlias = Callable[[Iterable[Core], str], Core]
+"""What fits all of several nodes, and where it comes from: a path."""
+
+_MAX_BITS = 2100  # of a numerator: those of the largest double times those of the smallest
+
+
+def merge_numbers(atoms: list[Atom], types: frozenset[str], path: str) -> Numbers | None:
+    """The tightest bounds, the least common multiple."""
+    asked = [atom.kinds.numbers for atom in atoms]
+    is_fraction = any(one.is_fraction for one in asked)
+    if is_fraction and "number" not in types:
+        return None
+    found = Numbers(
+        minimum=_greatest(one.minimum for one in asked),
+        exclusive_minimum=_greatest(one.exclusive_minimum for one in asked),
+        maximum=_least(one.maximum for one in asked),
+        exclusive_maximum=_least(one.exclusive_maximum for one in asked),
+        multiple_of=_common_step([one.multiple_of for one in asked], path),
+        is_fraction=is_fraction,
+    )
+    return found if holds_number(found, whole="number" not in types) else None
+
+
+def _greatest(values: Iterable[Number | None]) -> Number | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _least(values: Iterable[Number | None]) -> Number | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _greatest_count(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _least_count(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _common_step(steps: list[Number | None], path: str) -> Number | None:
+    """The least common multiple of the steps. Raises UnsupportedGuide where JSON has no such
+    number."""
+    given = {exact(step) for step in steps if step is not None}
+    if not given:
+        return None
+    common = _least_common_multiple(given, path)
+    step = common.numerator if common.denominator == 1 else float(common)
+    if exact(step) != common:
+        raise _unwritable(path)
+    return step
+
+
+def _least_common_multiple(steps: Iterable[Fraction], path: str) -> Fraction:
+    """Raises UnsupportedGuide where it is too large for JSON."""
+    numerator, denominator = 1, 0
+    for step in steps:
+        numerator = math.lcm(numerator, step.numerator)
+        denominator = math.gcd(denominator, step.denominator)
+        if numerator.bit_length() > _MAX_BITS:
+            raise _unwritable(path)
+    return Fraction(numerator, denominator)
+
+
+def _unwritable(path: str) -> UnsupportedGuide:
+    return refuse("multipleOf", path, "the least common multiple is no number that JSON can write")
+
+
+def holds_number(asked: Numbers, whole: bool) -> bool:
+    """Whether some number is within the bounds and a multiple of the step."""
+    lows = _ends(asked.minimum, asked.exclusive_minimum)
+    highs = _ends(asked.maximum, asked.exclusive_maximum)
+    if not lows or not highs:
+        return True
+    low, above = max(lows)
+    high, below = min(highs, key=lambda end: (end[0], not end[1]))
+    step = None if asked.multiple_of is None else exact(asked.multiple_of)
+    if whole:
+        step = Fraction(1 if step is None else step.numerator)
+    if step is None:
+        return low < high or (low == high and not above and not below)
+    first = math.floor(low / step) + 1 if above else math.ceil(low / step)
+    last = math.ceil(high / step) - 1 if below else math.floor(high / step)
+    return first <= last
+
+
+def _ends(bound: Number | None, exclusive: Number | None) -> list[tuple[Fraction, bool]]:
+    """The bounds, each with whether it is not among the numbers itself."""
+    found = [] if bound is None else [(exact(bound), False)]
+    return found if exclusive is None else [*found, (exact(exclusive), True)]
+
+
+def merge_strings(
+    patterns: Patterns, atoms: list[Atom], path: str
+) -> tuple[Strings, tuple[Core, ...]] | None:
+    """The tightest lengths, and one pattern where the patterns' automata are small; else they stay
+    side by side: nodes that must hold, too."""
+    asked = [atom.kinds.strings for atom in atoms]
+    least = _greatest_count(one.min_length for one in asked)
+    most = _least_count(one.max_length for one in asked)
+    texts = tuple(dict.fromkeys(one.pattern for one in asked if one.pattern is not None))
+    if most is not None and (least or 0) > most:
+        return None
+    try:
+        common = patterns.common(texts, least or 0, most)
+    except UnsupportedRegex:
+        others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
+        return Strings(least, most, texts[0]), others
+    if common is None:
+        return None
+    return Strings(least, most, common or None), ()
+
+
+def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
+    """The tightest counts; at each place what all ask of it."""
+    asked = [atom.kinds.arrays for atom in atoms]
+    least = _greatest_count(one.min_items for one in asked)
+    most = _least_count(one.max_items for one in asked)
+    rest = conjoin((one.rest for one in asked), path)
+    num_places = max((len(one.prefix) for one in asked), default=0)
+    prefix = [conjoin((_asked_of_item(one, i) for one in asked), path) for i in range(num_places)]
+    if False in prefix:  # the array ends before it
+        prefix, rest = prefix[: prefix.index(False)], False
+    fewest = least or 0
+    if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
+        return None
+    return Arrays(least, most, tuple(prefix), rest)
+
+
+def _asked_of_item(asked: Arrays, i: int) -> Core:
+    return asked.prefix[i] if i < len(asked.prefix) else asked.rest
+
+
+def merge_objects(
+    conjoin: Conjoin, patterns: Patterns, atoms: list[Atom], path: str
+) -> Objects | None:
+    """Per name what all ask of it; the patterns cut so that no two of them, and none of the names,
+    overlap."""
+    asked = [atom.kinds.objects for atom in atoms]
+    required = tuple(dict.fromkeys(name for one in asked for name in one.required))
+    names = dict.fromkeys(name for one in asked for name in one.properties)
+    spend(len(atoms) * (len(names) + len(required)) // 2)
+
+    def of_name(name: str) -> Core:
+        return conjoin((child for one in asked for child in asked_of(one, name)), path)
+
+    properties = {name: of_name(name) for name in names}
+    if any(of_name(name) is False for name in required):
+        return None
+    least = _greatest_count(one.min_properties for one in asked)
+    most = _least_count(one.max_properties for one in asked)
+    if most is not None and max(least or 0, len(required)) > most:
+        return None
+    additional = conjoin((one.additional for one in asked), path)
+    cells = _cells(patterns, asked, list(properties), path)
+    found = {text: conjoin(_asked_of_cell(asked, matched), path) for text, matched in cells}
+    if additional is False:
+        found = {text: child for text, child in found.items() if child is not False}
+        _write_out(found, properties)
+        if not _enough_names(properties, found, least or 0):
+            return None
+    return Objects(properties, found, additional, required, least, most)
+
+
+def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least: int) -> bool:
+    """Whether an object of these properties alone can have `least` of them, as far as is plain."""
+    num_names = sum(child is not False for child in properties.values())
+    try:
+        for pattern in patterns:
+            if num_names < least:
+                num_names += pattern_automaton(pattern).num_texts(least)
+    except UnsupportedRegex:
+        return True
+    return num_names >= least
+
+
+def _write_out(patterns: dict[str, Core], properties: dict[str, Core]) -> None:
+    """Makes properties of the patterns that stand for a few names."""
+    for text in list(patterns):
+        try:
+            found = pattern_automaton(text)
+        except UnsupportedRegex:
+            continue
+        if found.num_texts(MAX_NAMES) <= MAX_NAMES:
+            child = patterns.pop(text)
+            properties.update((name, child) for name in found.texts())
+
+
+def _asked_of_cell(asked: list[Objects], matched: frozenset[str]) -> list[Core]:
+    """What is asked of unnamed properties that match just these patterns. Names that are known are
+    no matter: the cells leave out all names."""
+    found: list[Core] = []
+    for one in asked:
+        own = [child for pattern, child in one.patterns.items() if pattern in matched]
+        found += own or [one.additional]
+    return found
+
+
+def _cells(patterns: Patterns, asked: list[Objects], names: list[str], path: str) -> list[Cell]:
+    """The patterns cut into cells that do not overlap and match none of the names."""
+    texts = list(dict.fromkeys(pattern for one in asked for pattern in one.patterns))
+    try:
+        return patterns.cells(texts, names)
+    except UnsupportedRegex as error:
+        if len(texts) == 1:
+            return [(texts[0], frozenset(texts))]  # the backend may know better
+        raise refuse("patternProperties", path, str(error)) from error

@@ -1,0 +1,106 @@
+"""Owns the rewriting of `propertyNames` into the core: properties, and patterns of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from specguide.guided.regex.charset import EVERYTHING, CharSet
+from specguide.guided.regex.nfa import TextMatcher
+from specguide.guided.regex.parse import (
+    NOTHING,
+    Chars,
+    Either,
+    Repeat,
+    UnsupportedRegex,
+    literals,
+)
+from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.writer import restrict
+from specguide.guided.schema.document import Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, Strings, listed, refuse
+from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+
+_ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
+
+
+def lower_names(
+    lowering: Lowering,
+    schema: Mapping[str, Json],
+    place: Place,
+    properties: dict[str, Core],
+    additional: Core,
+) -> tuple[list[tuple[Regex, Core]], Core]:
+    """The patterns and the additional schema under `propertyNames`; rules out forbidden names in
+    `properties`."""
+    core = _lowered(lowering, schema, place)
+    if core is True:
+        return [], additional
+    node = _name_node(core, place / "propertyNames")
+    allowed = set(_matched(node, properties, "propertyNames", place))
+    for name in properties.keys() - allowed:
+        properties[name] = False
+    names = [name for name in listed(core) if isinstance(name, str)]
+    for name in names:
+        properties.setdefault(name, additional)
+    return ([] if additional is False or names else [(node, additional)]), False
+
+
+def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
+    """The core of `propertyNames` by itself."""
+    core = _lowered(lowering, schema, place)
+    if core is True:
+        return True
+    node = _name_node(core, place / "propertyNames")
+    pattern = write_pattern(node, lowering.capabilities.characters)
+    allowed: dict[str, Core] = {} if pattern is None else {pattern: True}
+    return Node(place.path, Kinds(objects=Objects(patterns=allowed, additional=False)))
+
+
+def matched(
+    node: Regex, names: Iterable[str], keyword: str, place: Place, lowering: Lowering
+) -> list[str]:
+    """The names that a tree matches, as far as they can be generated."""
+    return _matched(restrict(node, lowering.capabilities.characters), names, keyword, place)
+
+
+def _matched(node: Regex, names: Iterable[str], keyword: str, place: Place) -> list[str]:
+    """The names that a tree without anchors matches."""
+    matcher = TextMatcher(node)
+    try:
+        return [name for name in names if matcher.matches(name)]
+    except UnsupportedRegex as error:
+        raise refuse(keyword, place.path, str(error)) from error
+
+
+def _lowered(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:
+    asked, found = schema["propertyNames"], place / "propertyNames"
+    while isinstance(asked, Mapping) and asked.keys() == {"$ref"}:
+        asked, found = lowering.document.resolve(asked["$ref"], found)
+    return lowering.lower(asked, found)
+
+
+def _name_node(core: Core, place: Place) -> Regex:
+    """The strings that fit a core schema."""
+    if isinstance(core, bool):
+        return Repeat(_ANY_CHAR, 0, None) if core else NOTHING
+    types = core.kinds.types
+    if types is not None and "string" not in types:
+        return NOTHING
+    if core == Node(core.path, values=core.values) and core.values is not None:
+        return literals([name for name in core.values if isinstance(name, str)])
+    if core.any_of and core == Node(core.path, Kinds(types=types), any_of=core.any_of):
+        return Either(tuple(_name_node(option, place) for option in core.any_of))
+    asked = core.kinds.strings
+    if asked.pattern is not None:
+        only = Kinds(types=types, strings=Strings(pattern=asked.pattern))
+        if core == Node(core.path, only):
+            return read_pattern(asked.pattern, "propertyNames", place.path)
+    elif core.values is None and not (core.any_of or core.all_of or core.ref):
+        return Repeat(_ANY_CHAR, asked.min_length or 0, asked.max_length)
+    raise refuse(
+        "propertyNames",
+        place.path,
+        "only enum, pattern, bounds of length and choices of them have a grammar",
+    )

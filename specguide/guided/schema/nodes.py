@@ -1,0 +1,256 @@
+"""Owns the core: the part of JSON Schema that grammar backends enforce, as typed nodes.
+
+The core has no drafts, no remote or relative references, no conditionals, no negation and one
+regular expression dialect. What a node asks for holds all at once: of a value by its type, the
+values that it lists, a choice, a definition, and other nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeAlias, TypeVar
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.schema.json_values import Json, Number
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What is asked of numbers. is_fraction: integers are none of them"""
+
+    minimum: Number | None = None
+    exclusive_minimum: Number | None = None
+    maximum: Number | None = None
+    exclusive_maximum: Number | None = None
+    multiple_of: Number | None = None
+    is_fraction: bool = False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a least or a greatest number."""
+        bounds = (self.minimum, self.exclusive_minimum, self.maximum, self.exclusive_maximum)
+        return any(bound is not None for bound in bounds)
+
+
+@dataclass(frozen=True)
+class Strings:
+    """What is asked of strings; `pattern` is in the core's dialect."""
+
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What is asked of arrays: of the first items by their place, and of the rest."""
+
+    min_items: int | None = None
+    max_items: int | None = None
+    prefix: tuple[Core, ...] = ()
+    rest: Core = True
+
+
+@dataclass(frozen=True)
+class Objects:
+    """What is asked of objects: of properties by name, by pattern, and of those named nowhere."""
+
+    properties: Mapping[str, Core] = field(default_factory=dict)
+    patterns: Mapping[str, Core] = field(default_factory=dict)
+    additional: Core = True
+    required: tuple[str, ...] = ()
+    min_properties: int | None = None
+    max_properties: int | None = None
+
+
+NO_NUMBERS = Numbers()
+NO_STRINGS = Strings()
+NO_ARRAYS = Arrays()
+NO_OBJECTS = Objects()
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What is asked of a value by its type. types: those that it may be of; None: any"""
+
+    types: tuple[str, ...] | None = None
+    numbers: Numbers = NO_NUMBERS
+    strings: Strings = NO_STRINGS
+    arrays: Arrays = NO_ARRAYS
+    objects: Objects = NO_OBJECTS
+
+
+ANYTHING = Kinds()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A subschema of the core: what holds of a value at once.
+
+    path:   the JSON pointer of the original subschema that it comes from
+    values: one of them; None: any
+    any_of: one of these choices, of which there are two at least; (): no choice
+    ref:    the name of a definition
+    all_of: more that holds
+    """
+
+    path: str = field(compare=False)
+    kinds: Kinds = ANYTHING
+    values: tuple[Json, ...] | None = None
+    any_of: tuple[Core, ...] = ()
+    ref: str | None = None
+    all_of: tuple[Core, ...] = ()
+
+
+Core: TypeAlias = Node | bool
+"""A node; True stands for any value, False for none."""
+
+
+@dataclass(frozen=True)
+class CoreSchema:
+    """A whole schema of the core: where it begins, and the definitions that nodes refer to."""
+
+    root: Core
+    definitions: Mapping[str, Core] = field(default_factory=dict)
+
+
+def typed(path: str, *types: str) -> Node:
+    """Values of some types."""
+    return Node(path, Kinds(types=types))
+
+
+def numbers(path: str, asked: Numbers) -> Node:
+    """Numbers."""
+    return Node(path, Kinds(types=("number",), numbers=asked))
+
+
+def strings(path: str, asked: Strings) -> Node:
+    """Strings."""
+    return Node(path, Kinds(types=("string",), strings=asked))
+
+
+def arrays(path: str, asked: Arrays) -> Node:
+    """Arrays."""
+    return Node(path, Kinds(types=("array",), arrays=asked))
+
+
+def objects(path: str, asked: Objects) -> Node:
+    """Objects."""
+    return Node(path, Kinds(types=("object",), objects=asked))
+
+
+def one_of_values(path: str, values: Iterable[Json]) -> Core:
+    """One of the values; False where there is none."""
+    listed = tuple(values)
+    return Node(path, values=listed) if listed else False
+
+
+def listed(core: Core) -> tuple[Json, ...]:
+    """The values that are all there is to a core schema; none where there is more to it."""
+    if isinstance(core, bool) or core.values is None:
+        return ()
+    return core.values if core == Node(core.path, values=core.values) else ()
+
+
+def any_of(path: str, options: Iterable[Core]) -> Core:
+    """Instances of any of the options."""
+    kept = tuple(option for option in options if option is not False)
+    if any(option is True for option in kept):
+        return True
+    if len(kept) <= 1:
+        return kept[0] if kept else False
+    return Node(path, any_of=kept)
+
+
+def all_of(path: str, parts: Iterable[Core]) -> Core:
+    """Instances of all the parts."""
+    kept = tuple(part for part in parts if part is not True)
+    if any(part is False for part in kept):
+        return False
+    if len(kept) <= 1:
+        return kept[0] if kept else True
+    return Node(path, all_of=kept)
+
+
+def conjoined(path: str, parts: Iterable[Core]) -> Core:
+    """What the parts of one subschema ask; those that share no keyword go side by side."""
+    node = Node(path)
+    for part in parts:
+        if part is False:
+            return False
+        if part is not True:
+            node = _beside(node, part)
+    if node.all_of and node == Node(path, all_of=node.all_of) and len(node.all_of) == 1:
+        return node.all_of[0]
+    return True if node == Node(path) else node
+
+
+def _beside(node: Node, part: Node) -> Node:
+    """A node that asks what a part asks, too."""
+    asked = _only_asked(part)
+    if asked == "all_of":
+        return replace(node, all_of=node.all_of + part.all_of)
+    if asked is not None and part.path == node.path:
+        if asked == "kinds" and not part.kinds.numbers.is_fraction:
+            kinds = _kinds_beside(node.kinds, part.kinds)
+            if kinds is not None:
+                return replace(node, kinds=kinds)
+        elif asked != "kinds" and not getattr(node, asked):
+            return replace(node, **{asked: getattr(part, asked)})
+    return replace(node, all_of=(*node.all_of, part))
+
+
+def _kinds_beside(ours: Kinds, theirs: Kinds) -> Kinds | None:
+    """What both ask; None where both set one field."""
+    numbers = _fields_beside(ours.numbers, theirs.numbers, NO_NUMBERS)
+    strings = _fields_beside(ours.strings, theirs.strings, NO_STRINGS)
+    arrays = _fields_beside(ours.arrays, theirs.arrays, NO_ARRAYS)
+    objects = _fields_beside(ours.objects, theirs.objects, NO_OBJECTS)
+    if numbers is None or strings is None or arrays is None or objects is None:
+        return None
+    if ours.types and theirs.types:
+        return None
+    return Kinds(ours.types or theirs.types, numbers, strings, arrays, objects)
+
+
+_Asked = TypeVar("_Asked", Numbers, Strings, Arrays, Objects)
+
+
+def _fields_beside(ours: _Asked, theirs: _Asked, nothing: _Asked) -> _Asked | None:
+    if theirs is nothing or ours is nothing:
+        return ours if theirs is nothing else theirs
+    asked = {
+        one.name: getattr(theirs, one.name)
+        for one in fields(theirs)
+        if getattr(theirs, one.name) != getattr(nothing, one.name)
+    }
+    if any(getattr(ours, name) != getattr(nothing, name) for name in asked):
+        return None
+    return replace(ours, **asked)
+
+
+def _only_asked(node: Node) -> str | None:
+    """The one field by which a node asks for something; None where there are several."""
+    found = [name for name in ("values", "any_of", "ref", "all_of") if getattr(node, name)]
+    if node.kinds != ANYTHING or not found:
+        found.append("kinds")
+    return found[0] if len(found) == 1 else None
+
+
+def children(node: Node) -> Iterator[Core]:
+    """The nodes right inside a node, but for those that hold at once with it."""
+    yield from node.any_of
+    yield from node.kinds.arrays.prefix
+    yield node.kinds.arrays.rest
+    yield from node.kinds.objects.properties.values()
+    yield from node.kinds.objects.patterns.values()
+    yield node.kinds.objects.additional
+
+
+def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:
+    """The error for a keyword, of the subschema at `path`, that cannot be enforced."""
+    path = f"{path}/{keyword}"
+    return UnsupportedGuide(
+        f"{keyword} at {path} cannot be enforced: {why}", keyword=keyword, path=path
+    )

@@ -1,0 +1,199 @@
+"""Owns the rewriting of what JSON Schema says of objects into the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.charset import EVERYTHING
+from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.writer import is_exact
+from specguide.guided.schema.document import Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.keywords import weight
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.names import lower_names, matched, names_alone
+from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, any_of, refuse
+from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+
+_MAX_CHOICES = 64
+_MAX_DEPTH = 8
+_DECIDES_PROPERTIES = frozenset(
+    {"anyOf", "oneOf", "if", "dependentSchemas", "patternProperties", "$dynamicRef"}
+)
+
+Patterns = list[tuple[Regex, Core]]
+
+
+def lower_object(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    """The core of a subschema's object keywords."""
+    properties = {
+        name: lowering.lower(child, place / "properties" / name)
+        for name, child in schema.get("properties", {}).items()
+    }
+    patterns = _patterns(lowering, schema, place, properties)
+    additional = _additional(lowering, schema, place, properties)
+    if "propertyNames" in schema and patterns:
+        yield Node(place.path, all_of=(names_alone(lowering, schema, place),))
+    elif "propertyNames" in schema:
+        patterns, additional = lower_names(lowering, schema, place, properties, additional)
+    if additional is not False:
+        additional = _told_apart(place, properties, patterns, additional)
+    asked = Objects(
+        properties,
+        _written(patterns, lowering),
+        additional,
+        tuple(dict.fromkeys(schema.get("required", ()))),
+    )
+    counted, ways = _counts(schema, asked, place.path)
+    if ways is not None:
+        yield ways
+    yield Node(place.path, Kinds(objects=counted))
+
+
+def _written(patterns: Patterns, lowering: Lowering) -> dict[str, Core]:
+    texts = ((write_pattern(node, lowering.capabilities.characters), one) for node, one in patterns)
+    return {text: child for text, child in texts if text is not None}
+
+
+def _patterns(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
+) -> Patterns:
+    """The patterns; takes out of `properties` what one of them says again."""
+    patterns = []
+    for pattern, child in schema.get("patternProperties", {}).items():
+        node = read_pattern(pattern, "patternProperties", place.path)
+        lowered = lowering.lower(child, place / "patternProperties" / pattern)
+        patterns.append((node, lowered))
+        for name in matched(node, properties, "patternProperties", place, lowering):
+            spend(weight(properties[name]))
+            if properties[name] == lowered:
+                properties[name] = True
+    return patterns
+
+
+def _additional(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place, properties: dict[str, Core]
+) -> Core:
+    """What properties must be that are named nowhere; adds to `properties` what
+    `unevaluatedProperties` lets pass."""
+    if "additionalProperties" in schema:
+        return lowering.lower(schema["additionalProperties"], place / "additionalProperties")
+    if "unevaluatedProperties" in schema:
+        for name in _evaluated(lowering, schema, place, 0):
+            properties.setdefault(name, True)
+        return lowering.lower(schema["unevaluatedProperties"], place / "unevaluatedProperties")
+    is_open = "properties" not in schema and "patternProperties" not in schema
+    return is_open or lowering.capabilities.has_open_objects
+
+
+def _evaluated(lowering: Lowering, schema: Json, place: Place, depth: int) -> Iterator[str]:
+    """Names of properties that `$ref` and `allOf` beside `unevaluatedProperties` speak of."""
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        return
+    place = lowering.document.enter(schema, place)
+    varying = sorted(schema.keys() & _DECIDES_PROPERTIES)
+    if varying:
+        raise refuse(
+            "unevaluatedProperties",
+            place.path,
+            f"which properties it speaks of hangs on {varying[0]}",
+        )
+    yield from schema.get("properties", {})
+    if "$ref" in schema:
+        found, there = lowering.document.resolve(schema["$ref"], place)
+        yield from _evaluated(lowering, found, there, depth + 1)
+    for i, child in enumerate(schema.get("allOf", ())):
+        yield from _evaluated(lowering, child, place / "allOf" / i, depth + 1)
+
+
+def _told_apart(
+    place: Place, properties: Mapping[str, Core], patterns: Patterns, additional: Core
+) -> Core:
+    """`additional`, or False where engines may disagree on which names a pattern takes."""
+    if all(is_exact(node, EVERYTHING) for node, _ in patterns):
+        return additional
+    if not all(name.isascii() and name.isprintable() for name in properties):
+        raise refuse(
+            "patternProperties",
+            place.path,
+            "engines disagree on which of the properties it matches",
+        )
+    return False
+
+
+def _counts(schema: Mapping[str, Json], asked: Objects, path: str) -> tuple[Objects, Core | None]:
+    """`minProperties` and `maxProperties` as far as they say more than the other keywords, and
+    a choice of properties in place of the former."""
+    optional = [
+        name
+        for name, child in asked.properties.items()
+        if name not in asked.required and child is not False
+    ]
+    closed = asked.additional is False and not asked.patterns
+    least, most = int(schema.get("minProperties", 0)), schema.get("maxProperties")
+    if most is not None and not (closed and len(optional) + len(asked.required) <= most):
+        asked = replace(asked, max_properties=int(most))
+    missing = least - len(asked.required)
+    if missing <= 0:
+        return asked, None
+    if not optional or (closed and missing == 1):
+        return replace(asked, min_properties=least), None
+    return asked, any_of(path, _enough(asked, path, optional, missing, closed))
+
+
+def _enough(
+    asked: Objects, path: str, optional: list[str], missing: int, closed: bool
+) -> Iterator[Core]:
+    """Ways to have `missing` of the optional properties, or one less and one that is not named."""
+    if not closed and missing > len(optional) + 1:
+        raise refuse(
+            "minProperties",
+            path,
+            "properties that are not named may repeat, and each time they are "
+            "counted; name more of them",
+        )
+    fewer = 0 if closed else comb(len(optional), missing - 1)
+    if comb(len(optional), missing) + fewer > _MAX_CHOICES:
+        raise refuse(
+            "minProperties",
+            path,
+            "too many choices of properties would meet it; require some of them",
+        )
+    spend(4 * _MAX_CHOICES + 4 * len(optional))
+    for names in combinations(optional, missing):
+        yield Node(path, Kinds(objects=Objects(required=names)))
+    for names in () if closed else combinations(optional, missing - 1):
+        found = Objects(
+            properties={name: False for name in optional if name not in names},
+            required=(*asked.required, *names),
+            min_properties=len(asked.required) + missing,
+        )
+        yield Node(path, Kinds(objects=found))
+
+
+def lower_dependencies(
+    lowering: Lowering, schema: Mapping[str, Json], place: Place
+) -> Iterator[Core]:
+    """The core of `dependentRequired`, `dependentSchemas` and `dependencies`: the property is
+    absent, or else."""
+    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+        for name, asked in schema.get(keyword, {}).items():
+            here = place / keyword / name
+            absent = Node(here.path, Kinds(objects=Objects(properties={name: False})))
+            yield any_of(here.path, [absent, _met(lowering, name, asked, here)])
+
+
+def _met(lowering: Lowering, name: str, asked: Json, here: Place) -> Core:
+    """The property is there, and so is what it asks for."""
+    if isinstance(asked, list):
+        names = tuple(dict.fromkeys([name, *asked]))
+        return Node(here.path, Kinds(objects=Objects(required=names)))
+    lowered = lowering.lower(asked, here)
+    if lowered is False:
+        return False
+    also = () if lowered is True else (lowered,)
+    return Node(here.path, Kinds(objects=Objects(required=(name,))), all_of=also)

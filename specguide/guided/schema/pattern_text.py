@@ -1,0 +1,23 @@
+"""Owns the core's dialect of regular expressions: how a `pattern` is read, and written anew."""
+
+from __future__ import annotations
+
+from specguide.guided.regex.charset import Ranges
+from specguide.guided.regex.parse import NOTHING, Node, RegexError, parse
+from specguide.guided.regex.writer import restrict, whole, write
+from specguide.guided.schema.nodes import refuse
+
+
+def read_pattern(pattern: str, keyword: str, path: str) -> Node:
+    """What a `pattern` asks of a whole string. Raises UnsupportedGuide when it is malformed or not
+    regular."""
+    try:
+        return whole(parse(pattern), search=True)
+    except RegexError as error:
+        raise refuse(keyword, path, str(error)) from error
+
+
+def write_pattern(node: Node, characters: Ranges) -> str | None:
+    """The core's `pattern` for a tree; None where no string of these characters matches it."""
+    restricted = restrict(node, characters)
+    return None if restricted == NOTHING else f"^(?:{write(restricted)})$"

@@ -1,0 +1,141 @@
+"""Owns the third pass: the taking out of parts and definitions that have no instance.
+
+Backends call a whole schema malformed when a part of it that matters has no instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.schema.json_values import TYPES
+from specguide.guided.schema.nodes import (
+    Arrays,
+    Core,
+    CoreSchema,
+    Kinds,
+    Objects,
+    any_of,
+    children,
+)
+
+
+def prune(schema: CoreSchema) -> CoreSchema:
+    """A merged schema without parts that have no instance, and with the definitions alone that it
+    leads to.
+
+    Raises UnsupportedGuide where no instance is left.
+    """
+    inhabited = _Inhabited(schema.definitions)
+    root = inhabited.pruned(schema.root)
+    if root is False:
+        raise UnsupportedGuide("no value that can be generated fits the schema")
+    definitions = {name: inhabited.pruned(schema.definitions[name]) for name in inhabited.names}
+    return CoreSchema(root, _reached(root, definitions))
+
+
+class _Inhabited:
+    """The definitions of a merged schema that have an instance: `names`, the least set that bears
+    itself out, in the schema's order."""
+
+    def __init__(self, definitions: Mapping[str, Core]) -> None:
+        self._known: set[str] = set()
+        left = list(definitions)[::-1]  # a definition mostly asks for later ones
+        num_left = len(left) + 1
+        while len(left) < num_left:
+            num_left = len(left)
+            left = [name for name in left if not self._add(name, definitions[name])]
+        self.names = [name for name in definitions if name in self._known]
+
+    def _add(self, name: str, core: Core) -> bool:
+        """Whether the definition has an instance; it is known then."""
+        has_instance = self._has_instance(core)
+        if has_instance:
+            self._known.add(name)
+        return has_instance
+
+    def _has_instance(self, core: Core) -> bool:
+        spend(2)
+        if isinstance(core, bool):
+            return core
+        if core.ref is not None:
+            return core.ref in self._known
+        if core.any_of:
+            return any(map(self._has_instance, core.any_of))
+        if core.values is not None:
+            return True
+        return any(self._has_instance_of(name, core.kinds) for name in _types(core.kinds))
+
+    def _has_instance_of(self, name: str, kinds: Kinds) -> bool:
+        if name == "array":
+            num_items = kinds.arrays.min_items or 0
+            prefix = kinds.arrays.prefix[:num_items]
+            return all(map(self._has_instance, prefix)) and (
+                len(prefix) == num_items or self._has_instance(kinds.arrays.rest)
+            )
+        if name == "object":
+            spend(len(kinds.objects.required) // 8)
+            properties = kinds.objects.properties
+            return all(
+                self._has_instance(properties[name])
+                for name in kinds.objects.required
+                if name in properties
+            )
+        return True
+
+    def pruned(self, core: Core) -> Core:
+        """The same without parts that have no instance."""
+        spend(4)
+        if not self._has_instance(core) or isinstance(core, bool):
+            return core is True
+        if core.any_of:
+            return any_of(core.path, map(self.pruned, core.any_of))
+        if core.values is not None or core.ref is not None:
+            return core
+        kinds = core.kinds
+        left = tuple(name for name in _types(kinds) if self._has_instance_of(name, kinds))
+        kinds = replace(
+            kinds,
+            types=left if len(left) < len(_types(kinds)) else kinds.types,
+            arrays=self._pruned_arrays(kinds.arrays),
+            objects=self._pruned_objects(kinds.objects),
+        )
+        return replace(core, kinds=kinds)
+
+    def _pruned_arrays(self, asked: Arrays) -> Arrays:
+        rest = self.pruned(asked.rest)
+        prefix = tuple(map(self.pruned, asked.prefix))
+        if False in prefix:  # the array ends before it
+            prefix, rest = prefix[: prefix.index(False)], False
+        return replace(asked, prefix=prefix, rest=rest)
+
+    def _pruned_objects(self, asked: Objects) -> Objects:
+        return replace(
+            asked,
+            properties={name: self.pruned(child) for name, child in asked.properties.items()},
+            patterns={name: self.pruned(child) for name, child in asked.patterns.items()},
+            additional=self.pruned(asked.additional),
+        )
+
+
+def _types(kinds: Kinds) -> tuple[str, ...]:
+    return TYPES if kinds.types is None else kinds.types
+
+
+def _reached(root: Core, definitions: Mapping[str, Core]) -> dict[str, Core]:
+    """The definitions that the root leads to."""
+    found: dict[str, Core] = {}
+    todo: list[Core] = [root]
+    while todo:
+        spend()
+        core = todo.pop()
+        if isinstance(core, bool):
+            continue
+        if core.ref is None:
+            todo += children(core)
+        elif core.ref not in found:
+            found[core.ref] = definitions[core.ref]
+            todo.append(definitions[core.ref])
+    return found

@@ -1,0 +1,45 @@
+"""Attention over the paged cache: the backends, and which one runs where.
+
+A backend is a file here and an entry in `BACKENDS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from specguide.kernels.attention.interface import (
+    AttentionBackend,
+    AttentionPlan,
+    ForwardContext,
+    TreeKeys,
+)
+from specguide.kernels.attention.torch_backend import TorchAttention
+
+
+def _triton() -> AttentionBackend:
+    """Imports Triton, which need not be installed where there is no GPU."""
+    from specguide.kernels.attention.triton_backend import TritonAttention
+
+    return TritonAttention()
+
+
+BACKENDS: dict[str, Callable[[], AttentionBackend]] = {"cpu": TorchAttention, "cuda": _triton}
+"""What makes the backend of each type of device."""
+
+
+def attention_backend(device: torch.device) -> AttentionBackend:
+    """What runs attention there."""
+    return BACKENDS.get(device.type, TorchAttention)()
+
+
+__all__ = [
+    "BACKENDS",
+    "AttentionBackend",
+    "AttentionPlan",
+    "ForwardContext",
+    "TorchAttention",
+    "TreeKeys",
+    "attention_backend",
+]

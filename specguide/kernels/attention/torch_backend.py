@@ -1,0 +1,263 @@
+"""Owns plain-torch attention over the paged cache: the readable twin of the fast backends, and what
+runs on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from specguide.kernels.attention.interface import AttentionPlan, ForwardContext, TreeKeys
+
+# Longer queries go one sequence at a time: their masks outgrow what batching saves.
+_MAX_BATCHED_QUERY_LEN = 64
+_MOST_PADDED_SEQS = 4
+
+
+class TorchAttention:
+    """Few sequences at once where all have equally many tokens, else one at a time."""
+
+    def plan(self, context: ForwardContext) -> AttentionPlan:
+        num_seqs = context.seq_lens.shape[0]
+        query_len = context.max_query_len
+        num_tokens = context.position_ids.shape[0]
+        is_even = num_tokens == num_seqs * query_len == int(context.query_start_loc[-1])
+        if not is_even or query_len > _MAX_BATCHED_QUERY_LEN:
+            return _RaggedPlan(_spans(context))
+        firsts = range(0, num_seqs, _MOST_PADDED_SEQS)
+        ends = [min(first + _MOST_PADDED_SEQS, num_seqs) for first in firsts]
+        return _PaddedPlan(
+            tuple(_pad(context, slice(first, end)) for first, end in zip(firsts, ends, strict=True))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sequences:
+    """B sequences of a pass, Q tokens each, and the S keys that are looked at: which token sees
+    which key.
+
+    key_index:    int [S]
+    seq_lens:     int32 [B]
+    position_ids: int64 [B, Q]
+    masks:        those that layers have asked for, by window and size of a group
+    """
+
+    key_index: Tensor
+    seq_lens: Tensor
+    position_ids: Tensor
+    tree: TreeKeys | None
+    masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: ForwardContext, seqs: slice, tokens: slice, num_keys: int) -> _Sequences:
+        """The sequences `seqs`, whose tokens are `tokens`."""
+        tree = context.tree
+        seq_lens = context.seq_lens[seqs]
+        return cls(
+            key_index=torch.arange(num_keys, device=seq_lens.device),
+            seq_lens=seq_lens,
+            position_ids=context.position_ids[tokens].view(len(seq_lens), -1),
+            tree=None if tree is None else TreeKeys(tree.sees[seqs], tree.position_ids[seqs]),
+        )
+
+    def mask(self, window: int | None, group: int = 1) -> Tensor:
+        """bool [B, group · Q, S], the same for each of `group` query heads."""
+        key = window, group
+        if key not in self.masks:
+            visible = self._visible(window)
+            self.masks[key] = visible[:, None].expand(-1, group, -1, -1).flatten(1, 2)
+        return self.masks[key]
+
+    def _visible(self, window: int | None) -> Tensor:
+        """bool [B, Q, S]."""
+        query_len = self.position_ids.shape[1]
+        last = self.position_ids if self.tree is None else self.tree.position_ids
+        num_last = last.shape[1]
+        index = self.key_index - (self.seq_lens[:, None] - num_last)  # among the last keys
+        own = index.clamp(0, num_last - 1).to(torch.int64)
+        if self.tree is None:
+            visible = index[:, None, :] <= torch.arange(query_len, device=own.device)[:, None]
+        else:
+            sees = self.tree.sees.gather(2, own[:, None].expand(-1, query_len, -1))
+            visible = (index < 0)[:, None] | (sees & (index < num_last)[:, None])
+        if window is not None:
+            key_position = torch.where(index < 0, self.key_index, last.gather(1, own))
+            distance = self.position_ids[:, :, None] - key_position[:, None, :]
+            visible = visible & (distance < window)
+        return visible
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """One sequence of a ragged pass: its tokens, from `start` to `end`, and its keys.
+
+    page_ids:  int32 [P]
+    is_causal: each token sees all keys before its own where there is no window, from the first on
+    """
+
+    start: int
+    end: int
+    seq_len: int
+    page_ids: Tensor
+    is_causal: bool
+    sequence: _Sequences
+
+    def mask(self, window: int | None) -> Tensor | None:
+        """bool [Q, S]; None where `is_causal` says enough."""
+        if self.is_causal and window is None:
+            return None
+        return self.sequence.mask(window)[0]
+
+
+def _spans(context: ForwardContext) -> tuple[_Span, ...]:
+    """Those that have tokens."""
+    bounds = context.query_start_loc.tolist()
+    spans = []
+    for seq, seq_len in enumerate(context.seq_lens.tolist()):
+        start, end = bounds[seq], bounds[seq + 1]
+        if end > start:
+            num_pages = -(-seq_len // context.page_size)
+            seqs, tokens = slice(seq, seq + 1), slice(start, end)
+            spans.append(
+                _Span(
+                    start=start,
+                    end=end,
+                    seq_len=seq_len,
+                    page_ids=context.block_table[seq, :num_pages],
+                    is_causal=seq_len == end - start and context.tree is None,
+                    sequence=_Sequences.of(context, seqs, tokens, seq_len),
+                )
+            )
+    return tuple(spans)
+
+
+@dataclass(frozen=True, eq=False)
+class _RaggedPlan:
+    """One sequence after the other."""
+
+    spans: tuple[_Span, ...]
+
+    def run(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        output = torch.zeros_like(query)
+        for span in self.spans:
+            keys, values = (
+                cache.index_select(0, span.page_ids).flatten(0, 1)[: span.seq_len]
+                for cache in (key_cache, value_cache)
+            )
+            output[span.start : span.end] = _attend_one(
+                query[span.start : span.end], keys, values, span.mask(sliding_window), scale
+            )
+        return output
+
+
+def _attend_one(
+    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float
+) -> Tensor:
+    """query [Q, num_heads, head_dim], keys and values [S, num_kv_heads, head_dim] → [Q, num_heads,
+    head_dim]."""
+    query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
+    output = scaled_dot_product_attention(
+        query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True
+    )
+    return output[0].transpose(0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _PaddedKeys:
+    """B sequences of Q tokens each, whose keys are gathered together, S of each with padding.
+
+    page_ids: int64 [B · P], the pages to gather
+    past_end: int64, which of the B · S gathered keys are padding
+    """
+
+    sequences: _Sequences
+    page_ids: Tensor
+    past_end: Tensor
+
+
+def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
+    """Of some sequences of an even pass; only pages in use are gathered."""
+    seq_lens = context.seq_lens[seqs]
+    num_pages = max(1, -(-int(seq_lens.max()) // context.page_size))
+    pages = context.block_table[seqs, :num_pages]  # drafts may go on where a table has ended
+    tokens = slice(seqs.start * context.max_query_len, seqs.stop * context.max_query_len)
+    sequences = _Sequences.of(context, seqs, tokens, pages.shape[1] * context.page_size)
+    return _PaddedKeys(
+        sequences=sequences,
+        page_ids=pages.clamp(min=0).flatten(),
+        past_end=(sequences.key_index >= seq_lens[:, None]).flatten().nonzero()[:, 0],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _PaddedPlan:
+    """A few sequences at a time, whose keys are gathered into the processor's caches and read
+    there."""
+
+    parts: tuple[_PaddedKeys, ...]
+
+    def run(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        group = query.shape[1] // key_cache.shape[2]
+        queries = query.split([part.sequences.position_ids.numel() for part in self.parts])
+        return torch.cat(
+            [
+                _attend_padded(
+                    some,
+                    key_cache,
+                    value_cache,
+                    part,
+                    part.sequences.mask(sliding_window, group)[:, None],
+                    scale,
+                )
+                for some, part in zip(queries, self.parts, strict=True)
+            ]
+        )
+
+
+def _attend_padded(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    part: _PaddedKeys,
+    mask: Tensor,
+    scale: float,
+) -> Tensor:
+    """query [B · Q, num_heads, head_dim] → the same shape; mask: bool [B, 1, group · Q, S]."""
+    num_seqs, query_len = part.sequences.position_ids.shape
+    num_kv_heads, head_dim = key_cache.shape[2:]
+    group = query.shape[1] // num_kv_heads
+    # The query heads that share a key head become rows of one query, so that no key is copied for
+    # them.
+    rows = query.reshape(num_seqs, query_len, num_kv_heads, group, head_dim).permute(0, 2, 3, 1, 4)
+    rows = rows.reshape(num_seqs, num_kv_heads, group * query_len, head_dim)
+    # What is masked must still be a number: a weight of zero does not silence the NaN that some
+    # request left behind.
+    keys, values = (
+        cache.index_select(0, part.page_ids)
+        .flatten(0, 1)
+        .index_fill_(0, part.past_end, 0)
+        .view(num_seqs, -1, num_kv_heads, head_dim)
+        .transpose(1, 2)
+        for cache in (key_cache, value_cache)
+    )
+    output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
+    output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
+    return output.reshape(query.shape)

@@ -1,0 +1,184 @@
+"""Owns the Triton backend of paged attention: decode, chain and tree verification, and prefill,
+with lengths on the device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+import triton
+from torch import Tensor
+
+from specguide.kernels.attention.interface import ForwardContext
+from specguide.kernels.attention.triton_kernels import attention_kernel, combine_kernel
+from specguide.kernels.triton.device import num_multiprocessors, overlap
+
+
+class TritonAttention:
+    """One kernel for all passes, a second one where keys are split."""
+
+    def plan(self, context: ForwardContext) -> TritonPlan:
+        tree = context.tree
+        if tree is None:
+            return TritonPlan(context)
+        return TritonPlan(
+            context,
+            sees=tree.sees.contiguous().view(torch.uint8),
+            tree_positions=tree.position_ids.contiguous(),
+        )
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The shape of a launch.
+
+    block_rows: rows a tile, query tokens · heads of a group
+    block_keys: keys a step
+    num_splits: programs over which the keys of a sequence are spread
+    """
+
+    block_rows: int
+    block_keys: int
+    num_splits: int
+    num_warps: int
+    num_stages: int
+
+
+@dataclass(frozen=True, eq=False)
+class TritonPlan:
+    """What all layers launch with.
+
+    sees, tree_positions: the context's tree as the kernel reads it
+    launches:             by query heads, key heads and bytes a number
+    """
+
+    context: ForwardContext
+    sees: Tensor | None = None
+    tree_positions: Tensor | None = None
+    launches: dict[tuple[int, int, int], Launch] = field(default_factory=dict)
+
+    def run(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        *,
+        scale: float,
+        sliding_window: int | None = None,
+    ) -> Tensor:
+        launch = self._launch(query, key_cache)
+        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        parts = log_sums = output
+        if launch.num_splits > 1:
+            shape = (*query.shape[:2], launch.num_splits)
+            parts = torch.empty(*shape, query.shape[2], dtype=torch.float32, device=query.device)
+            log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
+        caches = key_cache, value_cache
+        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window)
+        if launch.num_splits > 1:
+            _combine(parts, log_sums, output)
+        return output
+
+    def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
+        key = query.shape[1], key_cache.shape[2], query.element_size()
+        if key not in self.launches:
+            self.launches[key] = choose_launch(self.context, *key, query.device)
+        return self.launches[key]
+
+    def _attend(
+        self,
+        query: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        parts: Tensor,
+        log_sums: Tensor,
+        launch: Launch,
+        scale: float,
+        sliding_window: int | None,
+    ) -> None:
+        """Each split's attention into `parts`, and its sum of exponentials."""
+        context = self.context
+        page_size, num_kv_heads, head_dim = key_cache.shape[1:]
+        group = query.shape[1] // num_kv_heads
+        num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
+        grid = (num_kv_heads, context.seq_lens.shape[0] * num_blocks, launch.num_splits)
+        attention_kernel[grid](
+            query,
+            key_cache,
+            value_cache,
+            parts,
+            log_sums,
+            context.block_table,
+            context.query_start_loc,
+            context.seq_lens,
+            context.position_ids,
+            self.sees,
+            self.tree_positions,
+            scale * math.log2(math.e),
+            query.stride(0),
+            query.stride(1),
+            context.block_table.stride(0),
+            num_blocks,
+            launch.num_splits,
+            0 if self.tree_positions is None else self.tree_positions.shape[1],
+            sliding_window or 0,
+            HAS_WINDOW=sliding_window is not None,
+            IS_SPLIT=launch.num_splits > 1,
+            NUM_KV_HEADS=num_kv_heads,
+            GROUP=group,
+            HEAD_DIM=head_dim,
+            BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
+            PAGE_SIZE=page_size,
+            ROWS=launch.block_rows,
+            KEYS=launch.block_keys,
+            num_warps=launch.num_warps,
+            num_stages=launch.num_stages,
+            **overlap(query.device),
+        )
+
+
+def _combine(parts: Tensor, log_sums: Tensor, output: Tensor) -> None:
+    """The attention of all splits [T, num_heads, num_splits, head_dim] as one, into `output`."""
+    num_tokens, num_heads, num_splits, head_dim = parts.shape
+    block_splits = triton.next_power_of_2(num_splits)
+    combine_kernel[(num_tokens * num_heads,)](
+        parts,
+        log_sums,
+        output,
+        num_splits,
+        HEAD_DIM=head_dim,
+        BLOCK_DIM=max(16, triton.next_power_of_2(head_dim)),
+        BLOCK_SPLITS=block_splits,
+        num_warps=max(1, block_splits // 16),
+        **overlap(output.device),
+    )
+
+
+def choose_launch(
+    context: ForwardContext,
+    num_heads: int,
+    num_kv_heads: int,
+    element_size: int,
+    device: torch.device,
+) -> Launch:
+    """From shapes alone, so that a captured launch suits every length that it will meet."""
+    group = num_heads // num_kv_heads
+    is_half = element_size == 2
+    is_tree = context.tree is not None  # whose mask is read beside the keys
+    most_rows = 32 if not is_half else 64 if is_tree else 128
+    wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
+    block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
+    num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
+    num_programs = context.seq_lens.shape[0] * num_blocks * num_kv_heads
+    max_keys = context.block_table.shape[1] * context.page_size
+    num_processors = num_multiprocessors(device)
+    is_few = num_programs <= 2 * num_processors
+    num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
+    return Launch(
+        block_rows=block_rows,
+        block_keys=32 if num_splits > 8 or not is_half or is_tree else 64,
+        num_splits=max(1, num_splits),
+        num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
+        num_stages=3 if is_half else 2,
+    )

@@ -1,0 +1,111 @@
+"""Owns the Qwen3-MoE family (arXiv 2505.09388): a Qwen3 with a mixture of experts for an MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import flag, positive_int, shown
+from specguide.layers.decoder_layer import DecoderLayer
+from specguide.layers.feed_forward import ExpertsShape, GatedMlp, MixtureOfExperts
+from specguide.layers.placement import Placement
+from specguide.models import dense
+from specguide.models.config import LARGEST, ModelConfig, size
+from specguide.models.family import Family
+from specguide.models.windows import Windows, no_windows, uniform_windows
+
+_MOST_EXPERTS = 2**11
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qwen3MoeConfig(ModelConfig):
+    """has_experts: of each layer; the others have an MLP of `mlp_size` inner features."""
+
+    experts: ExpertsShape
+    mlp_size: int
+    has_experts: tuple[bool, ...]
+
+
+def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
+    """With the defaults of transformers' Qwen3MoeConfig."""
+    has_bias = flag(fields, "attention_bias")
+    experts = _experts(fields)
+    mlp_size = size(fields, "intermediate_size", 6144)
+    return Qwen3MoeConfig.from_fields(
+        fields,
+        max_position_embeddings=32_768,
+        intermediate_size=max(mlp_size, experts.num_experts * experts.expert_size),
+        qkv_bias=has_bias,
+        out_bias=has_bias,
+        qk_norm=True,
+        sliding_windows=_windows(fields),
+        experts=experts,
+        mlp_size=mlp_size,
+        has_experts=_has_experts(fields),
+    )
+
+
+def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> DecoderLayer:
+    """A dense layer, with a mixture of experts for its MLP where `has_experts` says so."""
+    hidden_size, inner = config.hidden_size, place.within("mlp")
+    feed_forward = (
+        MixtureOfExperts.create(inner, hidden_size, config.experts)
+        if config.has_experts[index]
+        else GatedMlp.create(inner, hidden_size, config.mlp_size)
+    )
+    return dense.layer_around(feed_forward, config, index, place)
+
+
+def _experts(fields: Mapping[str, Any]) -> ExpertsShape:
+    default = positive_int(fields, "num_local_experts", 128, at_most=_MOST_EXPERTS)
+    num_experts = positive_int(fields, "num_experts", default, at_most=_MOST_EXPERTS)
+    num_chosen = positive_int(fields, "num_experts_per_tok", 8)
+    if num_chosen > num_experts:
+        raise CheckpointError(
+            f"'num_experts_per_tok' {num_chosen} is more than the {num_experts} experts"
+        )
+    return ExpertsShape(
+        num_experts=num_experts,
+        num_chosen=num_chosen,
+        expert_size=positive_int(
+            fields, "moe_intermediate_size", 768, at_most=LARGEST["intermediate_size"]
+        ),
+        is_normalised=flag(fields, "norm_topk_prob"),
+    )
+
+
+def _has_experts(fields: Mapping[str, Any]) -> tuple[bool, ...]:
+    num_layers = size(fields, "num_hidden_layers")
+    period = positive_int(fields, "decoder_sparse_step", 1)
+    without = fields.get("mlp_only_layers") or []
+    if not isinstance(without, list) or not all(type(layer) is int for layer in without):
+        raise CheckpointError(
+            f"'mlp_only_layers' must be a list of integers, found {shown(without)}"
+        )
+    return tuple(layer not in without and (layer + 1) % period == 0 for layer in range(num_layers))
+
+
+def _windows(fields: Mapping[str, Any]) -> Windows:
+    if flag(fields, "use_sliding_window"):
+        return uniform_windows(fields, default=4096)
+    return no_windows(fields)
+
+
+QWEN3_MOE = Family(
+    ("Qwen3MoeForCausalLM",),
+    read,
+    build_layer,
+    fields=frozenset(
+        (
+            "num_experts",
+            "num_local_experts",
+            "num_experts_per_tok",
+            "moe_intermediate_size",
+            "norm_topk_prob",
+            "decoder_sparse_step",
+            "mlp_only_layers",
+        )
+    ),
+)

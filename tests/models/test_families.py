@@ -1,0 +1,109 @@
+"""What the config.json of a family may say that no other's may."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from specguide.errors import CheckpointError
+from specguide.layers.feed_forward import ExpertsShape
+from specguide.layers.rope import RopeConfig
+from specguide.models import config_of
+from specguide.models.gemma3 import Gemma3Config
+from specguide.models.qwen3_moe import Qwen3MoeConfig
+
+BASE: dict[str, Any] = {
+    "vocab_size": 100,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 7,
+    "num_attention_heads": 4,
+}
+
+
+def gemma3(**settings: Any) -> Gemma3Config:
+    config = config_of({**BASE, "architectures": ["Gemma3ForCausalLM"], **settings})
+    assert isinstance(config, Gemma3Config)
+    return config
+
+
+def qwen3_moe(**settings: Any) -> Qwen3MoeConfig:
+    config = config_of({**BASE, "architectures": ["Qwen3MoeForCausalLM"], **settings})
+    assert isinstance(config, Qwen3MoeConfig)
+    return config
+
+
+def test_gemma3_defaults_are_those_of_transformers() -> None:
+    config = gemma3()
+    assert config.sliding_windows == (4096,) * 5 + (None, 4096)
+    assert (config.rope.theta, config.local_rope.theta) == (1e6, 1e4)
+    assert (config.head_dim, config.query_pre_attn_scalar) == (256, 256)
+    assert config.tie_word_embeddings and config.embedding_scale == 8
+    assert config.max_position_embeddings == 131_072
+
+
+def test_gemma3_rope_in_both_spellings() -> None:
+    """Linear scaling is of the layers that see all."""
+    older = gemma3(
+        rope_theta=5e5,
+        rope_local_base_freq=2e4,
+        rope_scaling={"rope_type": "linear", "factor": 8.0},
+        sliding_window_pattern=3,
+    )
+    newer = gemma3(
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "rope_theta": 5e5, "factor": 8.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 2e4},
+        },
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2
+        + ["sliding_attention"],
+    )
+    assert older == newer
+    assert older.attention(2).rope == RopeConfig(theta=5e5, rope_type="linear", factor=8.0)
+    assert older.attention(3).rope == RopeConfig(theta=2e4)
+
+
+def test_qwen3_moe_experts() -> None:
+    shape = ExpertsShape(num_experts=128, num_chosen=8, expert_size=768, is_normalised=False)
+    assert qwen3_moe().experts == shape
+    assert qwen3_moe(num_experts=16, norm_topk_prob=True).experts == replace(
+        shape, num_experts=16, is_normalised=True
+    )
+    config = qwen3_moe(num_local_experts=16, decoder_sparse_step=2, mlp_only_layers=[3])
+    assert config.has_experts == (False, True, False, False, False, True, False)
+    assert (config.mlp_size, config.intermediate_size) == (128, 16 * 768)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hidden_activation": "gelu"}, "'hidden_activation' 'gelu' is not supported"),
+        ({"hidden_act": "silu"}, "'hidden_act' 'silu' is not supported"),
+        ({"final_logit_softcapping": 30.0}, "'final_logit_softcapping' 30.0"),
+        ({"attn_logit_softcapping": 50.0}, "'attn_logit_softcapping' 50.0"),
+        ({"use_bidirectional_attention": True}, "'use_bidirectional_attention' True"),
+        ({"rope_parameters": {"rope_type": "default"}}, "stated for full_attention and sliding"),
+        ({"query_pre_attn_scalar": 0}, "'query_pre_attn_scalar' must be a finite number > 0"),
+        ({"num_experts": 4}, "'num_experts' 4 is not supported"),
+    ],
+)
+def test_what_gemma3_refuses_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        gemma3(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_experts": 4, "num_experts_per_tok": 5}, "5 is more than the 4 experts"),
+        ({"num_experts": 2**20}, "'num_experts' 1048576 is more than any model has"),
+        ({"mlp_only_layers": [True]}, "'mlp_only_layers' must be a list of integers"),
+        ({"num_shared_experts": 1}, "'num_shared_experts' 1 is unknown and may change"),
+        ({"query_pre_attn_scalar": 64}, "'query_pre_attn_scalar' 64 is not supported"),
+    ],
+)
+def test_what_qwen3_moe_refuses_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        qwen3_moe(**settings)

@@ -1,0 +1,26 @@
+"""Owns which cases of the kernel tests `make sanitize-gpu` runs: those marked `sanitized`.
+
+compute-sanitizer slows kernels 10 to 100 times, so they touch every kernel at sizes that fill no
+block: groups of 7 heads, heads of 80, split keys, trees, 33 and 5000 tokens, rows of 3 and 96. None
+captures a graph, which needs the caching allocator; without it each tensor is an allocation of its
+own, and memcheck sees where it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def sanitized(*values: Any) -> ParameterSet:
+    """One case of a parametrized test."""
+    return pytest.param(*values, marks=pytest.mark.sanitized)
+
+
+def crossed(*axes: Iterable[Any], where: Callable[..., bool]) -> list[Any]:
+    """All cases of some axes; those are sanitized for which `where` is true."""
+    return [sanitized(*case) if where(*case) else case for case in product(*axes)]
