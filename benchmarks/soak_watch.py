@@ -8,6 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -64,6 +65,8 @@ class WatchedEngine(Engine):
         self.num_decodes = 0
         self._wrap, self._last_s = wrap, 0.0
         self._observers = (*self._observers, self)
+        self._admit_as_it_is = self._admission.admit
+        setattr(self._admission, "admit", self._admit)  # noqa: B010
 
     def compile(self, schemas: Iterable[str]) -> None:
         """Have their grammars in the cache."""
@@ -90,10 +93,11 @@ class WatchedEngine(Engine):
             )
         self._last_s = now_s
 
-    def _enter(self, admitted: Admitted) -> None:
-        if admitted.request is self.wrapped and self._wrap is not None:
-            admitted = admitted._replace(grammar=self._wrap(admitted.grammar))
-        super()._enter(admitted)
+    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None) -> Admitted:
+        admitted = self._admit_as_it_is(request, compiled)
+        if request is not self.wrapped or self._wrap is None:
+            return admitted
+        return admitted._replace(grammar=self._wrap(admitted.grammar))
 
 
 class Ledger:

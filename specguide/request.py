@@ -119,7 +119,7 @@ class RequestSpec:
     """What was asked. Nothing changes it.
 
     seed:      of its random numbers, in [0, 2^63)
-    priority:  requests of higher priority run first, see scheduler.waiting
+    priority:  requests of higher priority run first, see scheduler.sequence
     sample:    which of its prompt's samples it is
     arrival_s: when it came, by `time.perf_counter`
     """

@@ -107,7 +107,7 @@ def check_nothing_is_left(engine: Engine) -> None:
     executor, scheduler = engine._executor, engine._scheduler
     assert engine.failure is None and engine.num_unfinished == 0
     assert engine._pages.num_free == engine._pages.num_pages and not scheduler._tables._tables
-    assert engine._deadlines.wait_s() == float("inf") == engine.idle_s()
+    assert engine._requests.deadlines.wait_s() == float("inf") == engine.idle_s()
     assert not engine._admission.compiler._jobs
     end_s, num_slots = time.perf_counter() + 10, engine.config.max_batch_size
     while not all(map(executor.guide.is_idle, range(num_slots))):

@@ -116,7 +116,7 @@ def test_whenever_a_request_loses_its_pages(folders, model, lag, num_steps):
     for _ in range(num_steps):
         engine.step()
     engine._scheduler._preempt(engine._scheduler._sequences[request.request_id])
-    engine._release(engine._scheduler._take_released())
+    engine._requests.release(engine._scheduler._take_released())
     num_had = len(request.prompt_logprobs)
     while engine.num_unfinished:
         engine.step()

@@ -8,11 +8,13 @@ from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
+from specguide.config import EngineConfig
 from specguide.draft_window import DraftWindow
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.params import SamplingParams
 from specguide.sampling import RequestProcessors
+from specguide.scheduler import SchedulerLimits
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,17 @@ class Capabilities:
     window: DraftWindow
     guided_drafts: bool
     lag: int
+
+    def scheduler_limits(self, config: EngineConfig) -> SchedulerLimits:
+        """What there is room for."""
+        return SchedulerLimits(
+            max_batch_size=config.max_batch_size,
+            max_model_len=self.max_model_len,
+            max_prefill_tokens=config.max_prefill_tokens,
+            num_draft_tokens=self.window.num_drafts,
+            num_draft_positions=self.window.num_positions,
+            page_size=config.cache.page_size,
+        )
 
     def window_of(self, params: SamplingParams) -> DraftWindow | None:
         """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than

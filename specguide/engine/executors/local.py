@@ -28,6 +28,7 @@ from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
+from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
@@ -188,6 +189,13 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 def target_folder(config: EngineConfig) -> Path:
     """Folder of the target checkpoint; the shipped model where none is named."""
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
+
+
+def load_tokenizer(config: EngineConfig) -> Tokenizer:
+    """The target's. Raises CheckpointError for one that cannot be read."""
+    tokenizer = Tokenizer.from_folder(target_folder(config))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer
 
 
 def _drafter(model: DraftModel, cache: KVCache, state: SlotTable) -> Drafter:
