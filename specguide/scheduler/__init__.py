@@ -2,8 +2,9 @@
 results."""
 
 from specguide.scheduler.answers import Advance, Commit, Schedule
+from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.output_text import OutputText
-from specguide.scheduler.scheduler import Scheduler, SchedulerLimits
+from specguide.scheduler.scheduler import Scheduler
 
 __all__ = [
     "Advance",

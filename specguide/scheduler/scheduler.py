@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from specguide.batch import Adjustment, Batch, Chunk
 from specguide.draft_window import DraftWindow
-from specguide.errors import EngineError, InvalidParams, PromptTooLong, SpecguideError
+from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
 from specguide.scheduler.answers import Advance, Commit, Schedule
-from specguide.scheduler.block_tables import BlockTables
+from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.placement import Placement, by_entitlement
 from specguide.scheduler.sequence import SequenceState, finish
-from specguide.scheduler.slots import SlotPool
-from specguide.scheduler.waiting import WaitingQueue
 
 if TYPE_CHECKING:
     from specguide.cache import PageAllocator
@@ -24,38 +21,6 @@ if TYPE_CHECKING:
 
 _LONGEST_PAUSE = 32
 """Iterations after which a prefill whose first row was late is tried again at the latest."""
-_by_entitlement = attrgetter("entitlement")
-
-
-@dataclass(frozen=True)
-class SchedulerLimits:
-    """What there is room for.
-
-    max_batch_size:      slots
-    max_model_len:       longest prompt plus output, tokens
-    max_prefill_tokens:  most tokens of prompts in an iteration
-    num_draft_tokens:    K, most that are accepted at once
-    num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
-    page_size:           tokens a page
-    """
-
-    max_batch_size: int
-    max_model_len: int
-    max_prefill_tokens: int
-    num_draft_tokens: int
-    num_draft_positions: int
-    page_size: int
-
-    @property
-    def window(self) -> int:
-        """Most tokens that an iteration gives."""
-        return self.num_draft_tokens + 1
-
-    @property
-    def num_behind(self) -> int:
-        """Positions behind its last token that a request may come to: one that has ended runs
-        along until the host knows."""
-        return self.window + self.num_draft_positions
 
 
 class Scheduler:
@@ -82,26 +47,20 @@ class Scheduler:
         slot_is_idle: Callable[[int], bool],
     ) -> None:
         self._limits, self._pages = limits, pages
-        num_ahead = min(limits.num_draft_tokens, 1)
-        self._tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead)
         self._eos_token_ids = frozenset(eos_token_ids)
-        self._slots = SlotPool(limits.max_batch_size, slot_is_idle)
         self._sequences: dict[int, SequenceState] = {}
-        self._waiting = WaitingQueue()
-        self._prefilling: list[SequenceState] = []
-        self._decoding: list[SequenceState] = []
-        self._released: list[int] = []  # since the last answer
+        self._placement = Placement(limits, pages, slot_is_idle)
         self._prefilled_last, self._num_planned = False, 0
 
     @property
     def num_unfinished(self) -> int:
         """Requests that wait or run."""
-        return len(self._waiting) + self.num_running
+        return len(self._placement.waiting) + self.num_running
 
     @property
     def num_running(self) -> int:
         """Requests that hold a slot."""
-        return len(self._prefilling) + len(self._decoding)
+        return len(self._placement.prefilling) + len(self._placement.decoding)
 
     def add(
         self,
@@ -126,7 +85,7 @@ class Scheduler:
         )
         self._check_room(sequence)
         self._sequences[request.request_id] = sequence
-        self._waiting.push(sequence)
+        self._placement.waiting.push(sequence)
 
     def _check_room(self, sequence: SequenceState) -> None:
         prompt_len, most = len(sequence.request.prompt_ids), self._limits.max_model_len
@@ -136,7 +95,7 @@ class Scheduler:
                 "included; shorten the prompt or raise max_model_len",
                 param="prompt",
             )
-        num_pages = self._tables.num_pages(self._most_positions(sequence))
+        num_pages = self._placement.tables.num_pages(self._placement.most_positions(sequence))
         if num_pages > self._pages.num_pages:
             raise InvalidParams(
                 f"prompt and max_tokens need {num_pages} cache pages and there are "
@@ -149,10 +108,10 @@ class Scheduler:
         batch = self._plan()
         request_ids = () if batch is None else batch.request_ids
         requests = tuple(self._sequences[request_id].request for request_id in request_ids)
-        return Schedule(batch, requests, self._take_released())
+        return Schedule(batch, requests, self._placement.take_released())
 
     def _plan(self) -> Batch | None:
-        self._admit()
+        self._placement.admit()
         plans = (
             self._plan_decode,
             self._plan_prefill,
@@ -182,7 +141,7 @@ class Scheduler:
                 advances.append(Advance())
                 continue
             if batch.is_prefill:
-                _take_scores(sequence, batch.chunks[row])
+                sequence.take_scores(batch.chunks[row])
             if sequence.epoch != batch.epochs[row]:
                 advances.append(Advance())
                 continue
@@ -190,7 +149,7 @@ class Scheduler:
             advances.append(self._advance(sequence, batch, row, tokens[row], error))
             if sequence.request.finish_reason is not None:
                 finished.append(sequence.request)
-        return Commit(tuple(advances), tuple(finished), self._take_released())
+        return Commit(tuple(advances), tuple(finished), self._placement.take_released())
 
     def _advance(
         self,
@@ -228,61 +187,30 @@ class Scheduler:
             finish(request, "error" if error else "abort", error)
         else:
             self._finish(sequence, "error" if error else "abort", error)
-        return self._take_released()
+        return self._placement.take_released()
 
     def abort(self, error: SpecguideError | None = None) -> Commit:
         """End every request that waits or runs: with `error`, or as aborted."""
-        sequences = [*self._waiting, *self._prefilling, *self._decoding]
+        sequences = [
+            *self._placement.waiting,
+            *self._placement.prefilling,
+            *self._placement.decoding,
+        ]
         for sequence in sequences:
             self._finish(sequence, "error" if error else "abort", error)
         self._pages.forget()
         requests = tuple(sequence.request for sequence in sequences)
-        return Commit((), requests, self._take_released())
+        return Commit((), requests, self._placement.take_released())
 
     def check_integrity(self) -> None:
         """Raise EngineError unless every page and slot is held by those that should hold it."""
-        running = [*self._prefilling, *self._decoding]
-        if len({sequence.slot for sequence in running}) != len(running) or any(
-            sequence.slot < 0 for sequence in running
-        ):
-            raise EngineError("a slot is held by two requests, or a running request has none")
-        self._tables.check_integrity(running)
-
-    def _admit(self) -> None:
-        promised = sum(self._num_pages_to_come(sequence) for sequence in self._prefilling)
-        while (sequence := self._waiting.first()) is not None:
-            promised += self._num_pages_to_come(sequence)
-            if promised > self._pages.num_free:
-                return
-            slot = self._slots.acquire()
-            if slot is None:
-                return
-            sequence.slot = slot
-            request = sequence.request
-            waited_s = time.perf_counter() - request.arrival_s
-            request.metrics.queue_s = request.metrics.queue_s or waited_s
-            self._prefilling.append(self._waiting.pop())
-
-    def _num_pages_to_come(self, sequence: SequenceState) -> int:
-        """Pages that it takes to the end of its prefill and first iteration, as far as it has none
-        yet."""
-        num_positions = min(sequence.num_tokens + self._num_ahead, self._most_positions(sequence))
-        return self._tables.num_pages(num_positions) - self._tables.num_held(sequence)
-
-    @property
-    def _num_ahead(self) -> int:
-        """Positions behind a prompt that it takes to the end of its first iteration."""
-        return self._limits.num_behind + 1
-
-    def _most_positions(self, sequence: SequenceState) -> int:
-        """Positions that it may ever come to."""
-        return sequence.max_len + self._limits.num_behind
+        self._placement.check_integrity()
 
     def _plan_prefill(self) -> Batch | None:
         budget = self._limits.max_prefill_tokens
         planned, chunks = [], []
-        for sequence in sorted(self._prefilling, key=_by_entitlement):
-            is_early = sequence.not_before > self._num_planned and bool(self._decoding)
+        for sequence in sorted(self._placement.prefilling, key=by_entitlement):
+            is_early = sequence.not_before > self._num_planned and bool(self._placement.decoding)
             may_run = sequence.slot >= 0 and sequence.error is None and budget > 0 and not is_early
             chunk = self._next_chunk(sequence, budget) if may_run else None
             if chunk is not None:
@@ -291,23 +219,25 @@ class Scheduler:
                 budget -= len(chunk.token_ids)
         for sequence, chunk in zip(planned, chunks, strict=True):
             if chunk.next_id is None:
-                self._prefilling.remove(sequence)
-                self._decoding.append(sequence)
+                self._placement.prefilling.remove(sequence)
+                self._placement.decoding.append(sequence)
         return self._batch(planned, chunks=chunks)
 
     def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
         """Of at most `budget` tokens, with pages for them; None where there are too few."""
-        if sequence not in self._tables:
-            sequence.num_computed = self._tables.open(sequence)
+        if sequence not in self._placement.tables:
+            sequence.num_computed = self._placement.tables.open(sequence)
             if not sequence.request.output_ids:
                 sequence.request.metrics.num_cached = sequence.num_computed
         start = sequence.num_computed
         end = min(sequence.num_tokens, start + budget)
         is_last = end == sequence.num_tokens
-        if not self._make_room(sequence, end + (self._num_ahead if is_last else 0)):
+        if not self._placement.make_room(
+            sequence, end + (self._placement.num_ahead if is_last else 0)
+        ):
             return None
         sequence.num_computed = end
-        self._tables.publish(sequence, end)
+        self._placement.tables.publish(sequence, end)
         starts_walk = is_last and not sequence.has_walk
         sequence.has_walk = is_last
         tokens = sequence.tokens(start, end + 1)
@@ -321,42 +251,16 @@ class Scheduler:
 
     def _plan_decode(self) -> Batch | None:
         planned, has_grown = [], []
-        for sequence in sorted(self._decoding, key=_by_entitlement):
+        for sequence in sorted(self._placement.decoding, key=by_entitlement):
             # it has just lost its slot to one before, or is to end
             if sequence.slot < 0 or sequence.error is not None:
                 continue
-            num_before = self._tables.num_held(sequence)
+            num_before = self._placement.tables.num_held(sequence)
             num_to_come = sequence.num_in_flight * self._limits.window + self._limits.num_behind
-            if self._make_room(sequence, sequence.num_tokens + num_to_come):
+            if self._placement.make_room(sequence, sequence.num_tokens + num_to_come):
                 planned.append(sequence)
-                has_grown.append(self._tables.num_held(sequence) > num_before)
+                has_grown.append(self._placement.tables.num_held(sequence) > num_before)
         return self._batch(planned, has_grown=has_grown)
-
-    def _make_room(self, sequence: SequenceState, num_positions: int) -> bool:
-        """Pages for so many positions, if need be of requests that are less entitled; False where
-        it waits again."""
-        most = self._most_positions(sequence)
-        while not self._tables.grow(sequence, min(num_positions, most), most):
-            victim = max([*self._prefilling, *self._decoding], key=_by_entitlement)
-            self._preempt(victim)
-            if victim is sequence:
-                return False
-        return True
-
-    def _preempt(self, sequence: SequenceState) -> None:
-        self._leave(sequence)
-        sequence.lose_slot()
-        self._waiting.push(sequence)
-
-    def _leave(self, sequence: SequenceState) -> None:
-        (self._prefilling if sequence in self._prefilling else self._decoding).remove(sequence)
-        self._tables.close(sequence)
-        self._slots.release(sequence.slot)
-        self._released.append(sequence.slot)
-
-    def _take_released(self) -> tuple[int, ...]:
-        released, self._released = tuple(self._released), []
-        return released
 
     def _batch(
         self,
@@ -372,7 +276,7 @@ class Scheduler:
         return Batch(
             request_ids=tuple(sequence.request_id for sequence in sequences),
             slots=tuple(sequence.slot for sequence in sequences),
-            block_tables=tuple(self._tables[sequence] for sequence in sequences),
+            block_tables=tuple(self._placement.tables[sequence] for sequence in sequences),
             chunks=tuple(chunks),
             entries=tuple(sequence.entry() for sequence in sequences) if chunks else (),
             has_grown=tuple(has_grown),
@@ -391,8 +295,8 @@ class Scheduler:
             sequence.num_computed = sequence.num_tokens - 1
             sequence.num_late += 1
             sequence.not_before = self._num_planned + min(2**sequence.num_late, _LONGEST_PAUSE)
-            self._decoding.remove(sequence)
-            self._prefilling.append(sequence)
+            self._placement.decoding.remove(sequence)
+            self._placement.prefilling.append(sequence)
 
     def _take_tokens(
         self, sequence: SequenceState, tokens: Sequence[int], is_prefill: bool
@@ -412,7 +316,7 @@ class Scheduler:
             metrics.num_iterations += 1
             metrics.accepted_histogram[num_taken - 1] += 1
         if reason is None:
-            self._tables.publish(sequence, sequence.num_tokens - 1)
+            self._placement.tables.publish(sequence, sequence.num_tokens - 1)
         else:
             self._finish(sequence, reason)
         return tuple(tokens[:num_taken])
@@ -422,15 +326,7 @@ class Scheduler:
     ) -> None:
         del self._sequences[sequence.request_id]
         finish(sequence.request, reason, error)
-        if sequence in self._waiting:
-            self._waiting.remove(sequence)
+        if sequence in self._placement.waiting:
+            self._placement.waiting.remove(sequence)
         elif sequence.slot >= 0:
-            self._leave(sequence)
-
-
-def _take_scores(sequence: SequenceState, chunk: Chunk) -> None:
-    """The log-probabilities of the prompt tokens behind the chunk's are there, whatever has become
-    of its slot meanwhile."""
-    if chunk.start + 1 <= sequence.num_scored:
-        num_scored = chunk.start + 1 + len(chunk.scored_ids)
-        sequence.num_scored = max(sequence.num_scored, num_scored)
+            self._placement.leave(sequence)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specguide.batch import AdjustedOutput, Adjustment, SamplingValues, SlotEntry
+from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry
 from specguide.draft_window import DraftWindow
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
@@ -137,6 +137,12 @@ class SequenceState:
         if is_end and token not in self.own_end_ids:
             request.stop_reason = token
         return "stop" if is_end else "length" if is_full else None
+
+    def take_scores(self, chunk: Chunk) -> None:
+        """The log-probabilities of the prompt tokens behind a chunk's are there, whatever has
+        become of its slot meanwhile."""
+        if chunk.start + 1 <= self.num_scored:
+            self.num_scored = max(self.num_scored, chunk.start + 1 + len(chunk.scored_ids))
 
     def lose_slot(self) -> None:
         """It waits again, and another matcher begins."""

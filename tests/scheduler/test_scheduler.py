@@ -145,7 +145,7 @@ def test_a_prefill_that_is_held_waits_the_longer_the_more_often_in_a_row():
     for _ in range(9):  # this says nothing of another matcher, later
         scheduler.commit(plan(scheduler), [[5], []], {})
     assert one.metrics.num_held == 12 and one.output_ids == [7]
-    scheduler._preempt(state_of(scheduler, one))
+    scheduler._placement.preempt(state_of(scheduler, one))
     assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [7])] == [0, 2, 4]
     scheduler.check_integrity()
 
@@ -160,7 +160,7 @@ def test_another_matcher_begins_without_the_pause_of_the_last_one():
     run_alone(scheduler, other)
     scheduler.add(one)
     assert [pause_of(scheduler, one, []) for _ in range(4)] == [1, 2, 4, 8]
-    scheduler._preempt(state_of(scheduler, one))
+    scheduler._placement.preempt(state_of(scheduler, one))
     assert pause_of(scheduler, one, [7]) <= 1
 
 

@@ -166,7 +166,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     for prompt, params in zip(prompts, all_params, strict=True):
         engine.add(engine.prompt_ids(prompt), params)
     while engine.num_unfinished:
-        running |= {each.slot: each.request for each in engine._scheduler._decoding}
+        running |= {each.slot: each.request for each in engine._scheduler._placement.decoding}
         engine.step()
     llm.close()
     assert num_checked > 500
