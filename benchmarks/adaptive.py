@@ -33,8 +33,8 @@ from benchmarks.common import emit
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
 from specguide.engine.observers import Committed
@@ -110,7 +110,7 @@ class Writer:
     def __init__(self, task: Task, spec: SpecConfig | None, models: RandomModels) -> None:
         target, head = models.target, models.drafters["eagle3"]
         self._task = task
-        window = spec.window if spec else DraftWindow()
+        window = spec.layout if spec else NO_DRAFTS
         self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
         self._pages_each = -(-(MAX_LEN + num_drafts + window.num_positions + 1) // PAGE_SIZE)
         config = EngineConfig(
@@ -128,7 +128,6 @@ class Writer:
             config,
             target,
             head if spec else None,
-            num_drafts,
             EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),
         )
         self._walks, self._ids = Walks(), count()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.draft_window import DraftWindow, Levels
+from specguide.draft_layout import DraftLayout, Levels
 from specguide.errors import RequestError
 from specguide.request import RequestSpec
 
@@ -32,7 +32,7 @@ class WalkStart(NamedTuple):
     slot: int
     matcher: Any
     token_ids: Sequence[int]
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class GuideSnapshot:
 
     started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class SlotEntry:
     end_ids: tuple[int, ...]
     sampling: SamplingValues
     adjusted: AdjustedOutput | None = None
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
     guided_drafts: bool = True
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from specguide.batch import Adjustment
 from specguide.config import EngineConfig
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
@@ -40,7 +40,7 @@ class Admitted(NamedTuple):
     grammar: CompiledGrammar | None
     adjustment: Adjustment | None
     processors: tuple[Processor, ...]
-    window: DraftWindow | None
+    window: DraftLayout | None
 
 
 class Admission:
@@ -57,7 +57,7 @@ class Admission:
         self.compiler = GrammarCompiler(vocabulary, config.guide)
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.tree is None or (
+        self._takes_processors = capabilities.window.is_path or (
             config.spec is not None and config.spec.adaptive
         )
         self._longest_wait_s = 2 * config.guide.compile_timeout_s

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from specguide.batch import Batch, GuideSnapshot, WalkStart
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.matcher import FailedMatcher, Matcher
 from specguide.request import Request
@@ -15,7 +15,7 @@ from specguide.request import Request
 
 class _Walk(NamedTuple):
     grammar: CompiledGrammar | None
-    window: DraftWindow | None
+    window: DraftLayout | None
 
 
 class Walks:
@@ -25,7 +25,7 @@ class Walks:
         self._walks: dict[int, _Walk] = {}
 
     def add(
-        self, request: Request, grammar: CompiledGrammar | None, window: DraftWindow | None
+        self, request: Request, grammar: CompiledGrammar | None, window: DraftLayout | None
     ) -> None:
         """A request may run from now on.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from specguide.batch import Adjustment, Batch, Chunk
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
 from specguide.scheduler.answers import Advance, Commit, Schedule
@@ -66,7 +66,7 @@ class Scheduler:
         self,
         request: Request,
         adjustment: Adjustment | None = None,
-        window: DraftWindow | None = None,
+        window: DraftLayout | None = None,
     ) -> None:
         """Queue a request. Raises PromptTooLong or InvalidParams where it could never run.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
 
@@ -51,7 +51,7 @@ class SequenceState:
     own_end_ids: frozenset[int] = frozenset()
     end_ids: frozenset[int] = frozenset()
     adjustment: Adjustment | None = None
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
     slot: int = -1
     num_computed: int = 0
     num_scored: int = 1

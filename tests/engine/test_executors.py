@@ -17,8 +17,8 @@ from specguide import Guide, SamplingParams, SpecConfig
 from specguide.batch import Batch, GuideSnapshot, StepOutput
 from specguide.cache import CacheSize
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
+from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
 from specguide.params import Speculation
@@ -210,7 +210,7 @@ class Said:
 @pytest.mark.parametrize("lag", [0, 2])
 def test_an_executor_of_ones_own(tmp_path, lag):
     save_target(tmp_path)
-    capabilities = Capabilities(272, 64, CacheSize(40, 4, 0, 64), DraftWindow(), True, lag)
+    capabilities = Capabilities(272, 64, CacheSize(40, 4, 0, 64), DraftLayout(), True, lag)
     config = EngineConfig(
         model=tmp_path,
         max_batch_size=3,
