@@ -185,7 +185,7 @@ class Engine:
         try:
             for launched in self._due(None):
                 self._commit(launched, *launched.collect())
-            before_ns = self._guide.counters()["callback_ns"]
+            before_ns = self._guide.counters().callback_ns
             self._executor.warm_up()
             self._guide.errors(())
         except BaseException as cause:
@@ -193,7 +193,7 @@ class Engine:
             if not isinstance(cause, Exception):
                 raise
             raise EngineError(f"the warm-up failed: {cause}") from cause
-        self._warm_up_ns += self._guide.counters()["callback_ns"] - before_ns
+        self._warm_up_ns += self._guide.counters().callback_ns - before_ns
 
     @one_at_a_time
     def close(self) -> None:
@@ -206,14 +206,14 @@ class Engine:
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""
         pages, num_running = self._pages, self._scheduler.num_running
-        counters = self._guide.counters()
-        counters["callback_ns"] -= self._warm_up_ns
+        grammar = asdict(self._guide.counters())
+        grammar["callback_ns"] -= self._warm_up_ns
         return EngineStats(
             **asdict(self._totals),
             **self._counts.copies(),
-            grammar_s=counters["callback_ns"] * 1e-9,
+            grammar_s=grammar["callback_ns"] * 1e-9,
             grammar_exposed_s=self._guide.exposed_s,
-            grammar=counters,
+            grammar=grammar,
             num_waiting=max(0, self.num_unfinished - num_running),
             num_running=num_running,
             max_batch_size=self.config.max_batch_size,

@@ -14,13 +14,15 @@ import torch
 from tiny import save_target
 
 from specguide import Guide, SamplingParams, SpecConfig
-from specguide.batch import Batch, GuideSnapshot, StepOutput
+from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
+from specguide.guided.no_grammar import NoGrammar
+from specguide.kernels.forward_stream import ForwardStream
 from specguide.params import Speculation
 from specguide.request import Request
 from specguide.sampling import RequestProcessors
@@ -130,36 +132,13 @@ def test_batches_may_go_to_another_process(mode):
         abroad.close()
 
 
-class NoGrammar:
-    """The grammar stream of an executor that has none."""
-
-    exposed_s = None
-    recorder = Recorder()
-
-    def submit(self, snapshot: GuideSnapshot) -> None:
-        assert all(start.matcher is None for start in snapshot.started)
-
-    def errors(self, slots: Sequence[int]) -> dict:
-        return {}
-
-    def detach(self, slot: int) -> None: ...
-
-    def abandon(self) -> None: ...
-
-    def is_idle(self, slot: int) -> bool:
-        return True
-
-    def counters(self) -> dict[str, int]:
-        return {"callback_ns": 0}
-
-
 @dataclass
 class Parrot:
     """An executor without a model: it says each prompt again, a token an iteration, then the end
     token. No two prompts may begin alike: it does not hear what is in pages already."""
 
     capabilities: Capabilities
-    guide: NoGrammar = field(default_factory=NoGrammar)
+    guide: NoGrammar
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
     heard: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     num_said: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -217,7 +196,8 @@ def test_an_executor_of_ones_own(tmp_path, lag):
         max_prefill_tokens=7,
         cache=CacheConfig(page_size=4),
     )
-    parrot = Parrot(capabilities)
+    forward = ForwardStream(torch.device("cpu"))
+    parrot = Parrot(capabilities, NoGrammar(4, DraftLayout(), forward, Recorder()))
     engine = Engine(config, executor=parrot)
     prompts = [[40 * n + at for at in range(length)] for n, length in enumerate((3, 17, 8, 1, 12))]
     requests = [engine.add(prompt, SamplingParams(max_tokens=30)) for prompt in prompts]

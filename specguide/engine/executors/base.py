@@ -11,7 +11,7 @@ from specguide.cache import CacheSize
 from specguide.config import EngineConfig
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import SchedulerLimits
@@ -84,7 +84,7 @@ class Executor(Protocol):
     def processors(self) -> MutableMapping[int, RequestProcessors]: ...
 
     @property
-    def guide(self) -> GuidedDecoder: ...
+    def guide(self) -> GrammarStream: ...
 
     def execute(self, batch: Batch) -> PendingOutput:
         """Start a batch. `capabilities.lag` + 1 may be under way before the first one's result is
