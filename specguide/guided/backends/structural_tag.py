@@ -78,7 +78,7 @@ class _Writer:
         return name
 
     def _text_without(self, excludes: list[str]) -> str:
-        """Json text that holds none of some strings."""
+        """Any text that holds none of some strings."""
         text = regex_term(_ANY_TEXT)
         if not excludes:
             return text
@@ -89,7 +89,7 @@ class _Writer:
         return name
 
     def _lazy_text(self, ends: list[str]) -> str:
-        """Json text up to and with the first of some strings."""
+        """Any text up to and with the first of some strings."""
         return self._rule(regex_term(_ANY_TEXT + _one_of(ends)), lazy=True)
 
     def _const_string(self, node: Node, last: bool) -> str:
