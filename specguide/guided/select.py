@@ -17,7 +17,8 @@ from specguide.guided.backends import BACKEND_NAMES, capabilities
 from specguide.guided.backends.base import Rewritten
 from specguide.guided.backends.grammar_form import behind_space, grammar_form, has_lookahead
 from specguide.guided.backends.lark_attributes import lark_attributes
-from specguide.guided.backends.schema_rules import NoRules, schema_rules
+from specguide.guided.backends.schema_rules import schema_rules
+from specguide.guided.backends.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse

@@ -5,9 +5,14 @@ from specguide.kernels import SamplingTensors, operation, triton
 from specguide.sampling import accept, growth
 from specguide.sampling.accept import AcceptState, Branches
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
-from specguide.sampling.adjustment import Adjustment
+from specguide.sampling.adjustment import adjustment_of
 from specguide.sampling.growth import GrowingTrees, TreeLevel
-from specguide.sampling.processors import Failures, bind_processors, process_logits
+from specguide.sampling.processors import (
+    Failures,
+    RequestProcessors,
+    bind_processors,
+    process_logits,
+)
 from specguide.sampling.scores import score_tokens
 from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
@@ -20,16 +25,17 @@ store_drafts = operation(accept.store_drafts, lambda: triton.drafts.store_drafts
 
 __all__ = [
     "AcceptState",
-    "Adjustment",
     "Branches",
     "Failures",
     "GrowingTrees",
+    "RequestProcessors",
     "SamplingTensors",
     "SlotAdjustments",
     "SlotTrees",
     "TreeLevel",
     "accept_drafts",
     "adjust_logits",
+    "adjustment_of",
     "append_drafts",
     "bind_processors",
     "chain_paths",

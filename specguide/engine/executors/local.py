@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import (
@@ -37,6 +38,7 @@ from specguide.speculation.drafters import (
 )
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
+from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
@@ -56,6 +58,7 @@ class LocalExecutor:
     guide: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
+    processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: EngineConfig, parts: EngineParts | None = None) -> LocalExecutor:
@@ -163,7 +166,8 @@ class LocalExecutor:
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
-        return self.step.launch(batch)
+        processed = {row: self.processors[batch.request_ids[row]] for row in batch.processed}
+        return self.step.launch(batch, processed)
 
     def release(self, slots: Sequence[int]) -> None:
         """As Executor's."""
@@ -187,6 +191,13 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 def target_folder(config: EngineConfig) -> Path:
     """Folder of the target checkpoint; the shipped model where none is named."""
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
+
+
+def load_tokenizer(config: EngineConfig) -> Tokenizer:
+    """The target's. Raises CheckpointError for one that cannot be read."""
+    tokenizer = Tokenizer.from_folder(target_folder(config))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer
 
 
 def _entry(config: EngineConfig) -> DrafterSpec:

@@ -18,7 +18,8 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guided.backends.grammar_form import grammar_form, without_comments
-from specguide.guided.backends.schema_rules import NoRules, schema_rules
+from specguide.guided.backends.schema_rules import schema_rules
+from specguide.guided.backends.schema_terminals import NoRules
 from specguide.guided.backends.whitespace import whitespace_regex
 from specguide.guided.budget import spend
 from specguide.guided.schema.emit import emit, in_doubles
