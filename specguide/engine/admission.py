@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
-from specguide.config import EngineConfig
 from specguide.engine.executors import Capabilities
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
@@ -16,6 +15,7 @@ from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.request import Request
+from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import Adjustment, bind_processors
 from specguide.tokenizer import Tokenizer
 
@@ -28,15 +28,13 @@ class Admission:
     """
 
     def __init__(
-        self, config: EngineConfig, tokenizer: Tokenizer, capabilities: Capabilities
+        self, config: ResolvedConfig, tokenizer: Tokenizer, capabilities: Capabilities
     ) -> None:
         vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = GrammarCompiler(vocabulary, config.guide)
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.is_path or (
-            config.spec is not None and config.spec.adaptive
-        )
+        self._takes_processors = capabilities.window.is_path or config.is_adaptive
         self._longest_wait_s = 2 * config.guide.compile_timeout_s
         self.on_ready: Callable[[], None] = lambda: None
         self._compiling: dict[Future[CompiledGrammar], Request] = {}

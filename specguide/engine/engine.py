@@ -17,7 +17,8 @@ from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
 from specguide.engine.deadlines import Deadlines
 from specguide.engine.draft_counts import count_drafts
-from specguide.engine.executors import Executor, LocalExecutor, target_folder
+from specguide.engine.executors import Executor, LocalExecutor
+from specguide.engine.facts import resolved, target_folder
 from specguide.engine.failures import iteration_errors, timeout, told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import InFlight, launch, take_iterations
@@ -28,6 +29,7 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request
+from specguide.resolved_config import ResolvedConfig
 from specguide.scheduler import OutputText, Scheduler
 from specguide.speculation.selection import guide_snapshot
 from specguide.tokenizer import Tokenizer
@@ -52,29 +54,28 @@ class Engine:
     def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
         """executor: runs the batches; None: one in this process, with the models of `config`"""
         self.in_use = InUse()
-        self.config = config
+        self.config = resolved(config)
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
-            tokenizer = reader.submit(_tokenizer, config)
-            self._executor: Executor = executor or LocalExecutor.load(config)
+            tokenizer = reader.submit(_tokenizer, self.config)
+            self._executor: Executor = executor or LocalExecutor.load(self.config)
         self.tokenizer = tokenizer.result()
         capabilities, self._guide = self._executor.capabilities, self._executor.guide
         self._recorder = self._guide.recorder
         self.vocab_size, self.max_model_len = capabilities.vocab_size, capabilities.max_model_len
-        self._admission = Admission(config, self.tokenizer, capabilities)
+        self._admission = Admission(self.config, self.tokenizer, capabilities)
         self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
-            max_batch_size=config.max_batch_size,
+            max_batch_size=self.config.max_batch_size,
             max_model_len=capabilities.max_model_len,
-            max_prefill_tokens=config.max_prefill_tokens,
+            max_prefill_tokens=self.config.max_prefill_tokens,
             num_draft_tokens=capabilities.window.num_drafts,
             num_draft_positions=capabilities.window.num_positions,
-            page_size=config.cache.page_size,
+            page_size=self.config.cache.page_size,
             pages=self._pages,
             eos_token_ids=self.tokenizer.eos_token_ids,
             slot_is_idle=self._guide.is_idle,
         )
-        is_adaptive = config.spec is not None and config.spec.adaptive
-        self._levels = LevelChoice(capabilities.window) if is_adaptive else AllDrafts()
+        self._levels = LevelChoice(capabilities.window) if self.config.is_adaptive else AllDrafts()
         self._lag = capabilities.lag
         self._in_flight: deque[InFlight] = deque()
         self._deadlines = Deadlines()
@@ -385,8 +386,8 @@ class Engine:
         self._ended.append(request)
 
 
-def _tokenizer(config: EngineConfig) -> Tokenizer:
-    tokenizer = Tokenizer.from_folder(target_folder(config))
+def _tokenizer(config: ResolvedConfig) -> Tokenizer:
+    tokenizer = Tokenizer.from_folder(target_folder(config.model))
     tokenizer.detokenizer()  # raises now where it would raise later
     return tokenizer
 
