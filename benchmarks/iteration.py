@@ -153,7 +153,7 @@ class Run:
     def run(self, num_iterations: int) -> list[float]:
         """Milliseconds between the ends of successive iterations; the host lags as it does in the
         engine."""
-        slots, stream = range(len(self.requests)), self.runner.guide.forward_stream
+        slots, stream = range(len(self.requests)), self.runner.guide.forward.torch
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))

@@ -41,6 +41,7 @@ class ResolvedConfig:
 
     spec:          never by the method "auto"; num_draft_tokens is a tree's depth. None: no drafts
     layout:        the drafts that there may be
+    guide:         None: there are no guides
     device, dtype: as in Facts
     max_model_len: longest prompt plus output, tokens
     lag:           iterations that are launched before the results of an earlier one are read
@@ -50,7 +51,7 @@ class ResolvedConfig:
     model: str | Path | None
     spec: SpecConfig | None
     layout: DraftLayout
-    guide: GuideConfig
+    guide: GuideConfig | None
     cache: CacheConfig
     max_batch_size: int
     max_model_len: int

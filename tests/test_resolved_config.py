@@ -16,8 +16,8 @@ from specguide.resolved_config import Facts, resolve
 
 CPU = Facts("cpu", "float32", max_positions=512)
 GPU = Facts("cuda:0", "bfloat16", max_positions=512, own_head="eagle3")
-OPTIONAL = {"model", "spec"}
-"""What is not a choice left open where it is None: the shipped model, and no drafts."""
+OPTIONAL = {"model", "spec", "guide"}
+"""What is not a choice left open where it is None: the shipped model, no drafts, no guides."""
 
 
 @pytest.mark.parametrize("facts", [CPU, GPU], ids=["cpu", "gpu"])

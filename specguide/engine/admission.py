@@ -11,6 +11,7 @@ from specguide.engine.executors import Capabilities
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_ints, is_int
 from specguide.params import SamplingParams
@@ -31,11 +32,13 @@ class Admission:
         self, config: ResolvedConfig, tokenizer: Tokenizer, capabilities: Capabilities
     ) -> None:
         vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
-        self.compiler = GrammarCompiler(vocabulary, config.guide)
+        self.compiler = (
+            NoCompiler() if config.guide is None else GrammarCompiler(vocabulary, config.guide)
+        )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
         self._takes_processors = capabilities.window.is_path or config.is_adaptive
-        self._longest_wait_s = 2 * config.guide.compile_timeout_s
+        self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
         self._compiling: dict[Future[CompiledGrammar], Request] = {}
 

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
@@ -215,7 +216,7 @@ class Engine:
         try:
             for launched in self._due(None):
                 self._commit(launched.batch, *launched.collect())
-            before_ns = self._guide.counters()["callback_ns"]
+            before_ns = self._guide.counters().callback_ns
             self._executor.warm_up()
             self._guide.errors(())
         except BaseException as cause:
@@ -223,7 +224,7 @@ class Engine:
             if not isinstance(cause, Exception):
                 raise
             raise EngineError(f"the warm-up failed: {cause}") from cause
-        self._warm_up_ns += self._guide.counters()["callback_ns"] - before_ns
+        self._warm_up_ns += self._guide.counters().callback_ns - before_ns
 
     @one_at_a_time
     def close(self) -> None:
@@ -239,15 +240,15 @@ class Engine:
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""
         counts, pages, num_running = self._counts, self._pages, self._scheduler.num_running
-        counters = self._guide.counters()
-        counters["callback_ns"] -= self._warm_up_ns
+        grammar = asdict(self._guide.counters())
+        grammar["callback_ns"] -= self._warm_up_ns
         return EngineStats(
             iterations=self._iterations,
             output_tokens=self._output_tokens,
             step_s=self._step_s,
-            grammar_s=counters["callback_ns"] * 1e-9,
+            grammar_s=grammar["callback_ns"] * 1e-9,
             grammar_exposed_s=self._guide.exposed_s,
-            grammar=counters,
+            grammar=grammar,
             num_waiting=max(0, self.num_unfinished - num_running),
             num_running=num_running,
             max_batch_size=self.config.max_batch_size,

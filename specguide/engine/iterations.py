@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors import Executor, PendingOutput
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.request import Iteration, IterationTimes
 
 
@@ -75,8 +75,8 @@ def take_iterations(
             )
 
 
-def _grammar_times(guide: GuidedDecoder) -> tuple[float, float] | None:
+def _grammar_times(guide: GrammarStream) -> tuple[float, float] | None:
     """Seconds in callbacks so far, and those of them that the forward stream waited for; None where
     nobody knows."""
     exposed_s = guide.exposed_s
-    return None if exposed_s is None else (guide.counters()["callback_ns"] * 1e-9, exposed_s)
+    return None if exposed_s is None else (guide.counters().callback_ns * 1e-9, exposed_s)

@@ -52,6 +52,7 @@ class SlotTable:
 
     The last slot never has a request: what fills up a batch of fixed size stands there.
 
+    sizes:         how large it is
     ids:           int64 [num_slots], the slots' numbers
     active:        bool [num_slots], a request is there and has not ended
     lengths:       int64 [num_slots], positions whose keys are stored; the golden token's position
@@ -84,8 +85,7 @@ class SlotTable:
         self.sampling = SamplingTensors.neutral(num_slots, device)
         self.drafts = DraftLimits(num_slots, device)
         self.attention = attention_backend(device)
-        self.page_size = sizes.page_size
-        self._vocab_size = sizes.vocab_size
+        self.sizes = sizes
         self._adjusted: set[int] = set()
         if is_shared_with_host and device.type == "cuda":
             host = torch.device("cpu")
@@ -97,7 +97,7 @@ class SlotTable:
     @cached_property
     def adjustments(self) -> SlotAdjustments:
         """What the slots' requests do to their logits; allocated once it is first asked for."""
-        return SlotAdjustments.neutral(len(self.ids), self._vocab_size, self.ids.device)
+        return SlotAdjustments.neutral(len(self.ids), self.sizes.vocab_size, self.ids.device)
 
     def enter(self, batch: Batch, slots: Tensor) -> None:
         """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their
@@ -122,7 +122,7 @@ class SlotTable:
 
     def _end_ids(self, request: Request) -> list[int]:
         """Exactly MAX_END_IDS."""
-        known = [token for token in request.end_ids if token < self._vocab_size]
+        known = [token for token in request.end_ids if token < self.sizes.vocab_size]
         return [*known, *[_NO_END_ID] * MAX_END_IDS][:MAX_END_IDS]
 
     def _adjust(self, request: Request) -> None:

@@ -13,6 +13,7 @@ from test_engine import make
 from test_gpu_engine import FP32
 
 from specguide import SamplingParams
+from specguide.kernels import BitmaskRows
 from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths, score_tokens
 from specguide.speculation.selection import SamplingKind
 
@@ -101,7 +102,8 @@ def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
         -(2**31), 2**31 - 1, (3 * num_nodes, -(-vocab_size // 32)), generator=generator
     ).int()
     guided = torch.tensor([0, 1, 1, 0] * 3).byte()
-    arguments = (logits, slots, chain_paths(drafts), start, state, bitmask, guided, row_ids)
+    rows = BitmaskRows(bitmask, guided, row_ids)
+    arguments = (logits, slots, chain_paths(drafts), start, state, rows)
     on_device = [to_device(argument) for argument in arguments]
     graph, adjusted = captured(lambda: adjust_logits(*on_device))
     said, num_accepted = (

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tiny import save_target
 
 from specguide.errors import InvalidParams
+from specguide.kernels import BitmaskRows
 from specguide.params import SamplingParams
 from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths
 from specguide.tokenizer import Tokenizer
@@ -139,7 +140,12 @@ def test_each_node_as_if_its_path_had_been_output(requests, windows, seed):
             ]
         )
         found = adjust_logits(
-            logits, slots, chain_paths(drafts), start, state, bitmask, guided, row_ids
+            logits,
+            slots,
+            chain_paths(drafts),
+            start,
+            state,
+            BitmaskRows(bitmask, guided, row_ids),
         )
         found = found.view(-1, K + 1, V)
         for row, (adjustment, prompt, grammar) in enumerate(requests):

@@ -98,12 +98,13 @@ def test_unguided_trees_change_no_token(folders, models):
 
 def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
     prompts, all_params = cases(1, 20)
+    patient = GuideConfig(deadline_us=5_000_000)  # a draft without a row would be another one
     specs = (
         SpecConfig(model=models["eagle3"], **shape)
         for shape in (dict(tree=DraftTree.chain(3)), dict(num_draft_tokens=3))
     )
     as_tree, as_chain = (
-        generate(LLM(folders[0], spec=spec), prompts, all_params) for spec in specs
+        generate(LLM(folders[0], spec=spec, guide=patient), prompts, all_params) for spec in specs
     )
     assert [out.metrics.accepted_histogram for out in as_tree] == [
         out.metrics.accepted_histogram for out in as_chain

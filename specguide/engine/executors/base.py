@@ -10,7 +10,7 @@ from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
 
 
@@ -65,7 +65,7 @@ class Executor(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     @property
-    def guide(self) -> GuidedDecoder: ...
+    def guide(self) -> GrammarStream: ...
 
     def execute(self, batch: Batch) -> PendingOutput:
         """Start a batch. `capabilities.lag` + 1 may be under way before the first one's result is

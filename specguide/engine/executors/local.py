@@ -9,14 +9,18 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from specguide import env
+from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.facts import SHIPPED_MODEL, target_folder
 from specguide.engine.parts import EngineParts
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.callbacks import GrammarCallbacks
+from specguide.guided.executor import ExecutorFactory, Walked
+from specguide.guided.no_grammar import NoGrammar
+from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
+from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
 from specguide.slots import SlotSizes, SlotTable
@@ -45,7 +49,7 @@ class LocalExecutor:
     """
 
     step: Step
-    guide: GuidedDecoder
+    guide: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
 
@@ -123,22 +127,15 @@ class LocalExecutor:
         sizes = SlotSizes(
             config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
         )
-        state = SlotTable(sizes, target.device)
-        guide = GuidedDecoder(
-            state.host_nodes,
-            window,
-            target.config.vocab_size,
-            config.guide,
-            target.device,
-            _recorder(config.trace, target.device, config.lag),
-            entry.lookup(config.spec) if config.spec and entry.lookup else None,
-            parts.executor,
-        )
+        state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
+        recorder = _recorder(config.trace, target.device, config.lag)
+        lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
+        guide = _grammar_stream(config, state, recorder, lookup, parts.executor)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(guide.buffers, state, guided_drafts=config.guided_drafts)
+        sampler = parts.sampler(guide, state, guided_drafts=config.guided_drafts)
         options = StepOptions(config.lag, config.enforce_eager, config.is_adaptive, entry.drafting)
         step = parts.step(passes, sampler, state, guide, options)
         if (
@@ -168,7 +165,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.buffers.held.device, env.num_compile_threads()):
+            with rehearsal(self.guide.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -180,6 +177,21 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
+
+
+def _grammar_stream(
+    config: ResolvedConfig,
+    state: SlotTable,
+    recorder: Recorder,
+    lookup: native.LookupSource | None,
+    executor: ExecutorFactory,
+) -> GrammarStream:
+    """One that does nothing where the engine has no guides."""
+    forward, sizes = ForwardStream(state.ids.device), state.sizes
+    if config.guide is None:
+        return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
+    walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
+    return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
@@ -20,10 +19,12 @@ from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.greedy import check_greedy
 from specguide.guided.backends.lark_terms import choice_term, json_term, regex_term
 from specguide.guided.backends.whitespace import just
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import CoreSchema
 
 _ANY_TEXT = "(?s:.*)"
 
-Node = dict[str, Any]
+Node = dict[str, Json]
 
 
 def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
@@ -97,7 +98,7 @@ class _Writer:
     def _json_schema(self, node: Node, last: bool) -> str:
         _refuse(node, style="json", any_order=False, excludes=[])
         limits = just(self._limits, node.get("max_whitespace_cnt"))
-        return json_term(_field(node, "json_schema", (dict, bool)), limits)
+        return json_term(_field(node, "json_schema", (CoreSchema, dict, bool)), limits)
 
     def _regex(self, node: Node, last: bool) -> str:
         return regex_term(_field(node, "pattern", str))
@@ -191,7 +192,7 @@ class _Writer:
         return tags if node.get("at_least_one") else f"{tags}?"
 
 
-def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
+def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Json:
     value = node.get(name)
     if name in ("begin", "end") and isinstance(value, dict):
         raise _unsupported("a format over single tokens")
@@ -203,7 +204,7 @@ def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
     return value
 
 
-def _refuse(node: Node, **defaults: Any) -> None:
+def _refuse(node: Node, **defaults: Json) -> None:
     """Refuses fields that say something else than what is expressed here."""
     for name, default in defaults.items():
         if node.get(name, default) != default:
