@@ -220,7 +220,9 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
         error=request.error,
         metrics=request.metrics,
         logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
-        prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
+        prompt_logprobs=tuple(request.prompt_logprobs)
+        if request.spec.has_prompt_logprobs
+        else None,
         iterations=tuple(request.iterations) if request.params.return_drafts else None,
         stop_reason=request.stop_reason,
         others=tuple(_output([other]) for other in others),

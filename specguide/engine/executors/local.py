@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import (
@@ -34,6 +35,7 @@ from specguide.speculation.drafters import (
 )
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
+from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 _NUM_LOGIT_COPIES = 4
@@ -52,6 +54,7 @@ class LocalExecutor:
     guide: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
+    processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: ResolvedConfig, parts: EngineParts | None = None) -> LocalExecutor:
@@ -154,7 +157,8 @@ class LocalExecutor:
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
-        return self.step.launch(batch)
+        processed = {row: self.processors[batch.request_ids[row]] for row in batch.processed}
+        return self.step.launch(batch, processed)
 
     def release(self, slots: Sequence[int]) -> None:
         """As Executor's."""
@@ -173,6 +177,13 @@ class LocalExecutor:
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
     for warm_up in tqdm(warm_ups, desc=what, unit="iteration", disable=not warm_ups):
         warm_up()
+
+
+def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
+    """The target's. Raises CheckpointError for one that cannot be read."""
+    tokenizer = Tokenizer.from_folder(target_folder(config.model))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer
 
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
