@@ -264,13 +264,11 @@ def measure(
         "max_ms": round(float(times.max()), 3),
         "p99_of_near": round(float(np.percentile(times / running_median(times), 99)), 3),
         "acceptance_length": round(case.acceptance_length(before, num_timed), 3),
-        "callbacks_us": round(
-            (after["callback_ns"] - counters["callback_ns"]) / 1e3 / num_timed, 1
-        ),
-        "fills": after["fills"] - counters["fills"],
-        "workers_us": round((after["busy_ns"] - counters["busy_ns"]) / 1e3 / num_timed, 1),
-        "held": after["held"] - counters["held"],
-        "late_draft_rows": after["late_draft_rows"] - counters["late_draft_rows"],
+        "callbacks_us": round((after.callback_ns - counters.callback_ns) / 1e3 / num_timed, 1),
+        "fills": after.fills - counters.fills,
+        "workers_us": round((after.busy_ns - counters.busy_ns) / 1e3 / num_timed, 1),
+        "held": after.held - counters.held,
+        "late_draft_rows": after.late_draft_rows - counters.late_draft_rows,
         **clock.summary(),
     }
     row["tokens_per_s"] = round(1e3 * batch_size * row["acceptance_length"] / row["median_ms"])
