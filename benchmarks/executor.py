@@ -133,25 +133,17 @@ class NativeExecutor:
         self._num_accepted = np.zeros(size, np.int32)
         self._needed = np.zeros(1, np.int32)
         self._executor = native.GrammarExecutor(
-            max_batch_size=size,
-            num_draft_tokens=NUM_DRAFTS,
-            vocab_size=VOCAB_SIZE,
-            num_threads=num_threads,
-            deadline_us=DEADLINE_US,
-            rows=self.rows.ctypes.data,
-            guided=self.guided.ctypes.data,
-            held=self._held.ctypes.data,
-            tokens=self._tokens.ctypes.data,
-            num_accepted=self._num_accepted.ctypes.data,
-            needed=self._needed.ctypes.data,
-            owner=(
-                self.rows,
-                self.guided,
-                self._held,
-                self._tokens,
-                self._num_accepted,
-                self._needed,
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=NUM_DRAFTS),
+                vocab_size=VOCAB_SIZE,
+                bitmask=self.rows,
+                guided=self.guided,
+                held=self._held,
+                tokens=self._tokens,
+                num_accepted=self._num_accepted,
+                needed=self._needed,
             ),
+            native.ExecutorOptions(num_threads=num_threads, deadline_us=DEADLINE_US),
         )
         self._callbacks = self._executor.callbacks()
         self._stream = native.CallerStream()
