@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide, check_finite
 from specguide.guided.backends import BACKEND_NAMES, capabilities
+from specguide.guided.backends.base import Rewritten
 from specguide.guided.backends.grammar_form import behind_space, grammar_form, has_lookahead
 from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
@@ -23,14 +23,13 @@ from specguide.guided.regex.charset import EVERYTHING
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
-from specguide.guided.schema.core import Core, in_doubles
-from specguide.guided.schema.emit import emit
+from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.enforce import unenforced
-from specguide.guided.schema.json_values import JsonSchema
+from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
-from specguide.guided.schema.nodes import CoreSchema, refuse
+from specguide.guided.schema.nodes import CoreSchema, refuse, tells_fractions
 from specguide.guided.schema.prune import prune
 from specguide.guided.tag_form import check_tag
 
@@ -53,7 +52,7 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     return BACKEND_NAMES
 
 
-def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
+def rewrites(guide: Guide, backend: str) -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
 
@@ -65,36 +64,33 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Guide]:
     enforce it.
     """
     value = getattr(guide, guide.kind)
+    if guide.kind in ("json_schema", "structural_tag") and isinstance(value, str):
+        value = json.loads(value)
     if guide.kind == "json_schema":
-        schemas = _schemas(json.loads(value) if isinstance(value, str) else value, backend)
-        yield from (Guide(json_schema=schema) for schema in schemas)
-    elif guide.kind == "regex":
-        yield Guide(regex=_regex(value))
+        for schema in _schemas(value, capabilities(backend)):
+            yield Rewritten("json_schema", schema)
     elif guide.kind == "structural_tag":
-        tag = json.loads(value) if isinstance(value, str) else value
-        check_tag(tag)
-        yield Guide(structural_tag=_tag(tag, backend))
+        check_tag(value)
+        yield Rewritten("structural_tag", _tag(value, backend))
+    elif guide.kind == "regex":
+        yield Rewritten("regex", _regex(value))
     elif guide.kind == "grammar":
-        yield Guide(grammar=_grammar(value, backend))
+        yield Rewritten("grammar", _grammar(value, backend))
     else:
-        yield guide
+        yield Rewritten(guide.kind, value)
 
 
-def _schema(schema: JsonSchema, backend: str) -> Core:
-    """The core; merged where it says of numbers that they are no integers, for which llguidance
-    needs simple rules."""
-    cores = _schemas(schema, backend)
+def _schema(schema: JsonSchema, able: Capabilities) -> CoreSchema:
+    """The core of a schema inside a tag; merged where the backend could not tell numbers that are
+    no integers otherwise."""
+    cores = _schemas(schema, able)
     core = next(cores)
-    return next(cores, core) if backend == "llguidance" and "not" in _keywords(core) else core
+    return next(cores, core) if able.merges_fractions and tells_fractions(core) else core
 
 
-def _schemas(schema: JsonSchema, backend: str) -> Iterator[Core]:
+def _schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]:
     """The core, then the merged core, then the core with less of some formats, as far as the
     backend enforces them."""
-    return map(emit, _core_schemas(schema, capabilities(backend)))
-
-
-def _core_schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]:
     try:
         core = lower(schema, able)
     except RecursionError:
@@ -139,7 +135,7 @@ def _regex(pattern: str) -> str:
     return write(node) or "(?:)"
 
 
-def _tag(node: Any, backend: str) -> Any:
+def _tag(node: Json, backend: str) -> Json:
     """A structural tag with the schemas, regular expressions and grammars in it rewritten."""
     if isinstance(node, list):
         return [_tag(item, backend) for item in node]
@@ -150,7 +146,7 @@ def _tag(node: Any, backend: str) -> Any:
         for name, value in node.items()
     }
     if isinstance(node.get("json_schema"), (Mapping, bool)):
-        tag["json_schema"] = _schema(node["json_schema"], backend)
+        tag["json_schema"] = _schema(node["json_schema"], capabilities(backend))
     if node.get("type") == "regex" and isinstance(node.get("pattern"), str):
         tag["pattern"] = _regex(node["pattern"])
     if node.get("type") == "grammar" and isinstance(node.get("grammar"), str):
@@ -193,18 +189,18 @@ def _json_rewritten(source: str, backend: str) -> Iterator[str]:
     yield source[done:]
 
 
-def _term_of_lark(schema: Mapping[str, Any] | bool, backend: str, part: int) -> str:
+def _term_of_lark(schema: Mapping[str, Json] | bool, backend: str, part: int) -> str:
     """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
     check_finite(schema, "grammar")
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
     try:
-        return _lark_schema(_schemas(schema, backend), options)
+        return _lark_schema(_schemas(schema, capabilities(backend)), options)
     except InvalidGuide as error:
         error.part = part
         raise
 
 
-def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
+def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> str:
     """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
     llguidance"""
     is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
@@ -213,28 +209,18 @@ def _lark_schema(cores: Iterator[Core], options: Mapping[str, Any]) -> str:
     for core in cores:
         try:
             if is_usual:
-                return schema_rules(json.loads(json.dumps(core)), whitespace)
+                return schema_rules(core, whitespace)
         except NoRules:
             pass
-        if "not" not in _keywords(core):  # the library has its own way
-            return "%json " + json.dumps(
-                {**in_doubles(core), "x-guidance": {**options, **_LARK_OPTIONS}}
-            )
+        if not tells_fractions(core):  # the library has its own way
+            written = in_doubles(emit(core))
+            return "%json " + json.dumps({**written, "x-guidance": {**options, **_LARK_OPTIONS}})
     raise UnsupportedGuide(
         "llguidance cannot compile numbers that are no integers here", keyword="not"
     )
 
 
-def _keywords(core: Any) -> set[str]:
-    """All keywords in a core schema; the names of its properties among them."""
-    if isinstance(core, list):
-        return set().union(*map(_keywords, core))
-    return (
-        {*core, *set().union(*map(_keywords, core.values()))} if isinstance(core, dict) else set()
-    )
-
-
-def _schema_at(source: str, at: int) -> tuple[Mapping[str, Any] | bool, int] | None:
+def _schema_at(source: str, at: int) -> tuple[Mapping[str, Json] | bool, int] | None:
     """The JSON Schema that stands there, and the place behind it; None where there is none."""
     if source[at : at + 1] not in ("{", "t", "f"):
         return None

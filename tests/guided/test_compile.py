@@ -24,6 +24,7 @@ from specguide.errors import (
 )
 from specguide.guide import Guide
 from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.backends.base import Rewritten, Written
 from specguide.guided.compile import GrammarCompiler, backend_report
 from specguide.guided.compiling import libraries
 from specguide.guided.compiling.threads import MAX_ABANDONED
@@ -81,9 +82,12 @@ class SlowBackend:
         self.name, self.native, self.reason = name, False, "it is a test's"
         self.num_compiles = 0
 
-    def compile(self, guide: Guide, limits: GuideConfig) -> CompiledGrammar:
+    def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
+        return Written(rewritten.kind, "regex", rewritten.value)
+
+    def compile(self, written: Written, limits: GuideConfig) -> CompiledGrammar:
         self.num_compiles += 1
-        time.sleep(len(guide.source()) / 100)
+        time.sleep(len(written.text) / 100)
         return libraries.create_backend.real("llguidance", VOCABULARY).compile(
             Guide(regex="a"), limits
         )

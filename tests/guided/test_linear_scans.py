@@ -256,7 +256,7 @@ def test_what_clients_reach_has_no_backtracking_engine():
 
 def test_a_schema_in_a_lark_grammar_is_rewritten_where_it_stands():
     source = 'start: a "%json"\na: %json  {"const": "%json {"} b\nb: %json { nothing'
-    text = next(rewrites(Guide(grammar=source), "llguidance")).grammar
+    text = next(rewrites(Guide(grammar=source), "llguidance")).value
     assert text.startswith('start: a "%json"\na: %lark {\n') and text.endswith(
         "\n} b\nb: %json { nothing"
     )

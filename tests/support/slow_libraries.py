@@ -9,6 +9,7 @@ import time
 
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backends.base import Written
 from specguide.guided.compiling.libraries import Libraries
 
 SERVE = (
@@ -19,8 +20,8 @@ SLOW_S = 60.0
 _compile = Libraries.compile
 
 
-def _compile_slowly(self: Libraries, rewritten: Guide, backend: str) -> CompiledGrammar:
-    source = rewritten.source()
+def _compile_slowly(self: Libraries, guide: Guide | Written, backend: str) -> CompiledGrammar:
+    source = guide.text if isinstance(guide, Written) else guide.source()
     if "slow!" in source:
         time.sleep(SLOW_S)
     if "large!" in source:
@@ -29,7 +30,7 @@ def _compile_slowly(self: Libraries, rewritten: Guide, backend: str) -> Compiled
         os.abort()
     if "crash!" in source:
         ctypes.string_at(0)
-    return _compile(self, rewritten, backend)
+    return _compile(self, guide, backend)
 
 
 Libraries.compile = _compile_slowly  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
+from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher
 
 
@@ -56,8 +57,12 @@ class Backend(Protocol):
     reason: str | None
     """Why they are not, where they are not."""
 
-    def compile(self, guide: Guide, limits: GuideConfig) -> CompiledGrammar:
-        """Compiles a guide; may take seconds.
+    def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
+        """A guide as text for the library. Raises what `compile` does."""
+        ...
+
+    def compile(self, guide: Guide | Written, limits: GuideConfig) -> CompiledGrammar:
+        """Compiles a guide, as it was given or as it was written; may take seconds.
 
         Raises InvalidGuide when the guide is malformed, UnsupportedGuide when the library refuses a
         feature that it uses, and GuideLimitExceeded when it runs into a limit of the library, each
@@ -66,25 +71,62 @@ class Backend(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Rewritten:
+    """A guide as a backend is to be told it.
+
+    kind:  the guide's
+    value: what the guide holds, JSON read; a JSON Schema, the guide itself or a part of it, as a
+           core schema
+    """
+
+    kind: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Written:
+    """A guide as text that a library compiles.
+
+    kind: the guide's, by which errors call it; of a grammar, with the form that it was read as
+    form: the language of the text, one of those that the backend writes
+    """
+
+    kind: str
+    form: str
+    text: str
+
+
+def as_given(guide: Guide) -> Rewritten:
+    """A guide as it was given. Raises InvalidGuide when it is no text that a library can be
+    handed."""
+    source = checked_source(guide)
+    return Rewritten(guide.kind, source if guide.kind in _TEXTS else json.loads(source))
+
+
+def read_as(rewritten: Rewritten) -> str:
+    """How errors call a guide."""
+    if rewritten.kind != "grammar":
+        return rewritten.kind
+    return f"grammar, read as {grammar_form(rewritten.value)},"
+
+
 def checked_source(guide: Guide) -> str:
     """The canonical text of a guide. Raises InvalidGuide when it is no text that a library can be
     handed."""
-    source = guide.source()
-    if "\0" in source:
-        raise InvalidGuide(
-            f"{guide.kind} holds the character U+0000; write it as an escape", param=guide.kind
-        )
+    return checked_text(guide.source(), guide.kind)
+
+
+def checked_text(text: str, kind: str) -> str:
+    """The text of a guide, itself. Raises InvalidGuide when it is none that a library can be
+    handed."""
+    if "\0" in text:
+        raise InvalidGuide(f"{kind} holds the character U+0000; write it as an escape", param=kind)
     try:
-        source.encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidGuide(
-            f"{guide.kind} is not valid Unicode: {error}", param=guide.kind
-        ) from error
-    return source
+        raise InvalidGuide(f"{kind} is not valid Unicode: {error}", param=kind) from error
+    return text
 
 
-def schema_or_tag(guide: Guide) -> Any:
-    """The JSON Schema or structural tag of a guide; subschemas of the core stay such. Raises as
-    `checked_source`."""
-    source, value = checked_source(guide), getattr(guide, guide.kind)
-    return value if isinstance(value, (dict, bool)) else json.loads(source)
+_TEXTS = ("regex", "grammar")

@@ -20,6 +20,8 @@ from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, Ranges, intersect, union
 from specguide.guided.regex.parse import Concat, RegexError, UnsupportedRegex, literals, parse
 from specguide.guided.regex.writer import whole
+from specguide.guided.schema.json_values import JsonSchema, named_types
+from specguide.guided.schema.nodes import CoreSchema
 
 Node = dict[str, Any]
 
@@ -75,11 +77,19 @@ def _one(char: str) -> Ranges:
 
 def _json_schema(node: Node) -> _Shape:
     schema = node["json_schema"]
-    types = schema.get("type", _TYPES) if isinstance(schema, dict) else _TYPES
-    first = "".join(_FIRST_OF[name] for name in ([types] if isinstance(types, str) else types))
+    first = "".join(_FIRST_OF[name] for name in _types(schema))
     is_number = any(char in _NUMBER for char in first)
     runs_on = union(*map(_one, _NUMBER)) if is_number else ()
     return _Shape(union(*map(_one, first)), runs_on, is_json=True)
+
+
+def _types(schema: CoreSchema | JsonSchema) -> tuple[str, ...]:
+    """The types that a schema names at its root; all where it names none."""
+    if isinstance(schema, CoreSchema):
+        named = None if isinstance(schema.root, bool) else schema.root.kinds.types
+    else:
+        named = None if isinstance(schema, bool) else named_types(schema)
+    return named or _TYPES
 
 
 _NUMBER = "+-.0123456789eE"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
@@ -22,28 +21,30 @@ from specguide.guided.backends.grammar_form import grammar_form, without_comment
 from specguide.guided.backends.schema_rules import NoRules, schema_rules
 from specguide.guided.backends.whitespace import whitespace_regex
 from specguide.guided.budget import spend
-from specguide.guided.schema.core import Core, in_doubles
+from specguide.guided.schema.emit import emit, in_doubles
+from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.nodes import CoreSchema
 
 
-def json_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
+def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
     """A JSON schema as a term of a Lark rule, with whitespace as `limits` have it; one of the core
     has exact numerals."""
-    if isinstance(schema, Core):
-        try:
-            return schema_rules(schema, whitespace_regex(limits))
-        except NoRules:
-            pass
-    return schema_term(schema, limits)
+    if not isinstance(schema, CoreSchema):
+        return schema_term(schema, limits)
+    try:
+        return schema_rules(schema, whitespace_regex(limits))
+    except NoRules:
+        return schema_term(emit(schema), limits)
 
 
-def schema_term(schema: dict[str, Any] | bool, limits: GuideConfig) -> str:
+def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
     """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
     doubles."""
     if schema is False:
         raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
     # Without \u escapes, as those would spell a property's name in a way that the library takes for
     # another name.
-    options: dict[str, Any] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
+    options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
         options["whitespace_pattern"] = whitespace_regex(limits)
     bounded = {} if schema is True else in_doubles(schema)

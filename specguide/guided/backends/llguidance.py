@@ -20,7 +20,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.backends.base import Rewritten, Written, as_given, read_as
 from specguide.guided.backends.lark import guide_to_lark
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
@@ -181,14 +181,17 @@ class LLGuidanceBackend:
         self._lock = threading.Lock()
         self._tokenizer: native.LLGuidanceTokenizer | llguidance.LLTokenizer | None = None
 
-    def compile(self, guide: Guide, limits: GuideConfig) -> LLGuidanceCompiled:
-        lark = guide_to_lark(guide, limits)
+    def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
+        return Written(read_as(rewritten), "lark", guide_to_lark(rewritten, limits))
+
+    def compile(self, guide: Guide | Written, limits: GuideConfig) -> LLGuidanceCompiled:
+        written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide
         tokenizer = self._bind()
         try:
-            pattern = _compile(tokenizer, lark, self.usual_limits, self.more_limits)
+            pattern = _compile(tokenizer, written.text, self.usual_limits, self.more_limits)
         except ValueError as error:
-            raise _refusal(str(error), guide) from error
-        return LLGuidanceCompiled(self._vocabulary, pattern, _estimate_bytes(lark))
+            raise _refusal(str(error), written.kind) from error
+        return LLGuidanceCompiled(self._vocabulary, pattern, _estimate_bytes(written.text))
 
     def _bind(self) -> native.LLGuidanceTokenizer | llguidance.LLTokenizer:
         with self._lock:
@@ -320,17 +323,10 @@ _TOO_LARGE = (
 )
 
 
-def _refusal(words: str, guide: Guide) -> InvalidGuide:
-    if (
-        guide.kind != "grammar"
-    ):  # lines and columns are those of the Lark text, which the caller did not write
-        place, found, rest = words.partition("): ")
-        words = (
-            rest.removeprefix("failed to compile JSON schema: ")
-            if found and place.startswith("at ")
-            else words
-        )
-        words = words.partition("\n   1 | ")[0]
+def _refusal(words: str, kind: str) -> InvalidGuide:
+    param = kind.partition(",")[0]
+    if param != "grammar":
+        words = _without_place(words)
     words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
     _, is_unimplemented, key = words.partition(_UNIMPLEMENTED)
     keyword = (
@@ -338,12 +334,18 @@ def _refusal(words: str, guide: Guide) -> InvalidGuide:
         if is_unimplemented
         else next((keyword for sign, keyword in _KEYWORD_OF.items() if sign in words), None)
     )
-    form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
     if keyword is None and _is_malformed(words.lower()):
-        return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
-    return UnsupportedGuide(
-        f"llguidance cannot compile {guide.kind}{form}: {words}", keyword=keyword
-    )
+        return InvalidGuide(f"{kind} is malformed: {words}", param=param)
+    return UnsupportedGuide(f"llguidance cannot compile {kind}: {words}", keyword=keyword)
+
+
+def _without_place(words: str) -> str:
+    """An error's words without lines and columns: those are of the Lark text, which the caller did
+    not write."""
+    place, found, rest = words.partition("): ")
+    if found and place.startswith("at "):
+        words = rest.removeprefix("failed to compile JSON schema: ")
+    return words.partition("\n   1 | ")[0]
 
 
 def _is_malformed(words: str) -> bool:

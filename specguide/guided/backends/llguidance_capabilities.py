@@ -71,4 +71,5 @@ LLGUIDANCE = Capabilities(
     characters=JSON_TEXT,
     has_open_objects=True,
     counts_characters=True,
+    merges_fractions=True,
 )

@@ -9,19 +9,23 @@ from __future__ import annotations
 import itertools
 import json
 import string
-from typing import Any
 
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.guided.backends.schema_numbers import NamedNumbers
 from specguide.guided.budget import spend
+from specguide.guided.schema.emit import emit
+from specguide.guided.schema.json_values import JsonSchema
+from specguide.guided.schema.nodes import CoreSchema
 
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
 
 
-def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) -> str:
+def schema_ebnf(
+    schema: CoreSchema | JsonSchema, limits: GuideConfig, *, any_order: bool = False
+) -> str:
     """The grammar of a schema's JSON text, with exact numbers, and with whitespace as `limits` have
     it.
 
@@ -31,7 +35,7 @@ def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) ->
     """
     mark = free_mark(schema)
     numbers = NamedNumbers(f"#{mark}")
-    named = _text(numbers.named(schema))
+    named = _text(with_names(schema, numbers))
     if limits.max_whitespace == 0:
         return numbers.with_rules(
             str(
@@ -52,14 +56,19 @@ def schema_ebnf(schema: Any, limits: GuideConfig, *, any_order: bool = False) ->
     return numbers.with_rules(_with_whitespace(grammar, mark, limits))
 
 
-def free_mark(schema: Any) -> int:
+def with_names(schema: CoreSchema | JsonSchema, numbers: NamedNumbers) -> JsonSchema:
+    """The JSON of a schema, with names for its numbers if it is one of the core."""
+    return emit(numbers.named(schema)) if isinstance(schema, CoreSchema) else schema
+
+
+def free_mark(schema: CoreSchema | JsonSchema) -> int:
     """A number that a schema's text does not hold; it tells the library's rules from what the
     schema spells."""
-    text = _text(schema)
+    text = _text(emit(schema) if isinstance(schema, CoreSchema) else schema)
     return next(number for number in itertools.count(999_983) if not _holds(text, str(number)))
 
 
-def _text(schema: Any) -> str:
+def _text(schema: JsonSchema) -> str:
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -7,19 +7,27 @@ A library that has its own idea of numbers is given names in their place, and a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.numerals import MAX_DIGITS, Bound, Interval, either, numerals
 from specguide.guided.regex.parse import NOTHING, literal
 from specguide.guided.regex.writer import write
-from specguide.guided.schema.core import Core
+from specguide.guided.schema.json_values import Json, Number, is_number
+from specguide.guided.schema.nodes import (
+    NO_NUMBERS,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    Numbers,
+    any_of,
+    one_of_values,
+)
 
-_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
-_OF_NUMBERS = frozenset({*_BOUNDS, "not"})
 _NUMERIC = ("number", "integer")
 _STEPS_A_NUMBER = 500
 _FEW_DIGITS = 40
@@ -27,28 +35,29 @@ _MAX_REGEX = 8_000  # characters; it takes xgrammar a second or two to compile a
 _QUOTE = '\\"'
 
 
-def number_regex(core: Mapping[str, Any], name: str, most_digits: int = MAX_DIGITS) -> str | None:
-    """A regular expression of the numbers of a core schema; None where there are none.
+def number_regex(asked: Numbers, name: str, most_digits: int = MAX_DIGITS) -> str | None:
+    """A regular expression of numbers; None where there are none.
 
     name:        "number" or "integer"
     most_digits: before the point, where no bound says so; larger numbers have exponents
     """
-    if "not" in core and name == "integer":
+    if asked.is_fraction and name == "integer":
         return None
-    lows = [_bound(core, keyword) for keyword in _BOUNDS[:2] if keyword in core]
-    highs = [_bound(core, keyword) for keyword in _BOUNDS[2:] if keyword in core]
-    low = max(lows, default=None)
+    low = max(_ends(asked.minimum, asked.exclusive_minimum), default=None)
+    highs = _ends(asked.maximum, asked.exclusive_maximum)
     high = min(highs, key=lambda bound: (bound[0], not bound[1]), default=None)
     spend(_STEPS_A_NUMBER)
-    node = numerals(Interval(low, high, "fraction" if "not" in core else name, most_digits))
+    kind = "fraction" if asked.is_fraction else name
+    node = numerals(Interval(low, high, kind, most_digits))
     return None if node == NOTHING else write(node)
 
 
-def _bound(core: Mapping[str, Any], keyword: str) -> Bound:
-    return Decimal(repr(core[keyword])), keyword.startswith("exclusive")
+def _ends(bound: Number | None, exclusive: Number | None) -> list[Bound]:
+    found = [] if bound is None else [(Decimal(repr(bound)), False)]
+    return found if exclusive is None else [*found, (Decimal(repr(exclusive)), True)]
 
 
-def spellings(value: int | float) -> Iterable[str]:
+def spellings(value: Number) -> Iterable[str]:
     """A number in every plain spelling."""
     number = Decimal(repr(value))
     found = [repr(value), f"{number:f}"]
@@ -72,61 +81,71 @@ class NamedNumbers:
         self._mark = mark
         self._numbers: dict[str, int] = {}  # by their regular expressions
 
-    def named(self, core: Any) -> Any:
-        """A core schema with names, which are strings, for its numbers; what is no core schema
-        stays as it is."""
+    def named(self, schema: CoreSchema) -> CoreSchema:
+        """A core schema with names, which are strings, for its numbers. Raises UnsupportedGuide
+        where there are none within the bounds, or their rule is too long."""
+        definitions = {name: self._named(core) for name, core in schema.definitions.items()}
+        return CoreSchema(self._named(schema.root), definitions)
+
+    def _named(self, core: Core) -> Core:
         spend()
-        if isinstance(core, list):
-            return [self.named(item) for item in core]
-        if not isinstance(core, Core):
+        if isinstance(core, bool):
             return core
-        if "enum" in core:
-            return {**core, "enum": [self._named_values(value) for value in core["enum"]]}
-        types = core.get("type", ())
-        numeric = [
-            name
-            for name in _NUMERIC
-            if name == types or (isinstance(types, list) and name in types)
-        ]
-        rest = {
-            key: value if key == "type" else self._named_child(key, value)
-            for key, value in core.items()
-        }
-        if not numeric or "multipleOf" in core:
-            return rest
-        return self._split(rest, [self._name(core, name) for name in numeric])
+        if core.values is not None:
+            return replace(core, values=tuple(map(self._named_value, core.values)))
+        node = replace(
+            core,
+            kinds=self._named_parts(core.kinds),
+            any_of=tuple(map(self._named, core.any_of)),
+            all_of=tuple(map(self._named, core.all_of)),
+        )
+        numeric = [name for name in _NUMERIC if name in (core.kinds.types or ())]
+        if not numeric or core.kinds.numbers.multiple_of is not None:
+            return node
+        return self._split(node, numeric)
 
-    def _named_child(self, keyword: str, value: Any) -> Any:
-        if keyword in _MAPS:
-            return {name: self.named(child) for name, child in value.items()}
-        return self.named(value) if keyword in _CHILDREN else value
+    def _named_parts(self, kinds: Kinds) -> Kinds:
+        arrays, objects = kinds.arrays, kinds.objects
+        return replace(
+            kinds,
+            arrays=replace(
+                arrays,
+                prefix=tuple(map(self._named, arrays.prefix)),
+                rest=self._named(arrays.rest),
+            ),
+            objects=replace(
+                objects,
+                properties={name: self._named(one) for name, one in objects.properties.items()},
+                patterns={name: self._named(one) for name, one in objects.patterns.items()},
+                additional=self._named(objects.additional),
+            ),
+        )
 
-    def _split(self, core: dict[str, Any], names: list[str | None]) -> Any:
-        """The numbers of a core schema by their names, or its values of other types."""
-        kept = {key: core.pop(key) for key in ("$defs",) if key in core}
+    def _split(self, node: Node, numeric: list[str]) -> Core:
+        """The numbers of a node by their names, or its values of other types."""
+        names = (self._name(node.kinds.numbers, name) for name in numeric)
         found = [name for name in names if name is not None]
-        types = core["type"] if isinstance(core["type"], list) else []
-        others = [name for name in types if name not in _NUMERIC]
-        options: list[Any] = [{"enum": found}] if found else []
-        if others:
-            bare = {key: value for key, value in core.items() if key not in _OF_NUMBERS}
-            options.append({**bare, "type": others})
-        if not options:
+        others = tuple(name for name in node.kinds.types or () if name not in _NUMERIC)
+        left = replace(node.kinds, types=others, numbers=NO_NUMBERS)
+        if not found and not others:
             raise UnsupportedGuide("no number is within the bounds")
-        return {**kept, **(options[0] if len(options) == 1 else {"anyOf": options})}
+        return any_of(
+            node.path,
+            [one_of_values(node.path, found), bool(others) and replace(node, kinds=left)],
+        )
 
-    def _named_values(self, value: Any) -> Any:
+    def _named_value(self, value: Json) -> Json:
         spend()
         if isinstance(value, list):
-            return [self._named_values(item) for item in value]
+            return [self._named_value(item) for item in value]
         if isinstance(value, dict):
-            return {name: self._named_values(item) for name, item in value.items()}
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return {name: self._named_value(item) for name, item in value.items()}
+        if is_number(value):
             return self._name_of(write(either(map(literal, spellings(value)))))
         return value
 
-    def _name(self, core: Mapping[str, Any], name: str) -> str | None:
-        regex = number_regex(core, name, _FEW_DIGITS)
+    def _name(self, asked: Numbers, name: str) -> str | None:
+        regex = number_regex(asked, name, _FEW_DIGITS)
         return None if regex is None else self._name_of(regex)
 
     def _name_of(self, regex: str) -> str:
@@ -145,7 +164,7 @@ class NamedNumbers:
             parts[-1] = parts[-1].removesuffix(_QUOTE)
             parts += [f'" number_{number} "', rest.removeprefix(_QUOTE)]
         before, _, rest = "".join(parts).partition("\nbasic_number ::= ")
-        any_number = number_regex({}, "number", _FEW_DIGITS) or ""
+        any_number = number_regex(NO_NUMBERS, "number", _FEW_DIGITS) or ""
         rules = [
             ("basic_number", any_number),
             *((f"number_{i}", regex) for regex, i in self._numbers.items()),
@@ -155,7 +174,3 @@ class NamedNumbers:
 
 def _rule(name: str, regex: str) -> str:
     return f"{name} ::= Regex({json.dumps(regex)})\n"
-
-
-_MAPS = frozenset({"properties", "patternProperties", "$defs"})
-_CHILDREN = frozenset({"items", "additionalProperties", "prefixItems", "anyOf", "allOf"})

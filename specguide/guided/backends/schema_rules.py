@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept, spend
@@ -22,21 +21,30 @@ from specguide.guided.regex.parse import (
     Chars,
     Concat,
     Either,
-    Node,
     Repeat,
     literal,
     parse,
 )
+from specguide.guided.regex.parse import Node as Regex
 from specguide.guided.regex.writer import whole, write
-from specguide.guided.schema.json_values import TYPES, exact
-from specguide.guided.schema.keywords import NO_INTEGER
+from specguide.guided.schema.json_values import TYPES, Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
-from specguide.guided.schema.nodes import Numbers
+from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    NO_OBJECTS,
+    Arrays,
+    Core,
+    CoreSchema,
+    Kinds,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+)
 from specguide.guided.schema.patterns import pattern_matches
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
-_COMPOSED = frozenset({"anyOf", "$ref", "enum"})
 _ANY = "any"
 
 
@@ -44,27 +52,25 @@ class NoRules(Exception):
     """The schema has no simple rules."""
 
 
-def schema_rules(core: Mapping[str, Any] | bool, whitespace: str) -> str:
+def schema_rules(schema: CoreSchema, whitespace: str) -> str:
     """A core schema as a term of a Lark rule. whitespace: a regular expression, "" for none
 
     Raises NoRules.
     """
-    return _Rules(core, whitespace).text
+    return _Rules(schema, whitespace).text
 
 
 class _Rules:
     """Writes schemas as rules; `_options` are the ways of a value: terminals, and terms of
     rules."""
 
-    def __init__(self, core: Mapping[str, Any] | bool, whitespace: str) -> None:
+    def __init__(self, schema: CoreSchema, whitespace: str) -> None:
         self._rules: list[str] = []
         self._known: dict[str, str] = {}  # by what they say
-        self._definitions: dict[str, Any] = (
-            core.get("$defs", {}) if isinstance(core, Mapping) else {}
-        )
-        start = self._value(core)
-        for name, schema in self._definitions.items():
-            self._rules.append(f"{_definition(name)}: {self._value(schema)}")
+        self._definitions = schema.definitions
+        start = self._value(schema.root)
+        for name, core in schema.definitions.items():
+            self._rules.append(f"{_definition(name)}: {self._value(core)}")
         ignored = (
             f'%llguidance {{"ignore_once": true}}\n%ignore /{whitespace}/\n' if whitespace else ""
         )
@@ -77,7 +83,7 @@ class _Rules:
             self._rules.append(f"{name}: {body}")
         return self._known[body]
 
-    def _value(self, core: Any) -> str:
+    def _value(self, core: Core) -> str:
         spend(8)
         terminals, terms = self._options(core)
         if terminals:
@@ -86,38 +92,36 @@ class _Rules:
             raise NoRules
         return terms[0] if len(terms) == 1 else self._rule(" | ".join(dict.fromkeys(terms)))
 
-    def _options(self, core: Any) -> tuple[list[str], list[str]]:
+    def _options(self, core: Core) -> tuple[list[str], list[str]]:
         if isinstance(core, bool):
             return [], [self._any()] if core else []
-        composed = _COMPOSED & core.keys()
-        if composed:
-            if len(core.keys() - {"$defs"}) > 1:
-                raise NoRules
+        if core.values is not None or core.any_of or core.ref is not None:
             return self._composed(core)
-        if core.keys() - _READ or not _is_plain(core) or core.get("not", NO_INTEGER) != NO_INTEGER:
+        if not _is_plain(core):
             raise NoRules
         terminals, terms = [], []
-        named = core.get("type", TYPES)
-        for name in [named] if isinstance(named, str) else named:
+        for name in core.kinds.types or TYPES:
             if name == "array":
-                terms.append(self._array(core))
+                terms.append(self._array(core.kinds.arrays))
             elif name == "object":
-                terms.append(self._object(core))
+                terms.append(self._object(core.kinds.objects))
             else:
                 terminals += _scalar(core, name)
         return terminals, terms
 
-    def _composed(self, core: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        if "$ref" in core:
-            name = core["$ref"].rpartition("/")[2]
-            return [], [_definition(name)] if self._definitions[name] is not False else []
-        if "enum" in core:
-            scalars = [value for value in core["enum"] if not isinstance(value, (list, dict))]
-            containers = [value for value in core["enum"] if isinstance(value, (list, dict))]
-            return list(map(_literal, scalars)), [
-                self._rule(" ".join(_lexemes(value))) for value in containers
-            ]
-        found = [self._options(option) for option in core["anyOf"]]
+    def _composed(self, node: Node) -> tuple[list[str], list[str]]:
+        """The options of a reference, listed values or a choice; raises NoRules for more."""
+        if node.ref is not None and node == Node(node.path, ref=node.ref):
+            has_value = self._definitions[node.ref] is not False
+            return [], [_definition(node.ref)] if has_value else []
+        if node.values is not None and node == Node(node.path, values=node.values):
+            scalars = [value for value in node.values if not isinstance(value, (list, dict))]
+            containers = [value for value in node.values if isinstance(value, (list, dict))]
+            rules = [self._rule(" ".join(_lexemes(value))) for value in containers]
+            return list(map(_literal, scalars)), rules
+        if node != Node(node.path, any_of=node.any_of):
+            raise NoRules
+        found = [self._options(option) for option in node.any_of]
         return [one for terminals, _ in found for one in terminals], [
             one for _, terms in found for one in terms
         ]
@@ -125,14 +129,15 @@ class _Rules:
     def _any(self) -> str:
         if _ANY not in self._known:
             self._known[_ANY] = _ANY
-            terminals = [part for name in TYPES[:4] for part in _scalar({}, name)]
+            terminals = [part for name in TYPES[:4] for part in _scalar(_ANY_VALUE, name)]
             scalar = self._rule(" | ".join(terminals), terminal=True)
-            self._rules.append(f"{_ANY}: {scalar} | {self._array({})} | {self._object({})}")
+            containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
+            self._rules.append(f"{_ANY}: {scalar} | {containers}")
         return _ANY
 
-    def _array(self, core: Mapping[str, Any]) -> str:
-        least, most = core.get("minItems", 0), core.get("maxItems")
-        prefix, rest = core.get("prefixItems", []), core.get("items", True)
+    def _array(self, asked: Arrays) -> str:
+        least, most = asked.min_items or 0, asked.max_items
+        prefix, rest = asked.prefix, asked.rest
         if (
             False in prefix
             or (most is not None and least > most)
@@ -166,12 +171,9 @@ class _Rules:
         )
         return f"{item} {later}" if least else f"({item} {later})?"
 
-    def _object(self, core: Mapping[str, Any]) -> str:
-        properties, required = core.get("properties", {}), core.get("required", [])
-        patterns, additional = (
-            core.get("patternProperties", {}),
-            core.get("additionalProperties", True),
-        )
+    def _object(self, asked: Objects) -> str:
+        properties, required = asked.properties, asked.required
+        patterns, additional = asked.patterns, asked.additional
         if len(patterns) > 1 or any(
             pattern_matches(pattern, name)
             for pattern in patterns
@@ -189,8 +191,8 @@ class _Rules:
             for name, child in children.items()
             if child is not False
         ]
-        least = core.get("minProperties", 0) - len(required)
-        most = None if "maxProperties" not in core else core["maxProperties"] - len(required)
+        least = (asked.min_properties or 0) - len(required)
+        most = None if asked.max_properties is None else asked.max_properties - len(required)
         if (least > 0 or most is not None) and len(required) < len(items):
             raise NoRules
         extra = (
@@ -202,7 +204,7 @@ class _Rules:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {self._members(items)} "}}"')
 
-    def _extra(self, names: list[str], patterns: Mapping[str, Any], additional: Any) -> str:
+    def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""
         taken, terms = [_text(name) for name in names], []
         for pattern, child in patterns.items():
@@ -243,12 +245,19 @@ class _Rules:
         return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
 
 
-def _is_plain(core: Mapping[str, Any]) -> bool:
-    """Whether `allOf` is there for more patterns of a string alone."""
-    return "allOf" not in core or (
-        core.get("type") == "string"
-        and all(isinstance(part, Mapping) and part.keys() == {"pattern"} for part in core["allOf"])
+def _is_plain(node: Node) -> bool:
+    """Whether `all_of` is there for more patterns of a string alone."""
+    return not node.all_of or (
+        node.kinds.types == ("string",)
+        and all(isinstance(part, Node) and part == _pattern_alone(part) for part in node.all_of)
     )
+
+
+def _pattern_alone(node: Node) -> Node:
+    return Node(node.path, Kinds(strings=Strings(pattern=node.kinds.strings.pattern)))
+
+
+_ANY_VALUE = Node("")
 
 
 def _definition(name: str) -> str:
@@ -259,7 +268,7 @@ def _times(least: int, most: int | None) -> str:
     return f"{{{least},{'' if most is None else most}}}" if (least, most) != (0, None) else "*"
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     """A JSON value's own text as a literal."""
     return _lark_string(json.dumps(value, ensure_ascii=False))
 
@@ -268,14 +277,14 @@ def _lark_string(text: str) -> str:
     return json.dumps(text).replace("\x7f", "\\u007f")
 
 
-def _literal(value: Any) -> str:
+def _literal(value: Json) -> str:
     """A scalar as a terminal; a number in every plain spelling."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         return " | ".join(map(_lark_string, spellings(value)))
     return _text(value)
 
 
-def _lexemes(value: Any) -> Iterable[str]:
+def _lexemes(value: Json) -> Iterable[str]:
     """A value's text in pieces, between which whitespace may stand."""
     if isinstance(value, list):
         yield '"["'
@@ -294,40 +303,30 @@ def _lexemes(value: Any) -> Iterable[str]:
         yield f"({_literal(value)})"
 
 
-def _scalar(core: Mapping[str, Any], name: str) -> list[str]:
+def _scalar(node: Node, name: str) -> list[str]:
     """Terminals of a scalar type; none of them where it has no value."""
     if name == "null":
         return ['"null"']
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return [_string(core)]
-    return _number(core, name)
+        return [_string(node)]
+    return _number(node.kinds.numbers, name)
 
 
-def _number(core: Mapping[str, Any], name: str) -> list[str]:
-    regex = number_regex(core, name)
-    if "multipleOf" not in core:
+def _number(asked: Numbers, name: str) -> list[str]:
+    regex = number_regex(asked, name)
+    if asked.multiple_of is None:
         return [] if regex is None else [_regex(regex)]
-    factors = multiples(exact(core["multipleOf"]))
+    factors = multiples(exact(asked.multiple_of))
     if (
         regex is None
         or factors is None
-        or "not" in core
-        or not holds_number(_asked(core), whole=name == "integer")
+        or asked.is_fraction
+        or not holds_number(asked, whole=name == "integer")
     ):
         raise NoRules
     return [f"({_regex(regex)} & {_regex(factors)})"]
-
-
-def _asked(core: Mapping[str, Any]) -> Numbers:
-    return Numbers(
-        core.get("minimum"),
-        core.get("exclusiveMinimum"),
-        core.get("maximum"),
-        core.get("exclusiveMaximum"),
-        core["multipleOf"],
-    )
 
 
 def _regex(pattern: str) -> str:
@@ -340,10 +339,11 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 _STRING = f'/"{_CHAR}*"/'
 
 
-def _string(core: Mapping[str, Any]) -> str:
-    patterns = [core[keyword] for keyword in ("pattern",) if keyword in core]
-    patterns += [part["pattern"] for part in core.get("allOf", ())]
-    least, most = core.get("minLength", 0), core.get("maxLength")
+def _string(node: Node) -> str:
+    asked = node.kinds.strings
+    also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
+    patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
+    least, most = asked.min_length or 0, asked.max_length
     parts = list(map(_quoted, patterns))
     if least or most is not None:
         parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
@@ -368,11 +368,11 @@ def _quoted(pattern: str) -> str:
     return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
 
 
-def _escaped(node: Node) -> Node:
+def _escaped(node: Regex) -> Regex:
     if isinstance(node, Chars):
         text = intersect(node.chars.inner, JSON_TEXT)
         plain = intersect(text, _PLAIN)
-        options: list[Node] = [Chars(CharSet(plain, plain))] if plain else []
+        options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
         escapes = "".join(
             letter
             for code, letter in _ESCAPES.items()
@@ -390,7 +390,7 @@ def _escaped(node: Node) -> Node:
     raise NoRules
 
 
-def _shortest(node: Node) -> str | None:
+def _shortest(node: Regex) -> str | None:
     """A text of few characters that a tree without anchors matches; None for none."""
     if isinstance(node, Chars):
         return chr(node.chars.inner[0][0]) if node.chars.inner else None
@@ -405,31 +405,3 @@ def _shortest(node: Node) -> str | None:
             (text for text in map(_shortest, node.items) if text is not None), key=len, default=None
         )
     return None
-
-
-_READ = frozenset(
-    {
-        "type",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "pattern",
-        "allOf",
-        "properties",
-        "patternProperties",
-        "additionalProperties",
-        "required",
-        "minProperties",
-        "maxProperties",
-        "items",
-        "prefixItems",
-        "minItems",
-        "maxItems",
-        "not",
-        "$defs",
-    }
-)

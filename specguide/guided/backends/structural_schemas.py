@@ -9,15 +9,14 @@ Schema allows them, the schema says it in so many words.
 
 from __future__ import annotations
 
-from typing import Any
-
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
-from specguide.guided.backends.schema_ebnf import free_mark, schema_ebnf
+from specguide.guided.backends.schema_ebnf import free_mark, schema_ebnf, with_names
 from specguide.guided.backends.schema_numbers import NamedNumbers
 from specguide.guided.backends.whitespace import just
+from specguide.guided.schema.json_values import Json
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
@@ -34,7 +33,7 @@ _SCHEMAS = (
 )
 
 
-def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
+def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
     """A structural tag whose schemas bound whitespace as `limits` do where they do not say
     otherwise.
 
@@ -66,19 +65,19 @@ def for_xgrammar(node: Any, limits: GuideConfig) -> Any:
     return {name: for_xgrammar(value, limits) for name, value in node.items()}
 
 
-def _other_style(node: dict[str, Any], max_whitespace: int) -> str:
+def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
     """The grammar of a schema in another style than JSON, with exact numbers."""
     numbers = NamedNumbers(f"#{free_mark(node['json_schema'])}")
     named = {
         **node,
-        "json_schema": _opened(numbers.named(node["json_schema"])),
+        "json_schema": _opened(with_names(node["json_schema"], numbers)),
         "max_whitespace_cnt": max_whitespace,
     }
     tag = {"type": "structural_tag", "format": named}
     return numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
 
 
-def _opened(schema: Any) -> Any:
+def _opened(schema: Json) -> Json:
     """The same schema with JSON Schema's default for unnamed properties and items written out."""
     if not isinstance(schema, dict) or _mentions_unevaluated(schema):
         return schema
@@ -99,7 +98,7 @@ def _opened(schema: Any) -> Any:
     return opened
 
 
-def _mentions_unevaluated(value: Any) -> bool:
+def _mentions_unevaluated(value: Json) -> bool:
     if isinstance(value, dict):
         return any(
             name.startswith("unevaluated") or _mentions_unevaluated(item)

@@ -20,6 +20,7 @@ from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.greedy import check_greedy
 from specguide.guided.backends.lark_terms import choice_term, json_term, regex_term
 from specguide.guided.backends.whitespace import just
+from specguide.guided.schema.nodes import CoreSchema
 
 _ANY_TEXT = "(?s:.*)"
 
@@ -97,7 +98,7 @@ class _Writer:
     def _json_schema(self, node: Node, last: bool) -> str:
         _refuse(node, style="json", any_order=False, excludes=[])
         limits = just(self._limits, node.get("max_whitespace_cnt"))
-        return json_term(_field(node, "json_schema", (dict, bool)), limits)
+        return json_term(_field(node, "json_schema", (CoreSchema, dict, bool)), limits)
 
     def _regex(self, node: Node, last: bool) -> str:
         return regex_term(_field(node, "pattern", str))

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import xgrammar as xgr
@@ -20,13 +21,21 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.base import checked_source, schema_or_tag
+from specguide.guided.backends.base import (
+    Rewritten,
+    Written,
+    as_given,
+    checked_text,
+    read_as,
+)
 from specguide.guided.backends.grammar_form import grammar_form
 from specguide.guided.backends.python_matcher import LibraryMatcher
 from specguide.guided.backends.schema_ebnf import schema_ebnf
 from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.guided.backends.structural_schemas import for_xgrammar
 from specguide.guided.matcher import Matcher, Row
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import ANY_OBJECT
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "xgrammar"
@@ -87,19 +96,28 @@ class XGrammarBackend:
         self._compilers: tuple[xgr.GrammarCompiler, xgr.GrammarCompiler] | None = None
         self._native_vocabulary: native.NativeVocabulary | None = None
 
-    def compile(self, guide: Guide, limits: GuideConfig) -> XGrammarCompiled:
+    def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
+        kind = read_as(rewritten)
+        try:
+            form, text = _FORMS[rewritten.kind](rewritten.value, limits)
+        except (RuntimeError, ValueError) as error:
+            raise _refusal(error, kind) from error
+        return Written(kind, form, text)
+
+    def compile(self, guide: Guide | Written, limits: GuideConfig) -> XGrammarCompiled:
+        written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide
         cached, fresh = self._bind(limits)
         try:
             try:
-                compiled = _compile(cached, guide, limits)
+                compiled = _COMPILES[written.form](cached, written.text)
             except RuntimeError as error:
                 # Parts shared by grammars are compiled once, and a few grammars trip over that;
                 # alone they compile.
                 if "Check failed" not in str(error):
                     raise
-                compiled = _compile(fresh, guide, limits)
+                compiled = _COMPILES[written.form](fresh, written.text)
         except (RuntimeError, ValueError) as error:
-            raise _refusal(error, guide) from error
+            raise _refusal(error, written.kind) from error
         native_grammar = None
         if self._library is not None and self._native_vocabulary is not None:
             native_grammar = _native_grammar(self._library, self._native_vocabulary, compiled)
@@ -144,23 +162,35 @@ def _compilers(
     )
 
 
-def _compile(
-    compiler: xgr.GrammarCompiler, guide: Guide, limits: GuideConfig
-) -> xgr.CompiledGrammar:
-    source = checked_source(guide)
-    if guide.kind == "json_schema":
-        return compiler.compile_grammar(schema_ebnf(schema_or_tag(guide), limits))
-    if guide.kind == "json_object":
-        return compiler.compile_grammar(schema_ebnf({"type": "object"}, limits))
-    if guide.kind == "regex":
-        return compiler.compile_regex(source)
-    if guide.kind == "choice":
-        return compiler.compile_grammar("root ::= " + " | ".join(map(_literal, json.loads(source))))
-    if guide.kind == "structural_tag":
-        return compiler.compile_structural_tag(for_xgrammar(schema_or_tag(guide), limits))
-    if grammar_form(source) == "Lark":
-        return compiler.compile_lark(source)
-    return compiler.compile_grammar(source)
+def _choice(options: Sequence[str]) -> str:
+    return "root ::= " + " | ".join(map(_literal, options))
+
+
+def _tag(tag: Json, limits: GuideConfig) -> str:
+    return json.dumps(for_xgrammar(tag, limits), ensure_ascii=False)
+
+
+def _grammar(source: str) -> tuple[str, str]:
+    text = checked_text(source, "grammar")
+    return "lark" if grammar_form(text) == "Lark" else "ebnf", text
+
+
+_FORMS: dict[str, Callable[[Json, GuideConfig], tuple[str, str]]] = {
+    "json_schema": lambda schema, limits: ("ebnf", schema_ebnf(schema, limits)),
+    "json_object": lambda _, limits: ("ebnf", schema_ebnf(ANY_OBJECT, limits)),
+    "regex": lambda pattern, _: ("regex", checked_text(pattern, "regex")),
+    "choice": lambda options, _: ("ebnf", _choice(options)),
+    "structural_tag": lambda tag, limits: ("structural_tag", _tag(tag, limits)),
+    "grammar": lambda source, _: _grammar(source),
+}
+"""Kind of a guide → the form that it is written in, and its text."""
+
+_COMPILES: dict[str, Callable[[xgr.GrammarCompiler, str], xgr.CompiledGrammar]] = {
+    "ebnf": lambda compiler, text: compiler.compile_grammar(text),
+    "lark": lambda compiler, text: compiler.compile_lark(text),
+    "regex": lambda compiler, text: compiler.compile_regex(text),
+    "structural_tag": lambda compiler, text: compiler.compile_structural_tag(json.loads(text)),
+}
 
 
 def _literal(text: str) -> str:
@@ -187,14 +217,13 @@ _MALFORMED = (
 _NOT_SUPPORTED = ("not supported", "not recognized", "unsupported ", "Unsupported ")
 
 
-def _refusal(error: Exception, guide: Guide) -> InvalidGuide:
+def _refusal(error: Exception, kind: str) -> InvalidGuide:
     words = _without_place(str(error)).strip() or type(error).__name__
-    form = f", read as {grammar_form(guide.source())}," if guide.kind == "grammar" else ""
     if any(sign in words for sign in _MALFORMED) and not any(
         sign in words.replace("Unsupported type", "") for sign in _NOT_SUPPORTED
     ):
-        return InvalidGuide(f"{guide.kind}{form} is malformed: {words}", param=guide.kind)
-    return UnsupportedGuide(f"xgrammar cannot compile {guide.kind}{form}: {words}")
+        return InvalidGuide(f"{kind} is malformed: {words}", param=kind.partition(",")[0])
+    return UnsupportedGuide(f"xgrammar cannot compile {kind}: {words}")
 
 
 def _without_place(words: str) -> str:

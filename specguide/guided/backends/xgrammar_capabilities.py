@@ -128,4 +128,5 @@ XGRAMMAR = Capabilities(
     characters=JSON_UNESCAPED,
     has_open_objects=False,
     counts_characters=False,
+    merges_fractions=False,
 )

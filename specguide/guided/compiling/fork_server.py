@@ -17,6 +17,7 @@ ended: {"signal"}.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import gc
 import json
@@ -211,15 +212,14 @@ def _answer(asked: dict[str, str], libraries: Libraries) -> dict[str, Any]:
     found = outcome(
         guide, libraries.config, lambda: libraries.first_enforcing(guide, asked["backend"], _go_on)
     )
-    if isinstance(found, Enforced) and len(found.guide.source()) > _MOST_ANSWER_CHARS:
+    if isinstance(found, Enforced) and len(found.written.text) > _MOST_ANSWER_CHARS:
         found = GuideLimitExceeded(
             f"the {guide.kind} is too large once it is written out; make it smaller",
             limit="max_source_bytes",
         )
     if isinstance(found, Enforced):
         return {
-            "kind": found.guide.kind,
-            "source": found.guide.source(),
+            "written": dataclasses.asdict(found.written),
             "backend": found.backend,
             "num_bytes": max(0, _memory_bytes(_RESIDENT) - before),
         }

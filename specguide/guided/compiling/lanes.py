@@ -109,15 +109,15 @@ class IsolatedRunner:
         )
 
     def _finish(self, job: Job, result: Passed | Failure) -> None:
-        self._done(job, self._compiled(result) if isinstance(result, Passed) else result)
+        self._done(job, self._compiled(job, result) if isinstance(result, Passed) else result)
 
-    def _compiled(self, passed: Passed) -> Outcome:
+    def _compiled(self, job: Job, passed: Passed) -> Outcome:
         """The grammar, with the memory that it was seen to take: libraries estimate theirs or know
         a part of it."""
         grammar = outcome(
-            passed.guide,
+            job.guide,
             self._config,
-            lambda: self._libraries.compile(passed.guide, passed.backend),
+            lambda: self._libraries.compile(passed.written, passed.backend),
         )
         if dataclasses.is_dataclass(grammar) and passed.num_bytes > grammar.num_bytes:
             return dataclasses.replace(grammar, num_bytes=passed.num_bytes)

@@ -18,6 +18,7 @@ from specguide.errors import (
 )
 from specguide.guide import Guide
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
+from specguide.guided.backends.base import Written
 from specguide.guided.budget import Budget
 from specguide.guided.limits import check_limits
 from specguide.guided.select import candidates, rewrites
@@ -36,7 +37,7 @@ class Enforced:
     """A guide that a backend enforces: as it was written for the backend, and what that made of
     it."""
 
-    guide: Guide
+    written: Written
     backend: str
     grammar: CompiledGrammar
 
@@ -71,17 +72,18 @@ class Libraries:
             try:
                 for rewritten in rewrites(guide, name):
                     try:
-                        return Enforced(rewritten, name, self.compile(rewritten, name))
+                        written = self._backend(name).write(rewritten, self.config)
+                        return Enforced(written, name, self.compile(written, name))
                     except InvalidGuide as error:
                         reasons.setdefault(name, error)
             except UnsupportedGuide as error:
                 reasons.setdefault(name, error)
         raise why_none(guide, reasons)
 
-    def compile(self, rewritten: Guide, backend: str) -> CompiledGrammar:
-        """A guide that is written for the backend. Raises InvalidGuide, and UnsupportedGuide if it
-        cannot begin."""
-        grammar = self._backend(backend).compile(rewritten, self.config)
+    def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
+        """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if
+        it cannot begin."""
+        grammar = self._backend(backend).compile(guide, self.config)
         check_start(grammar, self.vocabulary)
         return grammar
 

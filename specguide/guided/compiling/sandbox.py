@@ -24,7 +24,8 @@ from specguide import errors
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy, EngineError, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.compiling.fork_server import STARTED, read_guide
+from specguide.guided.backends.base import Written
+from specguide.guided.compiling.fork_server import STARTED
 from specguide.guided.compiling.libraries import Failure, too_large, too_slow
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -46,7 +47,7 @@ class Passed:
     """A guide that was compiled within its limits: as the backend is to be given it, and the memory
     that it takes."""
 
-    guide: Guide
+    written: Written
     backend: str
     num_bytes: int
 
@@ -109,7 +110,7 @@ class Trial:
             error = kind.__new__(kind, told["message"])
             vars(error).update(told["fields"])
             return error
-        return Passed(read_guide(told["kind"], told["source"]), told["backend"], told["num_bytes"])
+        return Passed(Written(**told["written"]), told["backend"], told["num_bytes"])
 
     def _ended_by(self, number: int) -> Failure:
         if number == signal.SIGALRM:

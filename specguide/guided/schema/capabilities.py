@@ -43,9 +43,11 @@ class Capabilities:
                        names; where it does not, objects that name properties take no others
     counts_characters: it counts the characters of strings as JSON Schema does; where it does not,
                        lengths become patterns
+    merges_fractions:  it tells numbers that are no integers in merged schemas alone
     """
 
     keywords: Mapping[str, Support]
     characters: Ranges
     has_open_objects: bool
     counts_characters: bool
+    merges_fractions: bool

@@ -1,36 +1,76 @@
-"""Owns the last pass: a core schema as the JSON that a backend is given."""
+"""Owns the last pass: a core schema as the JSON that a library is given."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from specguide.guided.schema.core import Core as Written
+from specguide.errors import UnsupportedGuide
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.keywords import Value, keywords
-from specguide.guided.schema.nodes import Core, CoreSchema, Node
+from specguide.guided.schema.nodes import CoreSchema, Node
 
 
-def emit(schema: CoreSchema) -> Written:
+def emit(schema: CoreSchema) -> dict[str, Json]:
     """The JSON of a core schema, with its definitions under `$defs`."""
     written = _written(schema.root)
-    root = Written("") if isinstance(written, bool) else written
+    root: dict[str, Json] = {} if isinstance(written, bool) else written
     if schema.definitions:
         root["$defs"] = {name: _written(core) for name, core in schema.definitions.items()}
     return root
 
 
-def _written(core: Core) -> Written | bool:
-    if isinstance(core, bool):
-        return core
-    named = {keyword: _value(value) for keyword, value in keywords(core).items()}
-    return Written(core.path, named)
-
-
-def _value(value: Value) -> Json:
+def _written(value: Value) -> Json:
     if isinstance(value, Node):
-        return _written(value)
+        return {keyword: _written(one) for keyword, one in keywords(value).items()}
     if isinstance(value, (tuple, list)):
-        return [_value(item) for item in value]
+        return [_written(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: _value(item) for name, item in value.items()}
+        return {name: _written(item) for name, item in value.items()}
     return value
+
+
+def in_doubles(core: Json) -> Json:
+    """A schema's JSON whose bounds of numbers are doubles, each the nearest one on the inner side
+    of a bound.
+
+    Raises UnsupportedGuide where it lists a number that is none.
+    """
+    if isinstance(core, list):
+        return [in_doubles(item) for item in core]
+    if not isinstance(core, dict):
+        return core
+    for value in core.get("enum", ()):
+        if _is_whole(value) and abs(value) > 2**53:
+            raise UnsupportedGuide(
+                f"the number {value} in an enum is too large to be told from its neighbours",
+                keyword="enum",
+            )
+    return {
+        keyword: _inner(value, upper=keyword in _UPPER)
+        if keyword in _BOUNDS and _is_whole(value)
+        else value
+        if keyword == "enum"
+        else in_doubles(value)
+        for keyword, value in core.items()
+    }
+
+
+def _is_whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _inner(bound: int, upper: bool) -> float:
+    if abs(bound) <= 2**53:
+        return bound
+    try:
+        near = float(bound)
+    except OverflowError:
+        return math.copysign(1e300, bound)
+    if int(near) != bound and (int(near) > bound) == upper:
+        near = math.nextafter(near, -math.inf if upper else math.inf)
+    return int(near) if abs(near) < 2**63 else near
+
+
+_UPPER = frozenset({"maximum", "exclusiveMaximum"})
+_BOUNDS = _UPPER | {"minimum", "exclusiveMinimum"}

@@ -140,6 +140,10 @@ def objects(path: str, asked: Objects) -> Node:
     return Node(path, Kinds(types=("object",), objects=asked))
 
 
+ANY_OBJECT = CoreSchema(typed("", "object"))
+"""Any JSON object."""
+
+
 def one_of_values(path: str, values: Iterable[Json]) -> Core:
     """One of the values; False where there is none."""
     listed = tuple(values)
@@ -246,6 +250,19 @@ def children(node: Node) -> Iterator[Core]:
     yield from node.kinds.objects.properties.values()
     yield from node.kinds.objects.patterns.values()
     yield node.kinds.objects.additional
+
+
+def tells_fractions(schema: CoreSchema) -> bool:
+    """Whether it asks anywhere that a number is no integer."""
+    return any(map(_tells_fractions, (schema.root, *schema.definitions.values())))
+
+
+def _tells_fractions(core: Core) -> bool:
+    if isinstance(core, bool):
+        return False
+    if core.kinds.numbers.is_fraction:
+        return True
+    return any(map(_tells_fractions, (*children(core), *core.all_of)))
 
 
 def refuse(keyword: str, path: str, why: str) -> UnsupportedGuide:
