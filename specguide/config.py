@@ -13,7 +13,6 @@ LOOKUP_METHODS = ("ngram", "suffix")
 MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
 SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS, "auto")
 MOST_DRAFTS = 32
-GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling")
 
 
@@ -211,11 +210,6 @@ class GuideConfig:
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
-        if self.backend not in GUIDE_BACKENDS:
-            raise InvalidParams(
-                f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
-                param="guide_backend",
-            )
         for name, least in (
             ("deadline_us", 1),
             ("target_wait_us", 0),

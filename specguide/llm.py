@@ -22,7 +22,8 @@ class LLM:
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
     spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
                    takes the shipped head with the shipped model and decodes another model plainly
-    guide_backend: "auto", "llguidance" or "xgrammar"; `guide` gives the whole GuideConfig instead
+    guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar"); `guide` gives
+                   the whole GuideConfig instead
     the others:    as in EngineConfig
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and

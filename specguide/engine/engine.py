@@ -24,7 +24,7 @@ from specguide.engine.iterations import InFlight, launch, take_iterations
 from specguide.engine.logprobs import take_logprobs
 from specguide.engine.stats import EngineStats, RequestCounts
 from specguide.errors import EngineError, InvalidParams, SpecguideError
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request
@@ -51,6 +51,7 @@ class Engine:
 
     def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
         """executor: runs the batches; None: one in this process, with the models of `config`"""
+        check_backend(config.guide)
         self.in_use = InUse()
         self.config = config
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter

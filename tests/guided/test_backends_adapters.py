@@ -24,13 +24,13 @@ from specguide.config import GuideConfig
 from specguide.errors import EngineError
 from specguide.guide import Guide
 from specguide.guided import backends
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, backend_status, create_backend
+from specguide.guided.backends import CompiledGrammar, backend_names, backend_status, create_backend
 from specguide.guided.backends import llguidance as llguidance_backend
 from specguide.guided.backends import xgrammar as xgrammar_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
+BOTH = pytest.mark.parametrize("name", backend_names())
 
 GUIDES = (
     Guide(

@@ -23,8 +23,8 @@ from specguide.errors import (
     UnsupportedGuide,
 )
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
-from specguide.guided.backends.base import Rewritten, Written
+from specguide.guided.backend import Rewritten, Written
+from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler, backend_report
 from specguide.guided.compiling import libraries
 from specguide.guided.compiling.threads import MAX_ABANDONED
@@ -117,7 +117,7 @@ def test_auto_takes_the_first_backend_that_enforces_the_guide(
 
 
 def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> None:
-    for name in BACKEND_NAMES:
+    for name in backend_names():
         assert (
             compiler.compile(Guide(json_schema={"type": "integer"}, backend=name)).backend == name
         )
@@ -452,7 +452,7 @@ def test_the_cache_keeps_to_its_budget() -> None:
 
 def test_the_report_names_every_backend() -> None:
     report = backend_report()
-    assert [status.name for status in report] == list(BACKEND_NAMES)
+    assert [status.name for status in report] == list(backend_names())
     assert all(status.version and (status.native or status.reason) for status in report)
 
 

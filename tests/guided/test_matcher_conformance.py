@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, create_backend
+from specguide.guided.backends import backend_names, create_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-KINDS = [f"{name}-{kind}" for name in BACKEND_NAMES for kind in ("native", "python")]
+KINDS = [f"{name}-{kind}" for name in backend_names() for kind in ("native", "python")]
 PLAIN = ["plain", "plain-native"]
 
 Make = Callable[[], Matcher]

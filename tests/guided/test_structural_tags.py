@@ -8,15 +8,15 @@ import pytest
 from byte_vocabulary import EOS, VOCABULARY, backend, takes
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from specguide.guided.schema.core import Core
 
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES
-from specguide.guided.backends.greedy import check_greedy
+from specguide.guided.backends import backend_names
+from specguide.guided.backends.llguidance.greedy import check_greedy
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
-from specguide.guided.schema.core import Core
 
 X = {"type": "const_string", "value": "x"}
 NUMBER = {"type": "json_schema", "json_schema": Core("", type="number")}
@@ -269,7 +269,7 @@ def test_both_backends_take_the_same_texts(format_: Any) -> None:
     try:
         one, other = (
             backend(name, True).compile(tag(format_), GuideConfig()).matcher()
-            for name in BACKEND_NAMES
+            for name in backend_names()
         )
     except InvalidGuide:
         return

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from specguide.config import GuideConfig
-from specguide.guided.backends.base import Rewritten, checked_text
-from specguide.guided.backends.lark_terms import (
+from specguide.guided.backend import Rewritten, checked_text
+from specguide.guided.backends.llguidance.lark_terms import (
     choice_term,
     grammar_rules,
     json_term,
     regex_term,
 )
-from specguide.guided.backends.structural_tag import structural_tag_rules
+from specguide.guided.backends.llguidance.structural_tag import structural_tag_rules
 from specguide.guided.schema.nodes import ANY_OBJECT
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
