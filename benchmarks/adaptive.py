@@ -32,8 +32,8 @@ from benchmarks.common import emit
 from benchmarks.llama_8b import RandomModels
 from specguide.batch import Batch, Chunk
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
+from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
 from specguide.engine.parts import EngineParts
@@ -108,7 +108,7 @@ class Writer:
     def __init__(self, task: Task, spec: SpecConfig | None, models: RandomModels) -> None:
         target, head = models.target, models.drafters["eagle3"]
         self._task = task
-        window = spec.window if spec else DraftWindow()
+        window = spec.layout if spec else NO_DRAFTS
         self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
         self._pages_each = -(-(MAX_LEN + num_drafts + window.num_positions + 1) // PAGE_SIZE)
         config = EngineConfig(
@@ -126,7 +126,6 @@ class Writer:
             config,
             target,
             head if spec else None,
-            num_drafts,
             EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),
         )
         self._choice = AllDrafts()

@@ -136,7 +136,7 @@ class Run:
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
         parts = replace(mode.parts, sampler=forced.sampler)
-        self.runner = LocalExecutor.of(config, target, drafter, window.num_model, parts)
+        self.runner = LocalExecutor.of(config, target, drafter, parts)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from benchmarks.baselines import BASELINES
 from specguide.config import SpecConfig
+from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import SMALL_TREE, DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine.parts import EngineParts
 
 K = 3
@@ -41,9 +41,9 @@ class Mode:
         return BASELINES[self.baseline] if self.baseline else EngineParts()
 
     @property
-    def window(self) -> DraftWindow:
+    def window(self) -> DraftLayout:
         """Drafts of an iteration."""
-        return self.spec.window if self.spec else DraftWindow()
+        return self.spec.layout if self.spec else NO_DRAFTS
 
 
 def modes() -> dict[str, Mode]:

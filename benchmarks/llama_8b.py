@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from specguide.engine.draft_models import DraftModel
 from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
 from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
@@ -52,6 +51,9 @@ TINY = LLAMA_8B | dict(
     head_dim=16,
 )
 DRAFT_VOCAB_SIZE = 32_000
+
+
+DraftModel = Eagle3Head | MtpHead | Decoder
 
 
 @dataclass(frozen=True, eq=False)

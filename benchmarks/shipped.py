@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.common import emit
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.config import SPEC_METHODS
+from specguide.draft_methods import method_names
 from specguide.request import RequestOutput
 from training.data import chat
 from training.evaluate.fields import SAMPLERS, samples_of, score
@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=400)
     parser.add_argument(
-        "--method", default="eagle3", choices=SPEC_METHODS, help="how drafts are made"
+        "--method", default="eagle3", choices=method_names(), help="how drafts are made"
     )
     parser.add_argument(
         "--head", help="folder of the head or small model; the shipped head when left out"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.draft_window import DraftWindow, Levels
+from specguide.draft_layout import DraftLayout, Levels
 from specguide.errors import RequestError
 from specguide.request import Request
 
@@ -30,7 +30,7 @@ class WalkStart(NamedTuple):
     slot: int
     matcher: Any
     token_ids: Sequence[int]
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GuideSnapshot:
 
     started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
 
 
 @dataclass(frozen=True)

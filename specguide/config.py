@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from specguide.draft_layout import DraftLayout
+from specguide.draft_methods import AUTO, method_named
 from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTree, DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.errors import InvalidParams
 
-LOOKUP_METHODS = ("ngram", "suffix")
-MODELLESS_METHODS = (*LOOKUP_METHODS, "grammar")
-SPEC_METHODS = ("eagle3", "mtp", "draft_model", *MODELLESS_METHODS, "auto")
 MOST_DRAFTS = 32
 GUIDE_CALLBACKS = ("native", "polling")
 
@@ -58,13 +56,9 @@ class SpecConfig:
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if self.method == "auto":
+        if self.method == AUTO:
             object.__setattr__(self, "adaptive", True)
-        if self.method not in SPEC_METHODS:
-            raise InvalidParams(
-                f"speculation method {self.method!r} is unknown; known: {', '.join(SPEC_METHODS)}",
-                param="spec",
-            )
+        method_named(self.method)
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(
                 f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
@@ -88,12 +82,12 @@ class SpecConfig:
                 )
         if expansion.num_nodes < 2:
             raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
-        if self.method in MODELLESS_METHODS:
+        if not method_named(self.method).has_model:
             raise InvalidParams(
                 f"a draft tree needs a draft head or model, and method {self.method!r} has none",
                 param="tree",
             )
-        if self.method == "auto":
+        if self.method == AUTO:
             raise InvalidParams(
                 "method 'auto' has trees of its own: leave tree out, or name the method",
                 param="tree",
@@ -104,8 +98,10 @@ class SpecConfig:
             )
 
     def _check_proposals(self) -> None:
-        least = 1 if self.method == "grammar" else 0
-        most = MOST_DRAFTS - (0 if self.method == "grammar" else self.num_draft_tokens)
+        method = method_named(self.method)
+        has_only_forced = method.source == "nobody"
+        least = 1 if has_only_forced else 0
+        most = MOST_DRAFTS - (0 if has_only_forced else self.num_draft_tokens)
         if not least <= self.num_forced_tokens <= most:
             raise InvalidParams(
                 f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
@@ -118,35 +114,29 @@ class SpecConfig:
                 f"{self.prompt_lookup_min} and {self.prompt_lookup_max}",
                 param="prompt_lookup_min",
             )
-        if self.model is not None and self.method == "auto":
+        if self.model is not None and self.method == AUTO:
             raise InvalidParams(
                 "method 'auto' finds the head that belongs to the target: leave model out, or name "
                 "the "
                 "method of the model",
                 param="model",
             )
-        if self.model is not None and self.method in MODELLESS_METHODS:
+        if self.model is not None and not method.has_model:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
             )
-        if self.window.has_proposals and not self.guided_drafts:
+        if self.layout.has_proposals and not self.guided_drafts:
             raise InvalidParams(
                 "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
                 param="guided_drafts",
             )
 
     @property
-    def window(self) -> DraftWindow:
+    def layout(self) -> DraftLayout:
         """The drafts that there may be; of "auto" not all, since what it comes to depends on the
         target."""
-        num_lookup = self.num_draft_tokens if self.method in LOOKUP_METHODS else 0
-        num_model = 0 if self.method in MODELLESS_METHODS else self.num_draft_tokens
-        return DraftWindow(
-            num_model,
-            num_lookup,
-            self.num_forced_tokens,
-            self.tree.expansion if self.tree else None,
-        )
+        method = method_named(self.method)
+        return method.layout(self.num_draft_tokens, self.num_forced_tokens, self.tree)
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,11 @@ class DynamicTree:
                 param="tree",
             )
 
+    @property
+    def parents(self) -> None:
+        """Chosen anew in each iteration."""
+        return None
+
     @cached_property
     def expansion(self) -> TreeExpansion:
         """How it is drafted."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
@@ -175,7 +175,7 @@ class Request:
     arrival_s: float = 0.0
     adjustment: Any = None
     processors: Sequence[Any] = ()
-    window: DraftWindow | None = None
+    window: DraftLayout | None = None
     acceptance: Any = None
     logprobs: list[dict[int, Logprob]] = field(default_factory=list)
     prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.slots import SlotTable
-from specguide.speculation.query import Query
+from specguide.speculation.nodes import Nodes
 from specguide.speculation.sampler import DraftRows, MaskedSampler, Sampler
 from specguide.speculation.selection import Sampling
 
@@ -87,9 +87,9 @@ class ForcedSampler:
         self._own, self._forced, self._state = own, forced, state
         self._is_prepared = False
 
-    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
-        said = self._own.choose(logits, query, sampling)
-        self._forced.target(said, self._state.ids[query.slots], query.start, query.depths)
+    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+        said, query = self._own.choose(logits, nodes, sampling), nodes.query
+        self._forced.target(said, self._state.ids[query.slots], query.start, nodes.depths)
         self._is_prepared = False
         return said
 

@@ -14,7 +14,7 @@ from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
 from specguide import native
 from specguide.config import GuideConfig
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import EngineError
 from specguide.guided.buffers import GuideBuffers, WalkedNodes
 from specguide.guided.executor import Limits
@@ -62,7 +62,7 @@ class PythonGrammarExecutor:
         cls,
         host: GuideBuffers,
         nodes: WalkedNodes,
-        window: DraftWindow,
+        window: DraftLayout,
         vocab_size: int,
         config: GuideConfig,
         lookup: native.LookupSource | None,

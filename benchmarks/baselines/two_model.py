@@ -22,7 +22,8 @@ from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
-from specguide.speculation.chain_sampler import ChainSampler
+from specguide.speculation.chains import Chains
+from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.query import Query, chain_query, prefill_query
@@ -63,7 +64,8 @@ class TwoModelStep:
                 "the two-model step drafts with a draft head or model, and always all", param="spec"
             )
         self._passes, self._state, self._guide = passes, state, guide
-        self._sampler = ChainSampler(guide.buffers, state, sampler)
+        self._guided_drafts = sampler.guided_drafts
+        self._chains = Chains(DraftingParts(passes, sampler, state, guide))
         num_slots, self._num_nodes = state.nodes.tokens.shape
         self._max_batch_size = num_slots - 1  # the last one is spare
         self._stream, self._recorder = guide.forward_stream, guide.recorder
@@ -159,9 +161,10 @@ class TwoModelStep:
     def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
         self._synchronize("target forward")
         self._compute_rows(0)
-        verified = self._sampler.verify(logits, query, sampling)
+        nodes = self._chains.golden(query)
+        accepted = self._chains.verify(logits, nodes, logits, sampling)
         self._recorder.forward("verify")
-        return verified
+        return accepted.verified
 
     def _draft(self, slots: Tensor, verified: Verified, refresh: Pass, draft_next: Pass) -> None:
         target_tokens, num_accepted = _via_host(verified.tokens), _via_host(verified.num_accepted)
@@ -169,15 +172,13 @@ class TwoModelStep:
         logits, hidden = refresh(target_tokens, num_accepted)
         for node in range(1, self._num_nodes):
             self._synchronize(f"draft {node}")
-            if self._sampler.guided_drafts:
+            if self._guided_drafts:
                 self._compute_rows(node)
-            drafts = _via_host(
-                self._sampler.draft(logits, slots, node, num_accepted, self._passes.target_ids)
-            )
+            drafts = _via_host(self._chains.choose(logits, slots, node, num_accepted))
             self._recorder.forward(f"choose {node}")
             if node + 1 < self._num_nodes:
                 logits, hidden = draft_next(drafts, hidden, position + node - 1, slots)
-        if not self._sampler.guided_drafts:
+        if not self._guided_drafts:
             for node in range(1, self._num_nodes):
                 self._compute_rows(node)
 

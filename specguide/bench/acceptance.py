@@ -87,7 +87,7 @@ def run(
     found, spec = acceptance(outputs), setting.spec(conditions.heads)
     figures = {
         **asdict(setting),
-        "window": spec.window.num_verified if spec else 0,
+        "window": spec.layout.num_nodes - 1 if spec else 0,
         "requests": len(tasks),
         **found,
         "tokens_per_s": round(found["output_tokens"] / seconds, 1),

@@ -8,7 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from specguide.config import MODELLESS_METHODS, SPEC_METHODS, SpecConfig
+from specguide.config import SpecConfig
+from specguide.draft_methods import AUTO, method_named, method_names
 from specguide.draft_tree import SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
@@ -18,7 +19,7 @@ _TREES: dict[str, dict[str, Any]] = {
     "adaptive_tree": {"tree": DynamicTree(), "adaptive": True},
 }
 DRAFTERS: dict[str, dict[str, Any]] = {
-    method: {"method": method} for method in SPEC_METHODS if method != "auto"
+    method: {"method": method} for method in method_names() if method != AUTO
 } | {
     f"{method}_{name}": {"method": method, **options}
     for method in ("eagle3", "mtp", "draft_model")
@@ -103,7 +104,7 @@ class Axes:
             self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts
         ):
             method, tree = DRAFTERS[drafter]["method"], DRAFTERS[drafter].get("tree")
-            if not is_guided and (num_forced or method in MODELLESS_METHODS):
+            if not is_guided and (num_forced or not method_named(method).has_model):
                 continue
             if (method == "grammar" and not num_forced) or (tree and num_forced):
                 continue

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from specguide.batch import Batch, StepOutput
-from specguide.draft_window import DraftWindow, Levels
+from specguide.draft_layout import NO_DRAFTS, DraftLayout, Levels
 from specguide.engine.level_times import LevelTimes
 from specguide.request import Request
 
@@ -94,7 +94,7 @@ class LevelChoice(AllDrafts):
     window: all that may be drafted
     """
 
-    def __init__(self, window: DraftWindow) -> None:
+    def __init__(self, window: DraftLayout) -> None:
         self._window, self.levels = window, window.levels
         self._priors = [_Prior(level.num_drafts / 2) for level in self.levels]
         self._times = LevelTimes()
@@ -109,7 +109,7 @@ class LevelChoice(AllDrafts):
         alone."""
         if batch.is_prefill:
             return None
-        if batch.processed and self.levels[-1].tree is not None:
+        if batch.processed and not self.levels[-1].is_path:
             self._drafted = 0
             return LevelPlan(0, 0)
         verified, self._drafted = self._drafted, self._next(batch.requests)
@@ -121,7 +121,7 @@ class LevelChoice(AllDrafts):
         """The batch with the levels that are planned for it; a prefill drafts the first level."""
         plan = self.plan(batch)
         if plan is None:
-            levels = Levels(DraftWindow(), self._window.first_level)
+            levels = Levels(NO_DRAFTS, self._window.first_level)
         else:
             levels = Levels(self.levels[plan.verified], self.levels[plan.drafted])
         return replace(batch, levels=levels)

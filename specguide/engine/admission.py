@@ -34,7 +34,7 @@ class Admission:
         self.compiler = GrammarCompiler(vocabulary, config.guide)
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.tree is None or (
+        self._takes_processors = capabilities.window.is_path or (
             config.spec is not None and config.spec.adaptive
         )
         self._longest_wait_s = 2 * config.guide.compile_timeout_s

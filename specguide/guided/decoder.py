@@ -12,7 +12,7 @@ import torch
 from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GuideBuffers, ProposalBuffers, WalkedNodes
 from specguide.guided.executor import ExecutorFactory, native_executor
@@ -42,7 +42,7 @@ class GuidedDecoder:
     def __init__(
         self,
         nodes: WalkedNodes,
-        window: DraftWindow,
+        window: DraftLayout,
         vocab_size: int,
         config: GuideConfig,
         device: torch.device,
@@ -126,7 +126,7 @@ class GuidedDecoder:
         limits = {
             start.slot: start.window.limits
             for start in snapshot.started
-            if start.window is not None and self.window.tree is None
+            if start.window is not None and self.window.is_path
         }  # of a tree the step leaves nodes out
         self._executor.submit(
             started,
@@ -229,8 +229,8 @@ class GuidedDecoder:
         then; else those just filled."""
         if callback > 0 and self.window.has_proposals:
             return self._copy_draft_rows(callback, num_slots)
-        if self.window.tree is not None:
-            begins = self.window.tree.stage_begins
+        if not self.window.is_path:
+            begins = self.window.stages
             places = (
                 slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
             )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from specguide import env, native
 from specguide.config import GuideConfig
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import GuideBuffers, WalkedNodes
 
 Limits = tuple[int, int, int]
@@ -51,7 +51,7 @@ class GrammarExecutor(Protocol):
 
 
 ExecutorFactory = Callable[
-    [GuideBuffers, WalkedNodes, DraftWindow, int, GuideConfig, native.LookupSource | None],
+    [GuideBuffers, WalkedNodes, DraftLayout, int, GuideConfig, native.LookupSource | None],
     GrammarExecutor,
 ]
 """Makes one for buffers and the slots' nodes on the host, the drafts that there may be, a
@@ -61,7 +61,7 @@ vocabulary's size, deadlines and threads, and what finds the drafts that are loo
 def native_executor(
     host: GuideBuffers,
     nodes: WalkedNodes,
-    window: DraftWindow,
+    window: DraftLayout,
     vocab_size: int,
     config: GuideConfig,
     lookup: native.LookupSource | None,
@@ -79,7 +79,7 @@ def native_executor(
         num_forced_tokens=window.num_forced,
         num_lookup_tokens=window.num_lookup,
         lookup=lookup,
-        stage_begins=list(window.tree.stage_begins) if window.tree else [],
+        stage_begins=[] if window.is_path else list(window.stages),
         num_threads=config.num_threads or env.num_grammar_threads(),
         deadline_us=config.deadline_us,
         target_wait_us=target_wait_us,

@@ -3,6 +3,8 @@ activation."""
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,9 +19,21 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """
     if weight.dtype != x.dtype:
         return rms_norm(x.to(weight.dtype), weight, eps).to(x.dtype)
+    if x.dtype == torch.float32:
+        # On a CPU, torch takes half as long again as these five when x is a few tokens.
+        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        added = _scalar(eps, x.dtype, x.device)
+        scale = torch.addcmul(added, norm, norm, value=1.0 / x.shape[-1]).rsqrt_()
+        return (x * scale).mul_(weight)
     if weight.dim() == 1:
         return F.rms_norm(x, weight.shape, weight, eps)
     return F.rms_norm(x, weight.shape[-1:], None, eps) * weight
+
+
+@cache
+def _scalar(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Made once: it would take longer than the operation that reads it."""
+    return torch.full((), value, dtype=dtype, device=device)
 
 
 def norm_into(
@@ -123,5 +137,5 @@ def store_kv(
     if bool((slot_mapping < 0).any()):
         stored = slot_mapping >= 0
         key, value, slot_mapping = key[stored], value[stored], slot_mapping[stored]
-    for tensor, cache in ((key, key_cache), (value, value_cache)):
-        cache.view(-1, *cache.shape[2:]).index_copy_(0, slot_mapping, tensor.to(cache.dtype))
+    for tensor, memory in ((key, key_cache), (value, value_cache)):
+        memory.view(-1, *memory.shape[2:]).index_copy_(0, slot_mapping, tensor.to(memory.dtype))

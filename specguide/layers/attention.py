@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -36,6 +37,20 @@ class AttentionShape:
     qk_norm: NormKind | None = None
     sliding_window: int | None = None
     scale: float | None = None
+
+
+class AttentionState(NamedTuple):
+    """What one layer's attention reads and writes in a pass, beside its input.
+
+    context: where the tokens stand
+    rotary:  [T, 2, 1, head_dim], cosine and signed sine at their positions
+    key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
+    """
+
+    context: ForwardContext
+    rotary: Tensor
+    key_cache: Tensor
+    value_cache: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,19 +87,10 @@ class Attention:
             qk_norm,
         )
 
-    def __call__(
-        self,
-        x: Tensor,
-        rotary: Tensor,
-        context: ForwardContext,
-        key_cache: Tensor,
-        value_cache: Tensor,
-    ) -> PartialSums:
-        """x [T, input] → [T, hidden]; stores the keys and values of x first.
-
-        rotary [T, 2, 1, head_dim]; the caches are [num_pages, page_size, num_kv_heads, head_dim].
-        """
+    def __call__(self, x: Tensor, state: AttentionState) -> PartialSums:
+        """x [T, input] → [T, hidden]; stores the keys and values of x first."""
         shape = self.shape
+        context, rotary, key_cache, value_cache = state
         num_rotated = shape.num_heads + shape.num_kv_heads
         heads = self.qkv.forward(x).view(
             x.shape[0], num_rotated + shape.num_kv_heads, shape.head_dim

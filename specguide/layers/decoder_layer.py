@@ -8,8 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specguide.kernels.attention import ForwardContext
-from specguide.layers.attention import Attention
+from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward
 from specguide.layers.norm import RmsNorm
@@ -34,10 +33,7 @@ class Layer(Protocol):
         hidden: Tensor,
         normed: Tensor,
         next_norm: RmsNorm,
-        rotary: Tensor,
-        context: ForwardContext,
-        keys: Tensor,
-        values: Tensor,
+        state: AttentionState,
     ) -> tuple[Tensor, Tensor]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
         `next_norm`."""
@@ -60,13 +56,10 @@ class DecoderLayer:
         hidden: Tensor,
         normed: Tensor,
         next_norm: RmsNorm,
-        rotary: Tensor,
-        context: ForwardContext,
-        keys: Tensor,
-        values: Tensor,
+        state: AttentionState,
     ) -> tuple[Tensor, Tensor]:
         """See Layer."""
-        attended = self.attention(normed, rotary, context, keys, values)
+        attended = self.attention(normed, state)
         hidden, normed = self.post_attention_norm.add(hidden, attended)
         return next_norm.add(hidden, self.feed_forward(normed))
 

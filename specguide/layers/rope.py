@@ -85,32 +85,37 @@ class RopeConfig:
             "original_max_position_embeddings",
             positive_int(rope, "original_max_position_embeddings", max_position_embeddings),
         )
-        if rope_type == "llama3":
-            low, high = _number(rope, "low_freq_factor"), _number(rope, "high_freq_factor")
-            if low >= high:
-                raise CheckpointError(
-                    f"rope parameter 'high_freq_factor' {high} must be more than 'low_freq_factor' "
-                    f"{low}"
-                )
-            return cls(
-                theta=theta,
-                rope_type=rope_type,
-                factor=_number(rope, "factor"),
-                original_len=original_len,
-                low_freq_factor=low,
-                high_freq_factor=high,
-            )
-        factor = _number(rope, "factor", max_position_embeddings / original_len)
-        return cls(
-            theta=theta,
-            rope_type=rope_type,
-            factor=factor,
-            original_len=original_len,
-            beta_fast=_number(rope, "beta_fast", 32.0),
-            beta_slow=_number(rope, "beta_slow", 1.0),
-            truncate=flag(rope, "truncate", True),
-            attention_factor=_yarn_attention_factor(rope, factor),
+        band = (
+            _llama3_band(rope)
+            if rope_type == "llama3"
+            else _yarn_band(rope, max_position_embeddings / original_len)
         )
+        return cls(theta=theta, rope_type=rope_type, original_len=original_len, **band)
+
+
+def _llama3_band(rope: Mapping[str, Any]) -> dict[str, Any]:
+    low = _number(rope, "low_freq_factor")
+    high = _number(rope, "high_freq_factor")
+    if low >= high:
+        raise CheckpointError(
+            f"rope parameter 'high_freq_factor' {high} must be more than 'low_freq_factor' {low}"
+        )
+    return {
+        "factor": _number(rope, "factor"),
+        "low_freq_factor": low,
+        "high_freq_factor": high,
+    }
+
+
+def _yarn_band(rope: Mapping[str, Any], default_factor: float) -> dict[str, Any]:
+    factor = _number(rope, "factor", default_factor)
+    return {
+        "factor": factor,
+        "beta_fast": _number(rope, "beta_fast", 32.0),
+        "beta_slow": _number(rope, "beta_slow", 1.0),
+        "truncate": flag(rope, "truncate", True),
+        "attention_factor": _yarn_attention_factor(rope, factor),
+    }
 
 
 def inverse_frequencies(rope: RopeConfig, head_dim: int) -> Tensor:

@@ -11,6 +11,7 @@ from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder
 from specguide.kernels.attention import ForwardContext
+from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
@@ -152,8 +153,8 @@ class Decoder:
         for index, (layer, next_norm, keys, values) in enumerate(
             zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1
         ):
-            turns = rotary[layer.attention.shape.rope]
-            hidden, normed = layer(hidden, normed, next_norm, turns, context, keys, values)
+            state = AttentionState(context, rotary[layer.attention.shape.rope], keys, values)
+            hidden, normed = layer(hidden, normed, next_norm, state)
             if index in tapped_layers:
                 inputs[index] = hidden
         if not tapped_layers:

@@ -3,6 +3,7 @@ published."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming
 from specguide.kernels.attention import ForwardContext
-from specguide.layers.attention import Attention
+from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.lm_head import Embedding, LmHead
@@ -22,6 +23,7 @@ from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
+from specguide.models.draft_vocabulary import DraftVocabulary
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.weights import (
     check_tied,
@@ -41,6 +43,16 @@ class OptionalParts:
     lm_head: bool
     d2t: bool
     t2d: bool
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> OptionalParts:
+        """Of a checkpoint that holds tensors of these names."""
+        return cls(
+            embed_tokens="embed_tokens.weight" in names,
+            lm_head="lm_head.weight" in names,
+            d2t="d2t" in names,
+            t2d="t2d" in names,
+        )
 
 
 class Eagle3Head:
@@ -108,55 +120,30 @@ class Eagle3Head:
         wrong, or does not fit the target, and InvalidParams for another device or dtype than the
         target's.
         """
-        folder, device, dtype = (
-            Path(folder),
-            torch.device(device or target.device),
-            dtype or target.dtype,
-        )
-        if (device, dtype) != (target.device, target.dtype):
-            raise InvalidParams(
-                f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
-                f"asked for {device} and {dtype}",
-                param="dtype",
-            )
+        folder = Path(folder)
+        _check_place(target, torch.device(device or target.device), dtype or target.dtype)
         check_folder(folder)
         config = Eagle3Config.from_folder(folder)
         files = weight_files(folder, pickle=True)
-        names = {_canonical(name) for name in stored_names(files)}
-        present = OptionalParts(
-            embed_tokens="embed_tokens.weight" in names,
-            lm_head="lm_head.weight" in names,
-            d2t="d2t" in names,
-            t2d="t2d" in names,
-        )
+        present = OptionalParts.of({_canonical(name) for name in stored_names(files)})
+        vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)
             skeleton = cls(config, Decoder.skeleton(target.config), present)
-        d2t = torch.zeros(config.draft_vocab_size, dtype=torch.int64)
-        t2d = torch.zeros(config.layer.vocab_size, dtype=torch.bool)
-        vocabulary = {"d2t": Destination.of(d2t)} if present.d2t else {}
-        vocabulary |= {"t2d": Destination.of(t2d)} if present.t2d else {}
         check_weights(
             files,
-            skeleton.destinations() | vocabulary,
+            merged(skeleton, vocabulary),
             rename=_canonical,
             ignored=lambda name: name.endswith("rotary_emb.inv_freq"),
         )
         with naming(folder):
             head = cls(config, target, present)
-        load_weights(files, head.destinations() | vocabulary, rename=_canonical)
-        if (
-            config.tie_word_embeddings
-            and present.embed_tokens
-            and present.lm_head
-            and not present.d2t
-        ):
+        load_weights(files, merged(head, vocabulary), rename=_canonical)
+        holds_both = present.embed_tokens and present.lm_head and not present.d2t
+        if config.tie_word_embeddings and holds_both:
             check_tied(files, head.embedding, rename=_canonical)
-        if present.d2t:
-            target_ids = _target_ids(
-                folder, d2t, t2d if present.t2d else None, config.layer.vocab_size
-            )
-            head.target_ids = target_ids.to(device, torch.int32)
+        with naming(folder):
+            head.target_ids = vocabulary.target_ids().to(target.device, torch.int32)
         return head
 
     def fuse(self, taps: Tensor) -> Tensor:
@@ -183,7 +170,8 @@ class Eagle3Head:
         self.embedding.norm_into(embeddings, self.input_norm, input_ids)
         self.hidden_norm.into(normed, features)
         residual = normed if self._norm_before_residual else features
-        attended = self.attention(inputs, rotary, context, cache.keys[0], cache.values[0])
+        state = AttentionState(context, rotary, cache.keys[0], cache.values[0])
+        attended = self.attention(inputs, state)
         hidden, normed = self.post_attention_norm.add(residual, attended)
         return self.norm.add(hidden, self.mlp(normed))
 
@@ -212,6 +200,15 @@ def _canonical(name: str) -> str:
     `midlayer.`."""
     name = name.removeprefix("model.")
     return "midlayer." + name.removeprefix("layers.0.") if name.startswith("layers.0.") else name
+
+
+def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:
+    if (device, dtype) != (target.device, target.dtype):
+        raise InvalidParams(
+            f"a draft head runs where its target does, on {target.device} in {target.dtype}; "
+            f"asked for {device} and {dtype}",
+            param="dtype",
+        )
 
 
 def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts) -> None:
@@ -243,28 +240,3 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts
         pruned or present.d2t or (hidden_size != target.hidden_size and not is_tied)
     ):
         raise CheckpointError("missing weights: lm_head.weight")
-
-
-def _target_ids(folder: Path, d2t: Tensor, t2d: Tensor | None, vocab_size: int) -> Tensor:
-    """Target id of each draft id: target = draft + d2t[draft]. Raises CheckpointError when d2t or
-    t2d contradict."""
-    target_ids = torch.arange(len(d2t)) + d2t
-    outside = ((target_ids < 0) | (target_ids >= vocab_size)).nonzero().flatten().tolist()
-    if outside:
-        raise CheckpointError(
-            f"{folder}: d2t[{outside[0]}] = {int(d2t[outside[0]])} leads to target id "
-            f"{int(target_ids[outside[0]])}, outside the vocabulary of {vocab_size}; d2t holds "
-            f"offsets, target id - draft id ({len(outside)} such)"
-        )
-    counts = torch.bincount(target_ids, minlength=vocab_size)
-    if int(counts.max()) > 1:
-        raise CheckpointError(
-            f"{folder}: d2t gives target id {int(counts.argmax())} to {int(counts.max())} draft ids"
-        )
-    if t2d is not None and not torch.equal(t2d, counts > 0):
-        wrong = int((t2d != (counts > 0)).nonzero()[0])
-        raise CheckpointError(
-            f"{folder}: t2d[{wrong}] is {bool(t2d[wrong])}, but d2t says that target id {wrong} is "
-            f"{'' if counts[wrong] else 'not '}in the draft vocabulary"
-        )
-    return target_ids

@@ -104,13 +104,8 @@ class Eagle3Config:
         stated_layers = _stated_layers(config)
         config = _flat(config)
         check_neutral(config, NEUTRAL)
-        if stated_layers and positive_int(
-            config, "num_aux_hidden_states", len(stated_layers)
-        ) != len(stated_layers):
-            raise CheckpointError(
-                f"'num_aux_hidden_states' {config['num_aux_hidden_states']} contradicts the layers "
-                f"that are stated, {shown(list(stated_layers))}"
-            )
+        if stated_layers:
+            _check_num_layers(config, stated_layers)
         layer = config_of(
             {
                 **config,
@@ -171,6 +166,15 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in config.items() if value is not None},
         **eagle_config,
     }
+
+
+def _check_num_layers(config: Mapping[str, Any], stated_layers: tuple[int, ...]) -> None:
+    stated = positive_int(config, "num_aux_hidden_states", len(stated_layers))
+    if stated != len(stated_layers):
+        raise CheckpointError(
+            f"'num_aux_hidden_states' {stated} contradicts the layers that are stated, "
+            f"{shown(list(stated_layers))}"
+        )
 
 
 def _sliding_window(config: Mapping[str, Any]) -> int | None:

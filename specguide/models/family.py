@@ -30,5 +30,5 @@ class Family(Generic[ConfigT]):
     architectures: tuple[str, ...]
     read: Callable[[Mapping[str, Any]], ConfigT]
     build_layer: Callable[[ConfigT, int, Placement], Layer]
-    fields: frozenset[str] = frozenset()
+    fields: Collection[str] = ()
     neutral: Mapping[str, Collection[Any]] = field(default_factory=dict)

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, mapping, positive_int, positive_number, shown
-from specguide.kernels.attention import ForwardContext
-from specguide.layers.attention import Attention, AttentionShape
+from specguide.layers.attention import Attention, AttentionShape, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NormKind, RmsNorm
@@ -24,6 +23,12 @@ from specguide.models.family import Family
 from specguide.models.windows import Windows, read_layer_types, windows_of
 
 _GELU = (None, "gelu_pytorch_tanh")
+_FIELDS = (
+    "query_pre_attn_scalar",
+    "rope_local_base_freq",
+    "sliding_window_pattern",
+    "_sliding_window_pattern",
+)
 _THETA = {"full_attention": 1e6, "sliding_attention": 1e4}
 
 
@@ -41,12 +46,8 @@ class Gemma3Config(ModelConfig):
     def attention(self, layer: int) -> AttentionShape:
         """Of layer `layer`."""
         shape = super().attention(layer)
-        is_local = self.sliding_windows[layer] is not None
-        return replace(
-            shape,
-            rope=self.local_rope if is_local else self.rope,
-            scale=self.query_pre_attn_scalar**-0.5,
-        )
+        rope = self.rope if shape.sliding_window is None else self.local_rope
+        return replace(shape, rope=rope, scale=self.query_pre_attn_scalar**-0.5)
 
 
 def read(fields: Mapping[str, Any]) -> Gemma3Config:
@@ -86,13 +87,10 @@ class Gemma3Layer:
         hidden: Tensor,
         normed: Tensor,
         next_norm: RmsNorm,
-        rotary: Tensor,
-        context: ForwardContext,
-        keys: Tensor,
-        values: Tensor,
+        state: AttentionState,
     ) -> tuple[Tensor, Tensor]:
         """See Layer."""
-        attended = self.attention(normed, rotary, context, keys, values).total(hidden.dtype)
+        attended = self.attention(normed, state).total(hidden.dtype)
         attended = self.post_attention_norm(attended)
         hidden, normed = self.pre_mlp_norm.add(hidden, PartialSums.of(attended))
         inner = self.post_mlp_norm(self.mlp(normed).total(hidden.dtype))
@@ -159,13 +157,6 @@ GEMMA3 = Family(
     ("Gemma3ForCausalLM",),
     read,
     build_layer,
-    fields=frozenset(
-        (
-            "query_pre_attn_scalar",
-            "rope_local_base_freq",
-            "sliding_window_pattern",
-            "_sliding_window_pattern",
-        )
-    ),
+    fields=_FIELDS,
     neutral={"hidden_activation": _GELU, "hidden_act": _GELU},
 )

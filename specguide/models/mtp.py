@@ -13,6 +13,7 @@ from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
 from specguide.kernels.attention import ForwardContext
+from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
@@ -146,15 +147,8 @@ class MtpHead:
         self.hidden_norm.into(normed, features)
         self.embedding.norm_into(embeddings, self.token_norm, input_ids)
         hidden = self.input_proj.forward(inputs)
-        _, normed = self.layer(
-            hidden,
-            self.layer.input_norm(hidden),
-            self.final_norm,
-            rotary,
-            context,
-            cache.keys[0],
-            cache.values[0],
-        )
+        state = AttentionState(context, rotary, cache.keys[0], cache.values[0])
+        _, normed = self.layer(hidden, self.layer.input_norm(hidden), self.final_norm, state)
         return normed, normed
 
     def draft_logits(self, normed: Tensor) -> Tensor:

@@ -16,6 +16,15 @@ from specguide.models.config import LARGEST, ModelConfig, size
 from specguide.models.family import Family
 from specguide.models.windows import Windows, no_windows, uniform_windows
 
+_FIELDS = (
+    "num_experts",
+    "num_local_experts",
+    "num_experts_per_tok",
+    "moe_intermediate_size",
+    "norm_topk_prob",
+    "decoder_sparse_step",
+    "mlp_only_layers",
+)
 _MOST_EXPERTS = 2**11
 
 
@@ -97,15 +106,5 @@ QWEN3_MOE = Family(
     ("Qwen3MoeForCausalLM",),
     read,
     build_layer,
-    fields=frozenset(
-        (
-            "num_experts",
-            "num_local_experts",
-            "num_experts_per_tok",
-            "moe_intermediate_size",
-            "norm_topk_prob",
-            "decoder_sparse_step",
-            "mlp_only_layers",
-        )
-    ),
+    fields=_FIELDS,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.kernels.shared_memory import mapped
 
 
@@ -31,7 +31,7 @@ class SlotNodes:
 
     @classmethod
     def allocate(
-        cls, num_slots: int, window: DraftWindow, device: torch.device, *, pinned: bool = False
+        cls, num_slots: int, window: DraftLayout, device: torch.device, *, pinned: bool = False
     ) -> SlotNodes:
         """All zero."""
 

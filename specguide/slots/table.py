@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
 from specguide.request import Request
@@ -44,7 +44,7 @@ class SlotSizes:
     max_pages: int
     page_size: int
     vocab_size: int
-    window: DraftWindow
+    window: DraftLayout
 
 
 class SlotTable:

@@ -11,7 +11,7 @@ from specguide.cache import KVCache, move_keys
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.drafters import Drafter
+from specguide.speculation.drafter import Drafter
 from specguide.speculation.query import Query, chain_query, tree_query
 
 _MOST_SCORED = 1 << 24

@@ -1,4 +1,4 @@
-"""Owns drafting where some drafts come from the host: each comes behind the token that it follows
+"""Owns chains of drafts of which some come from the host: each behind the token that it follows
 from."""
 
 from __future__ import annotations
@@ -6,16 +6,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.draft_window import DraftWindow
-from specguide.guided.decoder import GuidedDecoder
-from specguide.slots import Slots, SlotTable
-from specguide.speculation.chain_sampler import ChainSampler
-from specguide.speculation.passes import ForwardPasses
+from specguide.draft_layout import DraftLayout
+from specguide.sampling import append_drafts
+from specguide.slots import Slots
+from specguide.speculation.chains import Chains
+from specguide.speculation.drafting import Accepted, DraftingParts
 from specguide.speculation.query import Query
-from specguide.speculation.results import Verified
+from specguide.speculation.sampler import DraftRows
 
 
-class ProposedChains:
+class ProposedChains(Chains):
     """Makes chains of the drafter's K tokens, if there is a drafter, and of what the callbacks
     propose behind each.
 
@@ -24,39 +24,33 @@ class ProposedChains:
     the device, after each callback.
     """
 
-    def __init__(
-        self, passes: ForwardPasses, sampler: ChainSampler, state: SlotTable, guide: GuidedDecoder
-    ) -> None:
-        assert guide.buffers.proposals is not None
-        self._passes, self._sampler, self._state, self._guide = passes, sampler, state, guide
-        self._proposals = guide.buffers.proposals
-        self._tokens, self._chain_len = state.nodes.tokens, self._proposals.chain_len
-        self._recorder = guide.recorder
-        self._nodes = torch.arange(guide.window.num_forced + 1, device=state.ids.device)
+    def __init__(self, parts: DraftingParts) -> None:
+        super().__init__(parts)
+        assert parts.guide.buffers.proposals is not None
+        self._proposals = parts.guide.buffers.proposals
+        self._span = self._depths[: parts.guide.window.num_forced + 1]
 
     def clear(self, slots: Tensor) -> None:
-        """Forget what `slots` int64 [B] drafted, but for the tokens."""
         self._proposals.clear(slots)
 
-    def draft(
-        self, query: Query, verified: Verified, taps: Tensor, num_slots: int, window: DraftWindow
-    ) -> None:
+    def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Draft K tokens greedily over allowed ones, each behind what its predecessor forces; K and
-        F of `window`. Where K is 0 the callbacks make the chains by themselves.
+        F of `layout`. Where K is 0 the callbacks make the chains by themselves.
 
         Without forced tokens nothing waits for the last draft's row, and taking it is left to the
         next iteration.
         """
+        verified, query, features = accepted
         self._guide.launch(1, num_slots)
-        if window.num_model == 0:
+        if layout.num_model == 0:
             return self._wait_proposals()
         slots, num_accepted = query.slots, verified.num_accepted
-        normed, hidden = self._passes.refresh(query, taps, verified.tokens, num_accepted)
+        normed, hidden = self._passes.refresh(query, features, verified.tokens, num_accepted)
         before = torch.zeros_like(num_accepted)
-        span_len = window.num_forced  # behind the golden token nothing but what is forced
-        for draft in range(1, window.num_model + 1):
+        span_len = layout.num_forced  # behind the golden token nothing but what is forced
+        for draft in range(1, layout.num_model + 1):
             self._wait_proposals()
-            chain_len = self._chain_len[slots].clone()
+            chain_len = self._proposals.chain_len[slots].clone()
             if span_len:
                 normed, hidden = self._passes.draft_spans(
                     self._spans(slots, before, span_len),
@@ -67,19 +61,33 @@ class ProposedChains:
                     slots,
                 )
             logits = self._passes.draft_logits(normed)
-            self._recorder.forward(f"draft {draft}")
-            self._sampler.append(logits, slots, chain_len, num_accepted, self._passes.target_ids)
-            self._recorder.forward(f"choose {draft}")
-            if draft == window.num_model and not window.num_forced:
+            self._guide.recorder.forward(f"draft {draft}")
+            self._append(logits, slots, chain_len, num_accepted)
+            self._guide.recorder.forward(f"choose {draft}")
+            if draft == layout.num_model and not layout.num_forced:
                 return
             self._guide.launch(draft + 1, num_slots)
-            before, span_len = chain_len, window.num_forced + 1
+            before, span_len = chain_len, layout.num_forced + 1
         self._wait_proposals()
+
+    def _append(
+        self, logits: Tensor, slots: Slots, chain_len: Tensor, num_accepted: Tensor
+    ) -> None:
+        """The likeliest draft behind the chain of each slot, of `chain_len` int32 [B] drafts, where
+        it has room; else as `choose`."""
+        proposals, ids = self._proposals, self._state.ids[slots]
+        guides = self._state.drafts.guides[slots]
+        rows = DraftRows(proposals.draft_rows, proposals.draft_guided, guides)
+        drafts = self._sampler.draft(logits, rows, ids, chain_len, self._passes.target_ids)
+        append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._tokens)
+
+    def _origins(self, query: Query) -> Tensor | None:
+        return self._proposals.origins[query.slots][:, 1 : query.num_nodes].clone()
 
     def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:
         """The tokens behind the first `before` int32 [B] drafts, int32 [B, span_len]; beyond the
         chain any token."""
-        nodes = before[:, None] + 1 + self._nodes[:span_len]
+        nodes = before[:, None] + 1 + self._span[:span_len]
         return self._tokens[slots].gather(1, nodes.clamp(max=self._tokens.shape[1] - 1))
 
     def _wait_proposals(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import Batch
+from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.results import PendingOutput
 from specguide.speculation.warm_up import WarmUps
 
@@ -17,11 +18,13 @@ class StepOptions:
     lag:           iterations that are launched before the results of an earlier one are read
     enforce_eager: never capture an iteration
     adaptive:      iterations of all levels come up
+    drafting:      how the drafter's drafts are made and verified; None: as their layout says
     """
 
     lag: int = 0
     enforce_eager: bool = False
     adaptive: bool = False
+    drafting: DraftingFactory | None = None
 
 
 class Step(Protocol):

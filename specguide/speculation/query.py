@@ -10,7 +10,6 @@ from torch import Tensor
 
 from specguide.cache import place_chains, place_trees, slot_mapping
 from specguide.kernels.attention import ForwardContext, TreeKeys
-from specguide.sampling import SlotTrees
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 
@@ -28,7 +27,6 @@ class Query:
     known_next: int64 [B, 1], the token after a node that is known, -1 for none; only where N = 1
     is_chain:   every token is a node
     scored:     those of the T tokens whose next one is scored
-    trees:      of the B requests, where the nodes are those of draft trees; None: they are chains
     """
 
     slots: Slots
@@ -40,16 +38,6 @@ class Query:
     known_next: Tensor | None = None
     is_chain: bool = False
     scored: ScoredTokens | None = None
-    trees: SlotTrees | None = None
-
-    @property
-    def depths(self) -> Tensor:
-        """How far each node is behind the first, int64 [N] or [B, N]."""
-        return (
-            torch.arange(self.num_nodes, device=self.start.device)
-            if self.trees is None
-            else self.trees.depths
-        )
 
     def at_nodes(self, hidden: Tensor) -> Tensor:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""

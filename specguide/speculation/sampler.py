@@ -9,9 +9,9 @@ from torch import Tensor
 
 from specguide.guided.buffers import GuideBuffers
 from specguide.kernels import masked_argmax, masked_sample, masked_top_k
-from specguide.sampling import adjust_logits, chain_paths
+from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
-from specguide.speculation.query import Query
+from specguide.speculation.nodes import Nodes
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -37,7 +37,7 @@ class Sampler(Protocol):
 
     guided_drafts: bool
 
-    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
+    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
         """What the target says after every node, int32 [B, N]; -1 where nothing is allowed.
 
         logits: [B · N, vocab_size]
@@ -82,18 +82,14 @@ class MaskedSampler:
         self._state = state
         self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
         self._unguided = torch.zeros_like(self._guided)
-        nodes = torch.arange(buffers.guided.shape[0], device=state.ids.device)
-        self._row_ids = (
-            nodes * len(state.ids) + state.ids[:, None]
-        )  # [max_batch_size, K + 1], into all rows
 
-    def choose(self, logits: Tensor, query: Query, sampling: Sampling) -> Tensor:
-        rows = self._rows(query)
+    def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
+        query, rows = nodes.query, nodes.row_ids
         if sampling.kind >= SamplingKind.ADJUSTED:
             logits = adjust_logits(
                 logits,
                 self._state.ids[query.slots],
-                self._paths(query),
+                nodes.paths(),
                 query.start,
                 self._state.adjustments,
                 self._bitmask,
@@ -105,7 +101,7 @@ class MaskedSampler:
         else:
             slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
             chosen = self._state.sampling.select(slots, sampling.used)
-            positions = (query.start[:, None] + 1 + query.depths).flatten()
+            positions = (query.start[:, None] + 1 + nodes.depths).flatten()
             tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
@@ -134,17 +130,3 @@ class MaskedSampler:
 
     def _guided_at_draft(self, rows: DraftRows) -> Tensor:
         return rows.guided if self.guided_drafts else self._unguided[: len(rows.guided)]
-
-    def _rows(self, query: Query) -> Tensor:
-        """Which row says what may follow each node, int64 [B · N]."""
-        if query.trees is None:
-            return self._row_ids[query.slots, : query.num_nodes].flatten()
-        return (
-            query.trees.places * len(self._state.ids) + self._state.ids[query.slots][:, None]
-        ).flatten()
-
-    def _paths(self, query: Query) -> Tensor:
-        """The drafts on the path to each node, int32 [B, N, D]."""
-        if query.trees is None:
-            return chain_paths(self._state.nodes.tokens[query.slots][:, 1 : query.num_nodes])
-        return query.trees.paths(self._state.nodes.accepted_path.shape[1])

@@ -16,14 +16,13 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
-from specguide.draft_window import DraftWindow, Levels
+from specguide.draft_layout import NO_DRAFTS, Levels
 from specguide.guided.decoder import GuidedDecoder
 from specguide.kernels import on_device
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.chain_sampler import ChainSampler
-from specguide.speculation.drafted_chains import DraftedChains
-from specguide.speculation.drafted_trees import DraftedTrees
+from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
+from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import (
     PrefillPlan,
@@ -33,9 +32,8 @@ from specguide.speculation.prefill_plan import (
     pack,
     packed_len,
 )
-from specguide.speculation.proposals import ProposedChains
 from specguide.speculation.protocol import StepOptions
-from specguide.speculation.query import Query, chain_query, prefill_query
+from specguide.speculation.query import prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, Verified
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import (
@@ -45,6 +43,7 @@ from specguide.speculation.selection import (
     all_used,
     num_graph_slots,
 )
+from specguide.speculation.shapes import drafting_of
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 
@@ -56,9 +55,8 @@ class OneModelStep:
     sizes, and so is a prefill of few tokens, filled up to the next size. `launch`, `leave` and
     `warm_ups` are those of `Step`.
 
-    An iteration may draft less than the window, one of its levels; the next one then verifies as
-    much. A prefill drafts `window.first_level`, of which no more is verified.
-
+    An iteration may draft less than the whole layout, one of its levels; the next one then verifies
+    as much. A prefill drafts `first_level`, of which no more is verified.
     """
 
     def __init__(
@@ -70,12 +68,11 @@ class OneModelStep:
         options: StepOptions,
     ) -> None:
         self._passes, self._state, self._guide = passes, state, guide
-        self._sampler = ChainSampler(guide.buffers, state, sampler)
-        num_slots, num_nodes = len(state.ids), guide.window.num_drafts + 1
-        self._window = guide.window
-        self._is_adaptive, self._all = options.adaptive, Levels(guide.window, guide.window)
-        first = guide.window.first_level if options.adaptive else guide.window
-        self._first = Levels(DraftWindow(), first)  # of a prefill
+        self._layout = layout = guide.window
+        num_slots, num_nodes = len(state.ids), layout.num_drafts + 1
+        self._is_adaptive, self._all = options.adaptive, Levels(layout, layout)
+        first = layout.first_level if options.adaptive else layout
+        self._first = Levels(NO_DRAFTS, first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward_stream, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
@@ -85,11 +82,8 @@ class OneModelStep:
                 if options.enforce_eager
                 else CapturedIterations(stream, guide.recorder)
             )
-        self._trees = (
-            None if guide.window.tree is None else DraftedTrees(passes, sampler, state, guide)
-        )
-        chains = ProposedChains if guide.window.has_proposals else DraftedChains
-        self._drafting = self._trees or chains(passes, self._sampler, state, guide)
+        drafting = options.drafting or drafting_of(layout)
+        self._drafting = drafting(DraftingParts(passes, sampler, state, guide))
         self._plan = torch.zeros(
             packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device
         )
@@ -165,7 +159,7 @@ class OneModelStep:
         """That come up where the slots 0 … num_slots - 1 have requests."""
         if not self._is_adaptive:
             return [self._all]
-        return [Levels(*pair) for pair in product(self._window.levels_for(num_slots), repeat=2)]
+        return [Levels(*pair) for pair in product(self._layout.levels_for(num_slots), repeat=2)]
 
     def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
         self._state.enter(batch, slots)
@@ -217,12 +211,8 @@ class OneModelStep:
         scored: ScoredTokens | None = None,
     ) -> Verified:
         self._guide.launch(0, num_slots)
-        verified = self._iterate(
-            prefill_query(self._state, plan, max_query_len, scored),
-            sampling,
-            num_slots,
-            self._first,
-        )
+        query = prefill_query(self._state, plan, max_query_len, scored)
+        verified = self._iterate(self._drafting.golden(query), sampling, num_slots, self._first)
         active = self._state.active
         active[plan.slots] = active[plan.slots] & (
             verified.num_accepted >= 0
@@ -235,39 +225,25 @@ class OneModelStep:
 
     def _decode(self, slots: Slots, sampling: Sampling, levels: Levels) -> Verified:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
-        num_nodes = levels.verified.num_verified + 1
-        self._guide.launch(0, num_slots, num_nodes)
-        if self._trees is not None and levels.verified.tree is not None:
-            query = self._trees.query(slots, levels.verified.tree)
-        else:
-            query = chain_query(
-                self._state,
-                self._state.nodes.tokens[slots, :num_nodes],
-                self._state.lengths[slots],
-                slots,
-            )
-        return self._iterate(query, sampling, num_slots, levels)
+        self._guide.launch(0, num_slots, levels.verified.num_nodes)
+        nodes = self._drafting.nodes(slots, levels.verified)
+        return self._iterate(nodes, sampling, num_slots, levels)
 
     def _iterate(
-        self, query: Query, sampling: Sampling, num_slots: int, levels: Levels
+        self, nodes: Nodes, sampling: Sampling, num_slots: int, levels: Levels
     ) -> Verified:
         self._recorder.forward("prepare")
-        window = levels.drafted
-        hidden, taps = self._passes.target(query, is_tapped=window.num_model > 0)
+        query, layout = nodes.query, levels.drafted
+        hidden, features = self._passes.target(query, is_tapped=layout.num_model > 0)
         self._guide.announce_wait()
         logits = self._passes.target_logits(query, hidden)
         self._recorder.forward("target forward")
         self._guide.wait_rows()
-        chain = query
-        if self._trees is None or query.trees is None:
-            verified = self._sampler.verify(logits, query, sampling)
-        else:
-            verified, chain, taps = self._trees.verify(
-                logits, query, taps, sampling, levels.verified.num_drafts
-            )
+        accepted = self._drafting.verify(logits, nodes, features, sampling)
+        verified = accepted.verified
         self._recorder.forward("verify")
-        if window.num_drafts:
-            self._drafting.draft(chain, verified, taps, num_slots, window)
-        elif self._window.num_drafts:
-            (self._trees or self._sampler).drop(query.slots, verified.num_accepted)
+        if layout.num_drafts:
+            self._drafting.draft(accepted, num_slots, layout)
+        elif self._layout.num_drafts:
+            self._drafting.drop(query.slots, verified.num_accepted)
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))

@@ -13,7 +13,7 @@ from test_native_executor import END, VOCAB, WORDS, ChainMatcher
 
 from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.buffers import GuideBuffers
 from specguide.slots import SlotNodes
@@ -95,7 +95,7 @@ class Rig:
     def __init__(self) -> None:
         cpu = torch.device("cpu")
         self.buffers = GuideBuffers.allocate(2, 3, WORDS, cpu)
-        self.nodes = SlotNodes.allocate(2, DraftWindow(num_model=2), cpu)
+        self.nodes = SlotNodes.allocate(2, DraftLayout.chain(num_model=2), cpu)
         self.executor = PythonGrammarExecutor(self.buffers, self.nodes, VOCAB)
         self.stream = native.CallerStream("grammar")
 

@@ -188,9 +188,9 @@ def test_a_setting_becomes_a_spec_config(tmp_path: Path) -> None:
     setting = Setting("a", "eagle3", 3, 8, True, "auto", 1)
     assert setting.plain.spec({}) is None
     spec = setting.spec({"eagle3": tmp_path})
-    assert spec is not None and spec.window.num_drafts == 11 and spec.model == tmp_path
+    assert spec is not None and spec.layout.num_drafts == 11 and spec.model == tmp_path
     tree = Setting("a", "eagle3_tree", 6, 0, True, "auto", 1).spec({})
-    assert tree is not None and tree.tree == DynamicTree() and tree.window.num_drafts == 6
+    assert tree is not None and tree.tree == DynamicTree() and tree.layout.num_drafts == 6
     assert setting.spec({"mtp": tmp_path}).model is None
 
 

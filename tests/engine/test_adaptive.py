@@ -16,11 +16,11 @@ from test_speculation_choice import check_choice, fitting
 from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
+from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import DraftTree, DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice
-from specguide.engine.draft_models import chosen_method
 from specguide.errors import InvalidParams
+from specguide.speculation.drafters import chosen_method
 
 
 def make(folders, method: str, **options) -> LLM:
@@ -71,7 +71,7 @@ def test_levels_in_any_order_change_no_token(folders, any_level, method, tempera
 
 @pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar", "tree"])
 def test_requests_choose_beside(folders, any_level, method):
-    window = SpecConfig(**SPECS[method]).window
+    window = SpecConfig(**SPECS[method]).layout
     prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
     chosen = list(zip(all_params, cycle(fitting(window))))
     outs = generate(
@@ -85,18 +85,26 @@ def test_requests_choose_beside(folders, any_level, method):
 
 
 def test_levels_of_a_window():
-    nothing = DraftWindow()
+    nothing = NO_DRAFTS
     assert nothing.levels == (nothing,)
-    assert DraftWindow(num_model=3).levels == (nothing, DraftWindow(num_model=3))
-    assert DraftWindow(num_forced=8).levels == (nothing, DraftWindow(num_forced=8))
-    assert DraftWindow(3, 0, 8).levels == (nothing, DraftWindow(3), DraftWindow(3, 0, 8))
-    assert DraftWindow(0, 4, 8).levels == (nothing, DraftWindow(0, 4), DraftWindow(0, 4, 8))
-    trees = SpecConfig(tree=DynamicTree()).window
-    assert [(level.num_drafts, level.num_verified) for level in trees.levels] == [
-        (0, 0),
-        (3, 3),
-        (4, 15),
-        (6, 59),
+    assert DraftLayout.chain(num_model=3).levels == (nothing, DraftLayout.chain(num_model=3))
+    assert DraftLayout.chain(num_forced=8).levels == (nothing, DraftLayout.chain(num_forced=8))
+    assert DraftLayout.chain(3, 0, 8).levels == (
+        nothing,
+        DraftLayout.chain(3),
+        DraftLayout.chain(3, 0, 8),
+    )
+    assert DraftLayout.chain(0, 4, 8).levels == (
+        nothing,
+        DraftLayout.chain(0, 4),
+        DraftLayout.chain(0, 4, 8),
+    )
+    trees = SpecConfig(tree=DynamicTree()).layout
+    assert [(level.num_drafts, level.num_nodes) for level in trees.levels] == [
+        (0, 1),
+        (3, 4),
+        (4, 16),
+        (6, 60),
     ]
     assert trees.first_level == trees.levels[1] and trees.levels[-1] == trees
     assert [len(trees.levels_for(num_slots)) for num_slots in (1, 8, 9, 32, 33, 128)] == [
@@ -108,10 +116,10 @@ def test_levels_of_a_window():
         2,
     ]
     assert (
-        len(DraftWindow(3, 0, 8).levels_for(42)) == 3
-        and len(DraftWindow(3, 0, 8).levels_for(43)) == 2
+        len(DraftLayout.chain(3, 0, 8).levels_for(42)) == 3
+        and len(DraftLayout.chain(3, 0, 8).levels_for(43)) == 2
     )
-    assert len(SpecConfig(tree=DraftTree.chain(3)).window.levels) == 2
+    assert len(SpecConfig(tree=DraftTree.chain(3)).layout.levels) == 2
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])

@@ -86,9 +86,9 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
     monkeypatch.setattr(guide, "on_forward_stream", on_forward_stream)
     for owner, names in (
         (guide, ("launch", "announce_wait", "wait_rows")),
-        (step._sampler, ("verify", "draft")),
+        (step._drafting, ("nodes", "verify", "draft")),
         (step._state, ("enter", "leave", "grow")),
-        (step_module, ("chain_query", "prefill_query")),
+        (step_module, ("prefill_query",)),
         (step._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
     ):
         for name in names:
@@ -98,7 +98,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         assert {out.error for out in thread.submit(llm.generate, prompts, params).result()} == {
             None
         }
-    assert {"launch", "enter", "leave", "grow", "chain_query", "target"} <= set(
+    assert {"launch", "enter", "leave", "grow", "nodes", "target"} <= set(
         num_calls
     ) and not is_inside
     llm.close()

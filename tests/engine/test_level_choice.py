@@ -13,16 +13,16 @@ import torch
 
 from specguide.batch import Batch
 from specguide.config import SpecConfig
+from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
-from specguide.draft_window import DraftWindow
 from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.level_times import LevelTimes
 from specguide.params import SamplingParams
 from specguide.request import Request
 
-K = DraftWindow(num_model=3)
-WITH_FORCED = DraftWindow(num_model=3, num_forced=8)
-TREE = SpecConfig(tree=DynamicTree()).window
+K = DraftLayout.chain(num_model=3)
+WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)
+TREE = SpecConfig(tree=DynamicTree()).layout
 GPU, CPU = (4.9, 5.9, 6.4, 8.0), (10.0, 16.4, 20.0, 70.0)  # an iteration's time by level
 
 
@@ -31,7 +31,7 @@ class World:
     """Requests whose iterations take a known time and accept what a function of the token's place
     says."""
 
-    window: DraftWindow
+    window: DraftLayout
     times: tuple[float, ...]
     accepted: Callable[[random.Random, int, int], int]  # by place and level
     batch_size: int = 1

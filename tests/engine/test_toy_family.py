@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specguide import LLM, SamplingParams, SpecConfig
-from specguide.kernels.attention import ForwardContext
-from specguide.layers.attention import Attention
+from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
@@ -56,12 +55,9 @@ class ToyLayer:
         hidden: Tensor,
         normed: Tensor,
         next_norm: RmsNorm,
-        rotary: Tensor,
-        context: ForwardContext,
-        keys: Tensor,
-        values: Tensor,
+        state: AttentionState,
     ) -> tuple[Tensor, Tensor]:
-        attended = self.attention(normed, rotary, context, keys, values)
+        attended = self.attention(normed, state)
         inner = self.mlp(normed)
         return next_norm.add(hidden, PartialSums(torch.cat((attended.parts, inner.parts))))
 

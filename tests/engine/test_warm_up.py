@@ -18,7 +18,7 @@ from test_two_model import make as make_arranged
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
-from specguide.draft_window import Levels
+from specguide.draft_layout import Levels
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.speculation import OneModelStep

@@ -26,7 +26,7 @@ def test_choices_mixed_in_one_batch_change_no_token(folders, monkeypatch, method
     spec = SpecConfig(**METHODS[method])
     prompts, all_params = cases(1, 40, **params)
     expected = told(generate(make(folders, None, **FP32), prompts, all_params))
-    chosen = list(zip(all_params, cycle(fitting(spec.window))))
+    chosen = list(zip(all_params, cycle(fitting(spec.layout))))
     for options in (dict(), dict(enforce_eager=True), dict(lag=0)):
         outs = generate(
             make(folders, method, **FP32, **options),
@@ -35,4 +35,4 @@ def test_choices_mixed_in_one_batch_change_no_token(folders, monkeypatch, method
         )
         assert told(outs) == expected
         for out, (_, choice) in zip(outs, chosen, strict=True):
-            check_choice(out, choice, spec.window)
+            check_choice(out, choice, spec.layout)

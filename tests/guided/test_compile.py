@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 
-from specguide.config import GuideConfig
+from specguide.config import EngineConfig, GuideConfig
+from specguide.engine import Engine
 from specguide.errors import (
     CompilerBusy,
     EngineError,
     GuideLimitExceeded,
     InvalidGuide,
+    InvalidParams,
     UnsupportedGuide,
 )
 from specguide.guide import Guide
@@ -448,6 +450,27 @@ def test_the_cache_keeps_to_its_budget() -> None:
     first = budget.compile(Guide(regex="a"))
     assert budget.compile(Guide(regex="a")) is not first and len(budget.cache) == 0
     budget.close()
+
+
+def test_an_unknown_backend_is_refused_where_guides_are_compiled(
+    compiler: GrammarCompiler,
+) -> None:
+    words = r"""guide backend 'outlines' is unknown; use "auto", "llguidance" or "xgrammar"$"""
+    for guide in (Guide(regex="a", backend="outlines"), Guide(matcher=list, backend="outlines")):
+        with pytest.raises(InvalidGuide, match=words) as caught:
+            compiler.compile(guide)
+        assert caught.value.param == "backend"
+
+
+def test_a_configuration_of_an_unknown_backend_is_refused_before_a_model_is_loaded() -> None:
+    config, words = GuideConfig(backend="outlines"), "known: auto, llguidance, xgrammar$"
+    for begin in (
+        lambda: GrammarCompiler(VOCABULARY, config),
+        lambda: Engine(EngineConfig("/nowhere", guide=config)),
+    ):
+        with pytest.raises(InvalidParams, match=words) as caught:
+            begin()
+        assert caught.value.param == "guide_backend"
 
 
 def test_the_report_names_every_backend() -> None:

@@ -12,7 +12,7 @@ from test_engine import cases
 from test_proposals import METHODS, generate, make, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig, Speculation
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 
 CHOICES = [
@@ -27,7 +27,7 @@ CHOICES = [
 ]
 
 
-def fitting(window: DraftWindow) -> list[Speculation | None]:
+def fitting(window: DraftLayout) -> list[Speculation | None]:
     return [
         choice
         and replace(
@@ -45,7 +45,7 @@ def _at_most(number: int | None, most: int) -> int | None:
     return None if number is None else min(number, most)
 
 
-def check_choice(out, choice: Speculation | None, window: DraftWindow) -> None:
+def check_choice(out, choice: Speculation | None, window: DraftLayout) -> None:
     """Nothing was drafted beyond the request's limits."""
     chosen = window.within(choice or Speculation())
     assert all(len(iteration.drafts) <= chosen.num_drafts for iteration in out.iterations)
@@ -59,7 +59,7 @@ def check_choice(out, choice: Speculation | None, window: DraftWindow) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("method", METHODS)
 def test_choices_mixed_in_one_batch_change_no_token(folders, method, temperature):
-    window = SpecConfig(**METHODS[method]).window
+    window = SpecConfig(**METHODS[method]).layout
     choices = fitting(window)
     for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
         prompts, all_params, expected = plain_outputs(folders, backend, temperature)
@@ -93,7 +93,7 @@ def test_choices_of_a_heads_drafts(folders, options):
     spec = SpecConfig(model=head, num_draft_tokens=3, guided_drafts=guided_drafts)
     choices = [
         choice
-        for choice in fitting(spec.window)
+        for choice in fitting(spec.layout)
         if spec.guided_drafts or choice is None or not choice.guided_drafts
     ]
     chosen = list(zip(all_params, cycle(choices)))
@@ -104,7 +104,7 @@ def test_choices_of_a_heads_drafts(folders, options):
     )
     assert told(outs) == told(plain)
     for out, (_, choice) in zip(outs, chosen, strict=True):
-        check_choice(out, choice, spec.window)
+        check_choice(out, choice, spec.layout)
     assert not spec.guided_drafts or any(out.metrics.acceptance_length > 1.3 for out in outs)
 
 

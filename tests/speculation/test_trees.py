@@ -23,6 +23,7 @@ from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
+from specguide.speculation.trees import TreeNodes
 
 TREES = {
     "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),
@@ -132,20 +133,20 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     """Whatever the target says after a node: it is chosen under the row that a fresh matcher fills
     behind its path."""
     llm = make(folders, models, "dynamic", max_batch_size=4, guide=GuideConfig(backend=backend))
-    trees, num_checked = llm._engine._executor.step._trees, 0
+    trees, num_checked = llm._engine._executor.step._drafting, 0
     verify, running = trees.verify, {}
 
-    def checked(logits, query, *others):
+    def checked(logits, nodes, *others):
         nonlocal num_checked
-        buffers = llm._engine._executor.guide.buffers
+        query, buffers = nodes.query, llm._engine._executor.guide.buffers
         for row, slot in enumerate(query.slots.tolist()):
             request = running.get(slot)
             if buffers.held[slot] or request is None or request.grammar is None:
                 continue
-            for node in range(query.num_nodes):
-                path = [int(token) for token in query.trees.paths(4)[row, node] if token >= 0]
-                is_there = node == 0 or int(query.trees.tokens[row, node]) >= 0
-                place = int(query.trees.places[row, node])
+            for node in range(query.num_nodes if isinstance(nodes, TreeNodes) else 0):
+                path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
+                is_there = node == 0 or int(nodes.trees.tokens[row, node]) >= 0
+                place = int(nodes.trees.places[row, node])
                 matcher = request.grammar.matcher()
                 if is_there and all(map(matcher.accept, [*request.output_ids, *path])):
                     expected = np.zeros(buffers.bitmask.shape[2], dtype=np.int32)
@@ -155,10 +156,10 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
                         assert buffers.bitmask[place, slot].tolist() == expected.tolist()
                         num_checked += 1
                 elif is_there:  # its parent's row forbids it, so it cannot be chosen
-                    parent = int(query.trees.places[row, query.trees.parents[row, node]])
-                    token = int(query.trees.tokens[row, node])
+                    parent = int(nodes.trees.places[row, nodes.trees.parents[row, node]])
+                    token = int(nodes.trees.tokens[row, node])
                     assert not int(buffers.bitmask[parent, slot, token // 32]) >> token % 32 & 1
-        return verify(logits, query, *others)
+        return verify(logits, nodes, *others)
 
     trees.verify = checked
     prompts, all_params = cases(5, 60)
@@ -371,7 +372,7 @@ EXPANSIONS = (
             DraftTree.from_choices([[0], [1], [2], [0, 0], [2, 0], [2, 1], [2, 0, 0]]),
         )
     ),
-    *(level.tree for level in SpecConfig(tree=DynamicTree()).window.levels[1:-1]),
+    *(level.growth for level in SpecConfig(tree=DynamicTree()).layout.levels[1:-1]),
     TREES["dynamic"].expansion.within(DynamicTree(5, 4, 30).expansion),
 )
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
-from specguide.draft_window import DraftWindow
+from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
 from specguide.params import SamplingParams
@@ -29,11 +29,11 @@ class Capabilities:
     vocab_size: int
     max_model_len: int
     cache_size: CacheSize
-    window: DraftWindow
+    window: DraftLayout
     guided_drafts: bool
     lag: int
 
-    def window_of(self, params: SamplingParams) -> DraftWindow | None:
+    def window_of(self, params: SamplingParams) -> DraftLayout | None:
         """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
         there are."""
         if params.speculation is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -13,18 +14,23 @@ from specguide import env
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.config import EngineConfig, SpecConfig
-from specguide.draft_window import DraftWindow
-from specguide.engine.draft_models import DraftModel, chosen_method, load_draft_model
+from specguide.draft_layout import NO_DRAFTS
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.parts import EngineParts
 from specguide.errors import InvalidParams
 from specguide.guided.decoder import GuidedDecoder
-from specguide.guided.lookups import lookup_source
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.models import Decoder
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
-from specguide.speculation.drafters import Drafter, HeadDrafter, ModelDrafter
+from specguide.speculation.drafters import (
+    NO_DRAFTER,
+    DrafterSpec,
+    DraftTarget,
+    chosen_method,
+    drafter_named,
+    keys_of_config,
+)
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
@@ -62,39 +68,37 @@ class LocalExecutor:
         target = Decoder.load(
             target_folder(config), device, dtype, max_positions=config.max_model_len
         )
-        drafter, num_draft_tokens = None, 0
-        if config.spec is not None and config.spec.window.num_model:
-            drafter = load_draft_model(config.spec, target, config.model, SHIPPED_MODEL)
-            num_draft_tokens = config.spec.num_draft_tokens
-        return cls.of(config, target, drafter, num_draft_tokens, parts)
+        drafter, entry = None, _entry(config)
+        if config.spec is not None and entry.load is not None:
+            drafter = entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
+        return cls.of(config, target, drafter, parts)
 
     @classmethod
     def of(
         cls,
         config: EngineConfig,
         target: Decoder,
-        drafter: DraftModel | None,
-        num_draft_tokens: int,
+        drafter: Any,
         parts: EngineParts | None = None,
     ) -> LocalExecutor:
         """Allocate caches and buffers for models that are loaded already.
 
-        num_draft_tokens: K, of the drafter
-        parts:            None: the usual ones
+        drafter: as the method's entry loads it; None where the method has no model
+        parts:   None: the usual ones
         """
         parts = parts or EngineParts()
         max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
-        spec = config.spec or SpecConfig()
-        window = replace(spec.window if config.spec else DraftWindow(), num_model=num_draft_tokens)
+        spec, entry = config.spec or SpecConfig(), _entry(config)
+        window = spec.layout if config.spec else NO_DRAFTS
         # A request that has ended runs along until the host knows, beyond its last token by two
         # windows at most; and the places of a span of forced tokens are looked up beyond its end.
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
         max_pages = -(-(max_model_len + num_behind) // page_size)
+        keys = [keys_of_config(target), entry.keys(drafter) if drafter is not None else None]
         shapes = [
-            (model.config.num_layers, page_size, model.config.num_kv_heads, model.config.head_dim)
-            for model in (target, drafter)
-            if model is not None
+            (num_layers, page_size, num_heads, head_dim)
+            for num_layers, num_heads, head_dim in filter(None, keys)
         ]
         page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
         size = cache_size(
@@ -107,7 +111,7 @@ class LocalExecutor:
                 _activation_bytes(
                     target,
                     config.max_prefill_tokens,
-                    config.max_batch_size * (window.num_verified + 1),
+                    config.max_batch_size * window.num_nodes,
                 ),
             ),
             target.device,
@@ -136,14 +140,15 @@ class LocalExecutor:
             config.guide,
             target.device,
             _recorder(config.trace, target.device, lag),
-            lookup_source(spec),
+            entry.lookup(spec) if entry.lookup else None,
             parts.executor,
         )
-        passes = ForwardPasses(
-            target, cache, state, _drafter(drafter, draft_cache[0], state) if drafter else None
-        )
+        proposer = None
+        if drafter is not None and entry.propose is not None:
+            proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
+        passes = ForwardPasses(target, cache, state, proposer)
         sampler = parts.sampler(guide.buffers, state, guided_drafts=spec.guided_drafts)
-        options = StepOptions(lag, config.enforce_eager, spec.adaptive)
+        options = StepOptions(lag, config.enforce_eager, spec.adaptive, entry.drafting)
         step = parts.step(passes, sampler, state, guide, options)
         if (
             target.device.type == "cuda"
@@ -187,12 +192,8 @@ def target_folder(config: EngineConfig) -> Path:
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
 
 
-def _drafter(model: DraftModel, cache: KVCache, state: SlotTable) -> Drafter:
-    return (
-        ModelDrafter(model, cache, state)
-        if isinstance(model, Decoder)
-        else HeadDrafter(model, cache)
-    )
+def _entry(config: EngineConfig) -> DrafterSpec:
+    return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
 
 
 def _device(config: EngineConfig) -> torch.device:

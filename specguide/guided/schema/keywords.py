@@ -9,6 +9,10 @@ from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import (
     ANYTHING,
+    NO_ARRAYS,
+    NO_NUMBERS,
+    NO_OBJECTS,
+    NO_STRINGS,
     Arrays,
     Core,
     CoreSchema,
@@ -43,18 +47,18 @@ def keywords(node: Node) -> dict[str, Value]:
 
 
 def _of_kinds(kinds: Kinds) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    found: dict[str, Value | None] = {}
     if kinds.types is not None:
         found["type"] = kinds.types[0] if len(kinds.types) == 1 else kinds.types
-    found |= _present(_of_numbers(kinds.numbers))
-    found |= _present(_of_strings(kinds.strings))
-    found |= _present(_of_arrays(kinds.arrays))
-    found |= _present(_of_objects(kinds.objects))
-    return found
-
-
-def _present(values: dict[str, Value | None]) -> dict[str, Value]:
-    return {keyword: value for keyword, value in values.items() if value is not None}
+    if kinds.numbers is not NO_NUMBERS:
+        found |= _of_numbers(kinds.numbers)
+    if kinds.strings is not NO_STRINGS:
+        found |= _of_strings(kinds.strings)
+    if kinds.arrays is not NO_ARRAYS:
+        found |= _of_arrays(kinds.arrays)
+    if kinds.objects is not NO_OBJECTS:
+        found |= _of_objects(kinds.objects)
+    return {keyword: value for keyword, value in found.items() if value is not None}
 
 
 def _of_numbers(asked: Numbers) -> dict[str, Value | None]:

@@ -12,6 +12,8 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import TYPES
 from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    NO_OBJECTS,
     Arrays,
     Core,
     CoreSchema,
@@ -94,17 +96,21 @@ class _Inhabited:
             return any_of(core.path, map(self.pruned, core.any_of))
         if core.values is not None or core.ref is not None:
             return core
-        kinds = core.kinds
+        return replace(core, kinds=self._pruned_kinds(core.kinds))
+
+    def _pruned_kinds(self, kinds: Kinds) -> Kinds:
         left = tuple(name for name in _types(kinds) if self._has_instance_of(name, kinds))
-        kinds = replace(
-            kinds,
-            types=left if len(left) < len(_types(kinds)) else kinds.types,
-            arrays=self._pruned_arrays(kinds.arrays),
-            objects=self._pruned_objects(kinds.objects),
+        return Kinds(
+            left if len(left) < len(_types(kinds)) else kinds.types,
+            kinds.numbers,
+            kinds.strings,
+            self._pruned_arrays(kinds.arrays),
+            self._pruned_objects(kinds.objects),
         )
-        return replace(core, kinds=kinds)
 
     def _pruned_arrays(self, asked: Arrays) -> Arrays:
+        if asked is NO_ARRAYS:
+            return asked
         rest = self.pruned(asked.rest)
         prefix = tuple(map(self.pruned, asked.prefix))
         if False in prefix:  # the array ends before it
@@ -112,6 +118,8 @@ class _Inhabited:
         return replace(asked, prefix=prefix, rest=rest)
 
     def _pruned_objects(self, asked: Objects) -> Objects:
+        if asked is NO_OBJECTS:
+            return asked
         return replace(
             asked,
             properties={name: self.pruned(child) for name, child in asked.properties.items()},

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.triton.argmax import only_token
+from specguide.kernels.triton.argmax_kernels import only_token
 
 _BLOCK = 2048
 

@@ -1,0 +1,73 @@
+"""Owns what a configuration must know of each way to draft; `speculation.drafters` has the rest of
+it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from specguide.draft_layout import DraftLayout
+from specguide.draft_tree import DraftTree, DynamicTree
+from specguide.errors import InvalidParams
+
+
+@dataclass(frozen=True)
+class DraftMethod:
+    """A way to draft.
+
+    name:   as in SpecConfig
+    source: who makes the K drafts: a model, a lookup on the host, or nobody, so that there are only
+            those that the grammar forces
+    """
+
+    name: str
+    source: Literal["model", "lookup", "nobody"]
+
+    @property
+    def has_model(self) -> bool:
+        return self.source == "model"
+
+    def layout(
+        self, num_draft_tokens: int, num_forced: int, tree: DynamicTree | DraftTree | None
+    ) -> DraftLayout:
+        """The drafts that there may be: in `tree`, or else one behind the other."""
+        if tree is not None:
+            return DraftLayout.tree(tree)
+        own = {self.source: num_draft_tokens}
+        return DraftLayout.chain(own.get("model", 0), own.get("lookup", 0), num_forced)
+
+
+AUTO = "auto"
+"""What comes to another method, by the target."""
+
+_METHODS = {
+    method.name: method
+    for method in (
+        DraftMethod("eagle3", "model"),
+        DraftMethod("mtp", "model"),
+        DraftMethod("draft_model", "model"),
+        DraftMethod("ngram", "lookup"),
+        DraftMethod("suffix", "lookup"),
+        DraftMethod("grammar", "nobody"),
+        DraftMethod(AUTO, "model"),
+    )
+}
+
+
+def add_method(method: DraftMethod) -> None:
+    """Let configurations name one more; of one name the last one counts."""
+    _METHODS[method.name] = method
+
+
+def method_names() -> tuple[str, ...]:
+    """Of all that a configuration may name."""
+    return tuple(_METHODS)
+
+
+def method_named(name: str) -> DraftMethod:
+    """Raises InvalidParams for an unknown one."""
+    if name not in _METHODS:
+        raise InvalidParams(
+            f"speculation method {name!r} is unknown; known: {', '.join(_METHODS)}", param="spec"
+        )
+    return _METHODS[name]

@@ -1,0 +1,45 @@
+"""Owns what an iteration asks of a drafter that runs a model."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch import Tensor
+
+from specguide.speculation.query import Query
+
+
+class Drafter(Protocol):
+    """Proposes the tokens after the golden one, each from a pass of its own.
+
+    tapped_layers:   layers of the target whose input it reads
+    target_ids:      int32 [draft_vocab_size], the target id of each draft id; None where they are
+                     the same
+    position_offset: where the pass over a token stands: 0 at the token's own position, -1 at the
+                     one before
+    """
+
+    @property
+    def tapped_layers(self) -> tuple[int, ...]: ...
+
+    @property
+    def target_ids(self) -> Tensor | None: ...
+
+    @property
+    def position_offset(self) -> int: ...
+
+    def refresh(
+        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The keys of the query's tokens, once the target has said what follows each node; as
+        `ForwardPasses.refresh`.
+
+        taps: [T, …] of the query's tokens, the target's layers `tapped_layers`
+        """
+
+    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
+        """One pass over drafted tokens that continue the features [T, hidden]; as `refresh`, [T,
+        hidden]."""
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        """[n, hidden] → [n, draft_vocab_size]."""

@@ -1,0 +1,26 @@
+"""Owns the ways to draft, a file each; an entry in the registry is all that the engine knows of
+one."""
+
+from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ngram, suffix
+from specguide.speculation.drafters.auto import chosen_method
+from specguide.speculation.drafters.base import (
+    NO_DRAFTER,
+    DrafterSpec,
+    DraftTarget,
+    drafter_named,
+    keys_of_config,
+    register,
+)
+
+for _entry in (eagle3, mtp, draft_model, ngram, suffix, grammar):
+    register(_entry.DRAFTER)
+
+__all__ = [
+    "NO_DRAFTER",
+    "DraftTarget",
+    "DrafterSpec",
+    "chosen_method",
+    "drafter_named",
+    "keys_of_config",
+    "register",
+]

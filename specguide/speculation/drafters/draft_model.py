@@ -1,0 +1,109 @@
+"""Owns drafting with a whole small model of the target's tokenizer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.config import SpecConfig
+from specguide.draft_methods import method_named
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.models import Decoder, read_config
+from specguide.slots import SlotTable
+from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
+from specguide.speculation.query import Query, chain_query
+from specguide.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, eq=False)
+class ModelDrafter:
+    """A small model of the target's vocabulary, which reads tokens alone.
+
+    The keys of the prompt come from the same chunks as the target's. When decoding, one pass takes
+    what the target has said after each node, one position further than the target's pass: the
+    tokens accepted and the golden one. So the keys of all tokens up to the golden one exist, each
+    made of verified tokens only, also where all drafts were accepted and the last one never went
+    through the model. What stands behind is written again before it is read.
+    """
+
+    model: Decoder
+    cache: KVCache
+    state: SlotTable
+    tapped_layers: tuple[int, ...] = ()
+    target_ids: None = None
+    position_offset: int = 0
+
+    def refresh(
+        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        if not query.is_chain:  # a prefill
+            self._forward(query)
+        behind = chain_query(self.state, query.said(target_tokens), query.start, query.slots, 1)
+        normed = self._forward(behind)[behind.first_node + num_accepted.clamp(min=0)]
+        return normed, normed
+
+    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
+        normed = self._forward(query)
+        return normed, normed
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        return self.model.logits(normed)
+
+    def _forward(self, query: Query) -> Tensor:
+        normed, _ = self.model.forward(query.input_ids, query.context, self.cache)
+        return normed
+
+
+def _load(spec: SpecConfig, target: DraftTarget) -> Decoder:
+    if spec.model is None:
+        raise InvalidParams(
+            "speculation by 'draft_model' needs the folder of a small model with the target's "
+            "tokenizer: SpecConfig('draft_model', model=folder)",
+            param="spec",
+        )
+    folder = Path(target.folder or target.shipped / "target")
+    return _load_small_model(Path(spec.model), target.model, folder)
+
+
+def _propose(model: Any, cache: KVCache | None, table: SlotTable) -> ModelDrafter:
+    assert cache is not None
+    return ModelDrafter(model, cache, table)
+
+
+def _load_small_model(folder: Path, target: Decoder, target_folder: Path) -> Decoder:
+    """Any dense model. It reads and proposes the target's token ids, so theirs must be the same
+    tokens."""
+    num_positions = read_config(folder).max_position_embeddings
+    if num_positions < target.max_positions:
+        raise CheckpointError(
+            f"{folder}: the draft model has {num_positions} positions and the engine serves "
+            f"{target.max_positions}; set max_model_len to {num_positions} or less"
+        )
+    tokens, target_tokens = (_tokens(place) for place in (folder, target_folder))
+    differing = [
+        token
+        for token in sorted(tokens.keys() | target_tokens.keys())
+        if tokens.get(token) != target_tokens.get(token)
+    ]
+    if differing:
+        first = differing[0]
+        raise CheckpointError(
+            f"{folder}: a draft model needs the tokenizer of its target; {len(differing)} ids "
+            "differ, the first is "
+            f"{first}: {tokens.get(first)!r} here, {target_tokens.get(first)!r} in {target_folder}"
+        )
+    model = Decoder.load(folder, target.device, target.dtype, max_positions=target.max_positions)
+    model.fit_vocabulary(target.config.vocab_size)
+    return model
+
+
+def _tokens(folder: Path) -> dict[int, str]:
+    """The tokenizer's entries by id."""
+    return {token_id: token for token, token_id in Tokenizer.from_folder(folder).entries().items()}
+
+
+DRAFTER = DrafterSpec(method_named("draft_model"), load=_load, propose=_propose)

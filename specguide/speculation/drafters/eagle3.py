@@ -1,0 +1,16 @@
+"""Owns drafting with an EAGLE-3 head."""
+
+from __future__ import annotations
+
+from specguide.config import SpecConfig
+from specguide.draft_methods import method_named
+from specguide.models import Eagle3Head
+from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
+from specguide.speculation.drafters.heads import with_head
+
+
+def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
+    return Eagle3Head.load(spec.model or target.shipped / "eagle3", target.model)
+
+
+DRAFTER = DrafterSpec(method_named("eagle3"), load=_load, propose=with_head)

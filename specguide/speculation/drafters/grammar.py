@@ -1,0 +1,8 @@
+"""Owns drafting by the grammar alone: what it forces, the walk itself finds."""
+
+from __future__ import annotations
+
+from specguide.draft_methods import method_named
+from specguide.speculation.drafters.base import DrafterSpec
+
+DRAFTER = DrafterSpec(method_named("grammar"))

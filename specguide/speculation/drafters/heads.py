@@ -1,0 +1,75 @@
+"""Owns drafting with a head that continues the target's hidden states.
+
+It has keys and values of its own, in pages that the target's page table addresses. After `refresh`
+these exist for every verified token that they are needed for, whatever was drafted before, so a
+page that is shared holds them too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.kernels.attention import ForwardContext
+from specguide.slots import SlotTable
+from specguide.speculation.query import Query
+
+
+class DraftHead(Protocol):
+    """A head that continues the target's hidden states; `Eagle3Head` says what each name means."""
+
+    @property
+    def tapped_layers(self) -> tuple[int, ...]: ...
+
+    @property
+    def target_ids(self) -> Tensor | None: ...
+
+    def fuse(self, taps: Tensor) -> Tensor: ...
+
+    def forward(
+        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def draft_logits(self, normed: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class HeadDrafter:
+    """A draft head: at position p it reads the hidden state there and the token at p + 1."""
+
+    head: DraftHead
+    cache: KVCache
+    position_offset: int = -1
+
+    @property
+    def tapped_layers(self) -> tuple[int, ...]:
+        return self.head.tapped_layers
+
+    @property
+    def target_ids(self) -> Tensor | None:
+        return self.head.target_ids
+
+    def refresh(
+        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        features, normed = self.head.forward(
+            query.next_ids(target_tokens), self.head.fuse(taps), query.context, self.cache
+        )
+        last = query.first_node + num_accepted.clamp(min=0)
+        return normed[last], features[last]
+
+    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
+        features, normed = self.head.forward(query.input_ids, features, query.context, self.cache)
+        return normed, features
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        return self.head.draft_logits(normed)
+
+
+def with_head(head: Any, cache: KVCache | None, table: SlotTable) -> HeadDrafter:
+    """As `DrafterSpec.propose`."""
+    assert cache is not None
+    return HeadDrafter(head, cache)

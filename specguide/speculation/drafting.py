@@ -1,0 +1,76 @@
+"""Owns what the step asks of a shape of drafts: a chain, a tree, or another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from specguide.draft_layout import DraftLayout
+from specguide.guided.decoder import GuidedDecoder
+from specguide.slots import Slots, SlotTable
+from specguide.speculation.nodes import Nodes
+from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.query import Query
+from specguide.speculation.results import Verified
+from specguide.speculation.sampler import Sampler
+from specguide.speculation.selection import Sampling
+
+
+class Accepted(NamedTuple):
+    """What a verification leaves to draft from.
+
+    verified: along the accepted path, which is a chain
+    query:    the tokens of that chain
+    features: [T, …], what the drafter reads of the target's layers for them
+    """
+
+    verified: Verified
+    query: Query
+    features: Tensor
+
+
+class Drafting(Protocol):
+    """Drafts of one shape, of all slots."""
+
+    def clear(self, slots: Tensor) -> None:
+        """Forget the drafts of `slots` int64 [B], whose requests begin."""
+
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        """An iteration drafts nothing; a slot that was held, `num_accepted` int32 [B] -1, keeps
+        the drafts that it has."""
+
+    def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
+        """The golden tokens and the drafts, of `layout`, that are verified next."""
+
+    def golden(self, query: Query) -> Nodes:
+        """Of a prefill, behind which there are no drafts yet."""
+
+    def verify(
+        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+    ) -> Accepted:
+        """Choose a token after every node, and take the longest path that matches into the slots'
+        state.
+
+        logits:   [B · N, vocab_size]
+        features: [T, …] of the forward's tokens
+        """
+
+    def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
+        """Draft `layout` behind the new golden tokens, with the grammar beside.
+
+        num_slots: bound of the slots in this iteration
+        """
+
+
+class DraftingParts(NamedTuple):
+    """What drafts are made with."""
+
+    passes: ForwardPasses
+    sampler: Sampler
+    state: SlotTable
+    guide: GuidedDecoder
+
+
+DraftingFactory = Callable[[DraftingParts], Drafting]

@@ -1,0 +1,27 @@
+"""Owns what a target forward verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from specguide.speculation.query import Query
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What one target forward verifies: N nodes of each of B requests.
+
+    query:   the tokens of the forward
+    row_ids: int64 [B · N], which row of the grammar, of all nodes of all slots, says what may
+             follow each
+    depths:  int64 [N] or [B, N], drafts on the path to each
+    paths:   makes these drafts, int32 [B, N, D], -1 behind the last
+    """
+
+    query: Query
+    row_ids: Tensor
+    depths: Tensor
+    paths: Callable[[], Tensor]

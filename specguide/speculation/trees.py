@@ -1,0 +1,168 @@
+"""Owns draft trees: how they grow depth by depth with the grammar beside, are verified, and
+followed.
+
+The drafter expands some nodes at each depth, all in one pass; the walk follows them meanwhile, so
+that their children are chosen among what the grammar allows. Which candidates are verified is known
+at the end; those that were not expanded the walk follows beside the target's next forward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.draft_layout import DraftLayout
+from specguide.kernels import constant
+from specguide.sampling import (
+    GrowingTrees,
+    SlotTrees,
+    TreeLevel,
+    accept_trees,
+    finish_trees,
+    grow_trees,
+    score_tokens,
+)
+from specguide.slots import Slots
+from specguide.speculation.chains import Chains
+from specguide.speculation.drafting import Accepted, DraftingParts
+from specguide.speculation.nodes import Nodes
+from specguide.speculation.query import Query, chain_query, tree_query
+from specguide.speculation.results import Verified
+from specguide.speculation.sampler import DraftRows
+from specguide.speculation.selection import Sampling, SamplingKind
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNodes(Nodes):
+    """trees: of the B requests; depth: D, most drafts that are accepted"""
+
+    trees: SlotTrees
+    depth: int
+
+
+class Trees:
+    """The trees of all slots, which an iteration may draft smaller. D is their depth, N their
+    number of nodes. See `Drafting`."""
+
+    def __init__(self, parts: DraftingParts) -> None:
+        self._passes, self._sampler, self._state, self._guide = parts
+        self._chains = Chains(parts)  # where there are no drafts
+        self._slot_nodes, self._buffers = self._state.nodes, self._guide.buffers
+        num_nodes = self._guide.window.num_nodes
+        self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
+        self._rows = self._buffers.bitmask.flatten(0, 1), self._buffers.guided.flatten()
+
+    def clear(self, slots: Tensor) -> None:
+        self._trees.clear(slots)
+
+    def drop(self, slots: Slots, num_accepted: Tensor) -> None:
+        self._trees.drop(slots, num_accepted < 0)
+
+    def golden(self, query: Query) -> Nodes:
+        return self._chains.golden(query)
+
+    def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
+        """Of a slot that was held, and whose tree is larger, the first ones."""
+        if not layout.num_drafts:
+            return self._chains.nodes(slots, layout)
+        state, start = self._state, self._state.lengths[slots]
+        trees = self._trees.select(slots, layout.num_nodes)
+        tokens = torch.cat([self._slot_nodes.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
+        most_drafts = self._slot_nodes.accepted_path.shape[1]
+        return TreeNodes(
+            tree_query(state, tokens, start, trees.depths, trees.sees, slots),
+            (trees.places * len(state.ids) + state.ids[slots][:, None]).flatten(),
+            trees.depths,
+            lambda: trees.paths(most_drafts),
+            trees,
+            layout.num_drafts,
+        )
+
+    def verify(
+        self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
+    ) -> Accepted:
+        """Leaves the keys of the path as if it had been a chain."""
+        if not isinstance(nodes, TreeNodes):
+            return self._chains.verify(logits, nodes, features, sampling)
+        query, slots = nodes.query, self._state.ids[nodes.query.slots]
+        said = self._sampler.choose(logits, nodes, sampling)
+        num_accepted, path = self._accept(said, nodes, slots)
+        on_path = path.clamp(min=0)
+        said_on_path = said.gather(1, on_path)
+        index = (query.first_node[:, None] + on_path).flatten()
+        drafts = nodes.trees.tokens.gather(1, on_path[:, 1:]).masked_fill(path[:, 1:] < 0, -1)
+        if sampling.kind >= SamplingKind.ADJUSTED:
+            self._state.adjustments.take(slots, said_on_path, num_accepted)
+        scores = None
+        if sampling.kind >= SamplingKind.SCORED:
+            scores = score_tokens(logits[index], said_on_path)
+        self._passes.move_keys(path[:, 1:], query)
+        tokens = query.input_ids[index].view(on_path.shape).int()
+        chain = chain_query(self._state, tokens, query.start, query.slots)
+        verified = Verified(said_on_path, num_accepted, drafts, scores, {})
+        return Accepted(verified, chain, features[index])
+
+    def _accept(self, said: Tensor, nodes: TreeNodes, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """Drafts accepted, int32 [B], -1: held; and the nodes of the path, int64 [B, D + 1]."""
+        state = self._state
+        return accept_trees(
+            said,
+            slots,
+            nodes.query.start,
+            self._trees,
+            nodes.depth,
+            tokens=self._slot_nodes.tokens,
+            accepted_path=self._slot_nodes.accepted_path,
+            late=self._buffers.held,
+            active=state.active,
+            lengths=state.lengths,
+            max_lens=state.max_lens,
+            end_ids=state.end_ids,
+            slot_num_accepted=self._slot_nodes.num_accepted,
+        )
+
+    def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
+        """Refresh the drafter from the target's hidden states along the path, then grow the tree of
+        `layout`."""
+        (verified, query, features), growth = accepted, layout.growth
+        assert growth is not None
+        slots, state, guide = query.slots, self._state, self._guide
+        walk = dict(walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents)
+        guide.launch(1, num_slots)
+        normed, hidden = self._passes.refresh(
+            query, features, verified.tokens, verified.num_accepted
+        )
+        start, ids = state.lengths[slots], state.ids[slots]
+        growing = GrowingTrees.empty(growth, ids, verified.num_accepted)
+        level = TreeLevel.root(self._slot_nodes.tokens[slots, :1], state.drafts.guides[slots])
+        for depth in range(1, growth.depth + 1):
+            guide.announce_wait()
+            logits = self._passes.draft_logits(normed)
+            guide.recorder.forward(f"draft {depth}")
+            guide.wait_rows()
+            rows = DraftRows(*self._rows, level.row_ids)
+            children = self._sampler.children(
+                logits, rows, ids, depth - 1, growth.num_children, self._passes.target_ids
+            )
+            level = grow_trees(
+                *children,
+                level,
+                growing,
+                growth,
+                depth,
+                num_model=state.drafts.num_model,
+                guides=state.drafts.guides,
+                **walk,
+            )
+            if depth == growth.depth:
+                break
+            guide.recorder.forward(f"choose {depth}")
+            guide.launch(depth + 1, num_slots)
+            num_before = constant(growth.num_before[: level.sees.shape[2]], hidden.device)
+            normed, hidden = self._passes.draft_nodes(
+                level.tokens, hidden[level.parent_ids], start, num_before, level.sees, slots
+            )
+        finish_trees(growing, growth, self._trees, **walk)
+        guide.recorder.forward(f"choose {growth.depth}")

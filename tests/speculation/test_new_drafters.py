@@ -1,0 +1,178 @@
+"""Drafters that are added from here alone: one that makes a pass for each draft, and a third shape
+of drafts, the block, all of whose positions come from one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from test_engine import cases, make
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from specguide import LLM, SamplingParams, SpecConfig, Speculation, draft_methods
+from specguide.draft_layout import DraftLayout
+from specguide.draft_methods import DraftMethod
+from specguide.errors import InvalidParams
+from specguide.speculation.chains import Chains
+from specguide.speculation.drafters import DrafterSpec, base, drafter_named, register
+from specguide.speculation.drafting import Accepted
+from specguide.speculation.query import Query
+
+K = 4
+PLAIN_PARAMS = [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)]
+
+
+@dataclass(frozen=True)
+class Successors:
+    """Proposes what has followed a token before: `table` int64 [vocab_size]."""
+
+    table: Tensor
+    tapped_layers: tuple[int, ...] = ()
+    target_ids: None = None
+    position_offset: int = 0
+
+    def refresh(self, query: Query, taps, target_tokens, num_accepted) -> tuple[Tensor, Tensor]:
+        last = num_accepted.clamp(min=0)[:, None].long()
+        golden = query.said(target_tokens).long().gather(1, last)[:, 0]
+        return golden, golden
+
+    def step(self, query: Query, features) -> tuple[Tensor, Tensor]:
+        return query.input_ids, query.input_ids
+
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        return one_hot(self.table[normed], len(self.table)).float()
+
+
+class BlockOfSuccessors(Successors):
+    """All K positions at once: of each the token that it would follow."""
+
+    def refresh(self, query: Query, taps, target_tokens, num_accepted) -> tuple[Tensor, Tensor]:
+        golden, _ = super().refresh(query, taps, target_tokens, num_accepted)
+        tokens = [golden]
+        for _ in range(K - 1):
+            tokens.append(self.table[tokens[-1]])
+        return torch.stack(tokens, dim=1), golden
+
+
+class Blocks(Chains):
+    """Chains whose drafts come from one pass: logits first, then choices, each under the row behind
+    the one before."""
+
+    def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
+        verified, query, features = accepted
+        self._guide.launch(1, num_slots)
+        positions, _ = self._passes.refresh(query, features, verified.tokens, verified.num_accepted)
+        logits = self._passes.draft_logits(positions)
+        for node in range(1, layout.num_model + 1):
+            self._guide.announce_wait()
+            self._guide.wait_rows()
+            self.choose(logits[:, node - 1], query.slots, node, verified.num_accepted)
+            if node < layout.num_model:
+                self._guide.launch(node + 1, num_slots)
+
+
+def load(spec: SpecConfig, target) -> Tensor:
+    return torch.load(spec.model)
+
+
+DRAFTERS = [
+    DrafterSpec(
+        DraftMethod("successors", "model"),
+        load=load,
+        propose=lambda table, cache, slots: Successors(table),
+        keys=lambda table: None,
+    ),
+    DrafterSpec(
+        DraftMethod("block", "model"),
+        load=load,
+        propose=lambda table, cache, slots: BlockOfSuccessors(table),
+        keys=lambda table: None,
+        drafting=Blocks,
+    ),
+]
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    for drafter in DRAFTERS:
+        register(drafter)
+    yield
+    for drafter in DRAFTERS:
+        del base._DRAFTERS[drafter.method.name]
+        del draft_methods._METHODS[drafter.method.name]
+
+
+@pytest.fixture(scope="module")
+def plain(folders):
+    """Outputs without drafts, by the sampling parameters, and a table of what follows a token in
+    them."""
+    llm = make(folders, spec=False, max_batch_size=8)
+    vocab_size = llm._engine.vocab_size
+    found, counts = [], torch.zeros(vocab_size, vocab_size)
+    for params in PLAIN_PARAMS:
+        outputs = llm.generate(*cases(9, 18, **params))
+        found.append([(out.token_ids, out.finish_reason, out.error) for out in outputs])
+        for out in outputs:
+            for token, following in zip(out.token_ids, out.token_ids[1:], strict=False):
+                counts[token, following] += 1
+    llm.close()
+    return found, counts.argmax(1)
+
+
+@pytest.fixture
+def table(plain, tmp_path: Path) -> Path:
+    torch.save(plain[1], tmp_path / "table")
+    return tmp_path / "table"
+
+
+@pytest.mark.parametrize("guided_drafts", [True, False], ids=["guided", "unguided"])
+@pytest.mark.parametrize("number", [0, 1], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("method", ["successors", "block"])
+def test_they_change_no_token(folders, plain, table, method, number, guided_drafts):
+    prompts, params = cases(9, 18, **PLAIN_PARAMS[number])
+    spec = SpecConfig(method, table, K, guided_drafts=guided_drafts)
+    for lag in (0, 2):
+        llm = LLM(folders[0], spec=spec, max_batch_size=8, lag=lag)
+        outs = llm.generate(prompts, params)
+        llm._engine.check_integrity()
+        llm.close()
+        assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][number]
+    for guided in (True, False):  # some of both kinds are right
+        assert any(
+            out.metrics.acceptance_length > 1.3
+            for out, one in zip(outs, params, strict=True)
+            if (one.guide is not None) == guided
+        )
+
+
+@pytest.mark.parametrize("method", ["successors", "block"])
+def test_they_are_adaptive_and_a_request_may_take_fewer(folders, plain, table, method):
+    prompts, params = cases(9, 18)
+    llm = LLM(folders[0], spec=SpecConfig(method, table, K, adaptive=True), max_batch_size=8)
+    outs = llm.generate(prompts, params)
+    assert [(out.token_ids, out.finish_reason, out.error) for out in outs] == plain[0][0]
+    few = SamplingParams(max_tokens=30, speculation=Speculation(1), return_drafts=True)
+    (out,) = llm.generate("ab", few)
+    assert max(len(iteration.drafts) for iteration in out.iterations) <= 1
+    llm.close()
+
+
+def test_both_propose_the_same(folders, table):
+    prompts, params = cases(9, 18)
+    histograms = []
+    for method in ("successors", "block"):
+        llm = LLM(folders[0], spec=SpecConfig(method, table, K), max_batch_size=8)
+        outs = zip(llm.generate(prompts, params), params, strict=True)
+        histograms.append([out.metrics.accepted_histogram for out, one in outs if not one.guide])
+        llm.close()
+    assert histograms[0] == histograms[1]
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(InvalidParams, match=r"known: eagle3.*, block"):
+        SpecConfig("medusa")
+    with pytest.raises(InvalidParams, match="has no drafter"):
+        drafter_named("medusa")
