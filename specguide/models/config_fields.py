@@ -4,13 +4,12 @@ unknown ones.
 A model that computes something else than its config.json says gives wrong text without a word, so a
 field is taken in one of these ways:
 
-- what is implemented is read;
-- what has no part in a forward pass (training, token ids, generation, bookkeeping) is left aside;
-- what changes the arithmetic in some published model must do nothing here: be absent, or one of the
-values of NEUTRAL;
-- what nobody has heard of is left aside where it is null, false or empty. Otherwise its name
-decides: one that speaks
-  of arithmetic is refused, any other is warned of.
+- What is implemented is read: READ by all families, and what a Family names by that family.
+- What has no part in a forward pass (training, token ids, generation, bookkeeping) is left aside.
+- What changes the arithmetic in some published model must do nothing here: be absent, or one of the
+  values of NEUTRAL.
+- What nobody has heard of is left aside where it is null, false or empty. Otherwise its name
+  decides: one that speaks of arithmetic is refused, any other is warned of.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ def _names(text: str) -> frozenset[str]:
 
 READ = _names("""
     architectures vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads
-    num_key_value_heads
-    head_dim rms_norm_eps rope_theta rope_scaling rope_parameters partial_rotary_factor
-    original_max_position_embeddings max_position_embeddings attention_bias mlp_bias
-    tie_word_embeddings
-    sliding_window use_sliding_window max_window_layers layer_types bos_token_id eos_token_id
-    num_nextn_predict_layers quantization_config""")
+    num_key_value_heads head_dim rms_norm_eps rope_theta rope_scaling rope_parameters
+    partial_rotary_factor original_max_position_embeddings max_position_embeddings attention_bias
+    mlp_bias tie_word_embeddings sliding_window use_sliding_window max_window_layers layer_types
+    bos_token_id eos_token_id num_nextn_predict_layers quantization_config
+""")
 
 _SILU = (None, "silu", "swish")
 _OFF = (None, False)
@@ -190,32 +188,25 @@ NEUTRAL: dict[str, Collection[Any]] = {
 # bookkeeping, implementations, training, lengths that others read, tasks, generation
 HARMLESS = _names("""
     model_type auto_map transformers_version torch_dtype dtype torchscript use_bfloat16
-    tokenizer_class
-    transformers.js_config is_llama_config _name_or_path _commit_hash _auto_class unsloth_version
-    unsloth_fixed cache_implementation
-    use_cache pretraining_tp chunk_size_feed_forward slow_but_exact init_device num_logits_to_keep
+    tokenizer_class transformers.js_config is_llama_config _name_or_path _commit_hash _auto_class
+    unsloth_version unsloth_fixed cache_implementation use_cache pretraining_tp
+    chunk_size_feed_forward slow_but_exact init_device num_logits_to_keep
     keys_to_ignore_at_inference return_dict return_dict_in_generate output_hidden_states
-    output_attentions
-    output_scores output_router_logits _attn_implementation _attn_implementation_autoset
-    _attn_implementation_internal _flash_attn_2_enabled attn_implementation attention_implementation
-    use_flash_attn
-    use_flash_attention use_flash_attention_2 flash_attn attention_softmax_in_fp32
-    scale_attention_softmax_in_fp32 reorder_and_upcast_attn fp32_residual_connection
-    gradient_checkpointing recompute_granularity sequence_parallel seed hash_seed
-    neftune_noise_alpha
-    max_sequence_length max_seq_len max_seq_length seq_length model_max_length
-    tokenizer_model_max_length
-    tokenizer_padding_side
+    output_attentions output_scores output_router_logits _attn_implementation
+    _attn_implementation_autoset _attn_implementation_internal _flash_attn_2_enabled
+    attn_implementation attention_implementation use_flash_attn use_flash_attention
+    use_flash_attention_2 flash_attn attention_softmax_in_fp32 scale_attention_softmax_in_fp32
+    reorder_and_upcast_attn fp32_residual_connection gradient_checkpointing recompute_granularity
+    sequence_parallel seed hash_seed neftune_noise_alpha max_sequence_length max_seq_len
+    max_seq_length seq_length model_max_length tokenizer_model_max_length tokenizer_padding_side
     task_specific_params prefix id2label label2id num_labels problem_type finetuning_task
-    add_classification_head
-    classifier_activation summary_type summary_use_proj is_decoder tie_encoder_decoder
-    cross_attention_hidden_size
-    temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size
-    encoder_no_repeat_ngram_size bad_words_ids num_return_sequences remove_invalid_values max_length
-    min_length
-    do_sample early_stopping num_beams num_beam_groups diversity_penalty
-    exponential_decay_length_penalty
-    suppress_tokens begin_suppress_tokens""")
+    add_classification_head classifier_activation summary_type summary_use_proj is_decoder
+    tie_encoder_decoder cross_attention_hidden_size temperature top_k top_p typical_p
+    repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size
+    bad_words_ids num_return_sequences remove_invalid_values max_length min_length do_sample
+    early_stopping num_beams num_beam_groups diversity_penalty exponential_decay_length_penalty
+    suppress_tokens begin_suppress_tokens
+""")
 
 # what acts in training alone, and ids of tokens
 _HARMLESS_NAMES = re.compile(
@@ -277,8 +268,7 @@ def _check_unknown(name: str, value: Any) -> None:
     if _ARITHMETIC_NAMES.search(name.lower()):
         raise CheckpointError(
             f"{shown(name)} {shown(value)} is unknown and may change what the model computes; "
-            "where "
-            "you are sure that it does not, take it out of the file"
+            "where you are sure that it does not, take it out of the file"
         )
     warnings.warn(
         f"config.json: {shown(name)} {shown(value)} is unknown and has no effect",
