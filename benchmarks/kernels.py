@@ -26,7 +26,7 @@ from torch import Tensor
 
 from benchmarks import common
 from specguide import kernels
-from specguide.kernels import SamplingTensors, pointwise, reference
+from specguide.kernels import BitmaskRows, SamplingTensors, pointwise, reference
 from specguide.kernels.attention import ForwardContext, TorchAttention, attention_backend
 from specguide.params import SamplingParams
 
@@ -130,22 +130,20 @@ def attention(batch: int, context_len: int, query_len: int) -> tuple[Call, int]:
     return partial(context.plan.run, *tensors, scale=HEAD_DIM**-0.5), num_bytes
 
 
-def random_rows(num_rows: int, width: int, dtype: torch.dtype, allowed: float) -> list[Tensor]:
-    """logits, bitmask, guided and row_ids; all rows are guided."""
+def random_rows(
+    num_rows: int, width: int, dtype: torch.dtype, allowed: float
+) -> tuple[Tensor, BitmaskRows]:
+    """Logits, and the rows that they are read under, all of them guided."""
     random = torch.rand(num_rows, VOCAB_SIZE, device=DEVICE) < allowed
     words = (random.view(num_rows, -1, 32).long() << torch.arange(32, device=DEVICE)).sum(2)
     bitmask = torch.where(words >= 1 << 31, words - (1 << 32), words).int()
     logits = torch.randn(num_rows, width, device=DEVICE).mul_(3).to(dtype)
-    return [
-        logits,
-        bitmask,
-        torch.ones(num_rows, dtype=torch.uint8, device=DEVICE),
-        torch.randperm(num_rows, device=DEVICE),
-    ]
+    guided = torch.ones(num_rows, dtype=torch.uint8, device=DEVICE)
+    return logits, BitmaskRows(bitmask, guided, torch.randperm(num_rows, device=DEVICE))
 
 
-def rows_bytes(rows: list[Tensor]) -> int:
-    return rows[0].nbytes + rows[1].nbytes + 8 * len(rows[0])
+def rows_bytes(logits: Tensor, rows: BitmaskRows) -> int:
+    return logits.nbytes + rows.bitmask.nbytes + 8 * len(logits)
 
 
 def draft_ids() -> Tensor:
@@ -155,7 +153,7 @@ def draft_ids() -> Tensor:
 def argmax(num_rows: int, dtype: torch.dtype, allowed: float, pruned: bool) -> tuple[Call, int]:
     rows = random_rows(num_rows, DRAFT_VOCAB_SIZE if pruned else VOCAB_SIZE, dtype, allowed)
     ids = draft_ids() if pruned else None
-    return partial(kernels.masked_argmax, *rows, ids), rows_bytes(rows) + (
+    return partial(kernels.masked_argmax, *rows, ids), rows_bytes(*rows) + (
         ids.nbytes if ids is not None else 0
     )
 
@@ -171,36 +169,35 @@ def apply_then_argmax(
         kernels.apply_bitmask(*rows)
         return rows[0].argmax(-1)
 
-    return call, rows_bytes(rows)
+    return call, rows_bytes(*rows)
 
 
 def apply_bitmask(num_rows: int, dtype: torch.dtype, allowed: float) -> tuple[Call, int]:
     rows = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
-    return partial(kernels.apply_bitmask, *rows), int(rows[0].nbytes * (1 - allowed)) + rows[
-        1
-    ].nbytes
+    num_written = int(rows[0].nbytes * (1 - allowed))
+    return partial(kernels.apply_bitmask, *rows), num_written + rows[1].bitmask.nbytes
 
 
 def xgrammar_apply(
     num_rows: int, dtype: torch.dtype, allowed: float, backend: str
 ) -> tuple[Call, int]:
     """The library's own kernel, which takes rows in order."""
-    logits, bitmask, _guided, row_ids = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
+    logits, rows = random_rows(num_rows, VOCAB_SIZE, dtype, allowed)
     call = partial(
         xgrammar.apply_token_bitmask_inplace,
         logits,
-        bitmask[row_ids],
+        rows.bitmask[rows.ids],
         vocab_size=VOCAB_SIZE,
         backend=backend,
     )
-    return call, int(logits.nbytes * (1 - allowed)) + bitmask.nbytes
+    return call, int(logits.nbytes * (1 - allowed)) + rows.bitmask.nbytes
 
 
 def sample(num_rows: int, params: SamplingParams, allowed: float) -> tuple[Call, int]:
     rows = random_rows(num_rows, VOCAB_SIZE, torch.float32, allowed)
     tensors = SamplingTensors.from_params([params] * num_rows, range(num_rows), DEVICE)
     positions = torch.arange(num_rows, device=DEVICE)
-    return partial(kernels.masked_sample, *rows, tensors, positions), rows_bytes(rows)
+    return partial(kernels.masked_sample, *rows, tensors, positions), rows_bytes(*rows)
 
 
 def tokens_of(num_tokens: int, *shape: int) -> Tensor:
@@ -331,16 +328,16 @@ def check() -> None:
     wanted = on_cpu.plan.run(*(t.float().cpu() for t in tensors), scale=HEAD_DIM**-0.5)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=2e-2, atol=2e-2)
     for allowed in (0.0005, 0.9):
-        rows, ids = random_rows(40, VOCAB_SIZE, torch.float32, allowed), draft_ids()
-        cpu = [tensor.cpu() for tensor in rows]
-        draft, cpu_draft = (
-            rows[0][:, :DRAFT_VOCAB_SIZE].contiguous(),
-            cpu[0][:, :DRAFT_VOCAB_SIZE].contiguous(),
-        )
-        assert torch.equal(kernels.masked_argmax(*rows).cpu(), reference.masked_argmax(*cpu))
+        logits, rows = random_rows(40, VOCAB_SIZE, torch.float32, allowed)
+        cpu_logits, cpu_rows = logits.cpu(), BitmaskRows(*(tensor.cpu() for tensor in rows))
+        draft, ids = logits[:, :DRAFT_VOCAB_SIZE].contiguous(), draft_ids()
         assert torch.equal(
-            kernels.masked_argmax(draft, *rows[1:], ids).cpu(),
-            reference.masked_argmax(cpu_draft, *cpu[1:], ids.cpu()),
+            kernels.masked_argmax(logits, rows).cpu(),
+            reference.masked_argmax(cpu_logits, cpu_rows),
+        )
+        assert torch.equal(
+            kernels.masked_argmax(draft, rows, ids).cpu(),
+            reference.masked_argmax(draft.cpu(), cpu_rows, ids.cpu()),
         )
         params = [
             SamplingParams(temperature=0.7, top_k=20 * (row % 2), top_p=0.8 + 0.2 * (row % 3 == 0))
@@ -348,21 +345,22 @@ def check() -> None:
         ]
         drawn, expected = (
             kernels.masked_sample(
-                *r,
-                SamplingTensors.from_params(params, range(40), r[0].device),
-                torch.arange(40, device=r[0].device),
+                one_logits,
+                one_rows,
+                SamplingTensors.from_params(params, range(40), one_logits.device),
+                torch.arange(40, device=one_logits.device),
             )
-            for r in (rows, cpu)
+            for one_logits, one_rows in ((logits, rows), (cpu_logits, cpu_rows))
         )
         assert int((drawn.cpu() != expected).sum()) <= 1
-        masked = [rows[0].clone() for _ in range(1 + len(xgrammar_backends()))]
-        kernels.apply_bitmask(masked[0], *rows[1:])
-        for logits, backend in zip(masked[1:], xgrammar_backends().values(), strict=True):
+        masked = [logits.clone() for _ in range(1 + len(xgrammar_backends()))]
+        kernels.apply_bitmask(masked[0], rows)
+        for one, backend in zip(masked[1:], xgrammar_backends().values(), strict=True):
             xgrammar.apply_token_bitmask_inplace(
-                logits, rows[1][rows[3]], vocab_size=VOCAB_SIZE, backend=backend
+                one, rows.bitmask[rows.ids], vocab_size=VOCAB_SIZE, backend=backend
             )
-        reference.apply_bitmask(*cpu)
-        assert all(torch.equal(logits.cpu(), cpu[0]) for logits in masked)
+        reference.apply_bitmask(cpu_logits, cpu_rows)
+        assert all(torch.equal(one.cpu(), cpu_logits) for one in masked)
     x, weight, gate_up = (
         tokens_of(5, HIDDEN),
         tokens_of(1, HIDDEN)[0],

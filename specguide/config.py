@@ -257,7 +257,9 @@ class EngineConfig:
 
     model:          folder of the target checkpoint; left out: the shipped model
     spec:           how drafts are made; left out: there are none
-    guide, cache:   how grammars run; the key-value cache
+    guide:          how grammars run; None: the engine refuses requests with a guide, and its
+                    iterations have nothing of the grammar in them
+    cache:          the key-value cache
     device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
                     float32
     max_batch_size: slots
@@ -274,7 +276,7 @@ class EngineConfig:
 
     model: str | Path | None = None
     spec: SpecConfig | None = None
-    guide: GuideConfig = field(default_factory=GuideConfig)
+    guide: GuideConfig | None = field(default_factory=GuideConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     max_batch_size: int = 16
     max_model_len: int | None = None
@@ -291,3 +293,9 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
+        if self.guide is None and self.spec is not None and self.spec.layout.has_proposals:
+            raise InvalidParams(
+                "forced tokens and lookups are proposed by the grammar's callbacks, and guide=None "
+                "leaves these out: take drafts of a head or model alone, or keep the guides",
+                param="spec",
+            )

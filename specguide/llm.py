@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import Engine, EngineStats, Turns
@@ -22,8 +22,9 @@ class LLM:
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
     spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
                    takes the shipped head with the shipped model and decodes another model plainly
-    guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar"); `guide` gives
-                   the whole GuideConfig instead
+    guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar")
+    guide:         the whole GuideConfig instead; None: no guides, requests that want one are
+                   refused, and iterations have nothing of the grammar in them
     the others:    as in EngineConfig
 
     Several threads may use it at once: what they ask runs together. Ctrl-C ends `generate` and
@@ -38,7 +39,7 @@ class LLM:
         *,
         spec: SpecConfig | str | None = "default",
         guide_backend: str = "auto",
-        guide: GuideConfig | None = None,
+        guide: GuideConfig | Literal["default"] | None = "default",
         cache: CacheConfig | None = None,
         max_batch_size: int = 16,
         max_model_len: int | None = None,
@@ -51,12 +52,14 @@ class LLM:
     ) -> None:
         if spec == "default":
             spec = SpecConfig() if model is None else None
+        if guide == "default":
+            guide = GuideConfig(backend=guide_backend)
         self._take(
             Engine(
                 EngineConfig(
                     model=model,
                     spec=SpecConfig(spec) if isinstance(spec, str) else spec,
-                    guide=guide or GuideConfig(backend=guide_backend),
+                    guide=guide,
                     cache=cache or CacheConfig(),
                     max_batch_size=max_batch_size,
                     max_model_len=max_model_len,
@@ -217,7 +220,9 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
         error=request.error,
         metrics=request.metrics,
         logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
-        prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
+        prompt_logprobs=tuple(request.prompt_logprobs)
+        if request.spec.has_prompt_logprobs
+        else None,
         iterations=tuple(request.iterations) if request.params.return_drafts else None,
         stop_reason=request.stop_reason,
         others=tuple(_output([other]) for other in others),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.stream import GrammarStream
+from specguide.kernels import BitmaskRows
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
-from specguide.speculation.sampler import DraftRows, MaskedSampler, Sampler
+from specguide.speculation.sampler import MaskedSampler, Sampler
 from specguide.speculation.selection import Sampling
 
 _PERIOD = 1024
@@ -39,10 +40,10 @@ class ForcedAcceptance:
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def sampler(
-        self, buffers: GuideBuffers, state: SlotTable, *, guided_drafts: bool = True
+        self, guide: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
     ) -> Sampler:
         """The engine's own sampler, overruled."""
-        own = MaskedSampler(buffers, state, guided_drafts=guided_drafts)
+        own = MaskedSampler(guide, state, guided_drafts=guided_drafts)
         return ForcedSampler(own, self, state)
 
     def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
@@ -96,7 +97,7 @@ class ForcedSampler:
     def draft(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,
         ids: Tensor | None,
@@ -107,7 +108,7 @@ class ForcedSampler:
     def children(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int,
         num_children: int,

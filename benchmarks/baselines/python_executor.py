@@ -14,10 +14,9 @@ from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.python_walk import PythonWalk, WalkCounters
 from specguide import native
 from specguide.config import GuideConfig
-from specguide.draft_layout import DraftLayout
 from specguide.errors import EngineError
-from specguide.guided.buffers import GuideBuffers, WalkedNodes
-from specguide.guided.executor import Limits
+from specguide.guided.buffers import GrammarBuffers, WalkedNodes
+from specguide.guided.executor import Limits, Walked
 from specguide.guided.matcher import Row
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -36,7 +35,7 @@ class PythonGrammarExecutor:
     buffers, nodes: on the host
     """
 
-    def __init__(self, buffers: GuideBuffers, nodes: WalkedNodes, vocab_size: int) -> None:
+    def __init__(self, buffers: GrammarBuffers, nodes: WalkedNodes, vocab_size: int) -> None:
         self._vocab_size = vocab_size
         max_batch_size, self._num_nodes = nodes.tokens.shape
         self._bitmask, self._guided, self._held, self._tokens, self._num_accepted = (
@@ -60,16 +59,13 @@ class PythonGrammarExecutor:
     @classmethod
     def of(
         cls,
-        host: GuideBuffers,
-        nodes: WalkedNodes,
-        window: DraftLayout,
-        vocab_size: int,
+        host: GrammarBuffers,
+        walked: Walked,
         config: GuideConfig,
-        lookup: native.LookupSource | None,
     ) -> PythonGrammarExecutor:
         """As `native_executor`. Raises InvalidParams for drafts that it cannot follow."""
-        check_chains(window, "Python callbacks follow")
-        return cls(host, nodes, vocab_size)
+        check_chains(walked.window, "Python callbacks follow")
+        return cls(host, walked.nodes, walked.vocab_size)
 
     def submit(
         self,

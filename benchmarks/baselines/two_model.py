@@ -8,7 +8,7 @@ goes through the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,8 @@ from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.pass_graphs import PassGraphs
 from specguide.batch import Batch, Chunk
 from specguide.errors import InvalidParams
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
 from specguide.speculation.chains import Chains
@@ -55,7 +56,7 @@ class TwoModelStep:
         passes: ForwardPasses,
         sampler: Sampler,
         state: SlotTable,
-        guide: GuidedDecoder,
+        guide: GrammarStream,
         options: StepOptions,
     ) -> None:
         check_chains(guide.window, "the two-model step knows")
@@ -68,7 +69,7 @@ class TwoModelStep:
         self._chains = Chains(DraftingParts(passes, sampler, state, guide))
         num_slots, self._num_nodes = state.nodes.tokens.shape
         self._max_batch_size = num_slots - 1  # the last one is spare
-        self._stream, self._recorder = guide.forward_stream, guide.recorder
+        self._stream, self._recorder = guide.forward.torch, guide.recorder
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
@@ -80,12 +81,12 @@ class TwoModelStep:
         self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Run one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, K + 1 when decoding, whatever the batch's levels are."""
-        with self._guide.on_forward_stream(), self._recorder.host("launch"):
+        with self._guide.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch)
+            slots, sampling = self._selection.of(batch, processed)
             self._num_slots = num_graph_slots(batch, self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(
@@ -100,7 +101,7 @@ class TwoModelStep:
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._guide.on_forward_stream():
+        with self._guide.forward.current():
             self._state.leave(slot)
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:

@@ -108,12 +108,14 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     return decorate
 
 
-def engine_config(model: Path | None, given: Given, *, no_spec: bool = False) -> EngineConfig:
+def engine_config(
+    model: Path | None, given: Given, *, no_spec: bool = False, no_guides: bool = False
+) -> EngineConfig:
     """What the options come to. Raises InvalidParams."""
     return EngineConfig(
         model,
         spec=_spec_config(model, given[SpecConfig], no_spec=no_spec),
-        guide=GuideConfig(**given[GuideConfig]),
+        guide=None if no_guides else GuideConfig(**given[GuideConfig]),
         cache=CacheConfig(**given[CacheConfig]),
         **given[EngineConfig],
     )

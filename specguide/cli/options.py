@@ -37,6 +37,15 @@ Model = Annotated[
 NoSpec = Annotated[
     bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)
 ]
+NoGuides = Annotated[
+    bool,
+    typer.Option(
+        "--no-guides",
+        help="Refuse requests with a guide: no schemas, no tools. Iterations then have nothing of "
+        "the grammar in them.",
+        rich_help_panel=_MODEL,
+    ),
+]
 ApiKey = Annotated[
     str,
     typer.Option(

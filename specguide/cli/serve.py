@@ -18,7 +18,7 @@ from specguide.cli.config_options import (
     engine_config,
     takes,
 )
-from specguide.cli.options import NoSpec, model_name
+from specguide.cli.options import NoGuides, NoSpec, model_name
 from specguide.server.config import ServerConfig
 
 _SERVER = ConfigOptions(
@@ -44,6 +44,7 @@ def serve(
         typer.Option(help="Requests beyond max_batch_size; further ones are told to come back."),
     ] = 1024,
     no_spec: NoSpec = False,
+    no_guides: NoGuides = False,
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
@@ -52,7 +53,7 @@ def serve(
     from specguide.server.stop import StoppableServer
 
     config = ServerConfig(served_model_name or model_name(model), **given[ServerConfig])
-    engine = Engine(engine_config(model, given, no_spec=no_spec))
+    engine = Engine(engine_config(model, given, no_spec=no_spec, no_guides=no_guides))
     typer.echo(str(engine.cache_size), err=True)
     engine.warm_up()
     app = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)

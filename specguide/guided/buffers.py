@@ -82,7 +82,7 @@ class ProposalBuffers:
 
 
 @dataclass(frozen=True, eq=False)
-class GuideBuffers:
+class GrammarBuffers:
     """What the callbacks tell the step, at fixed addresses. N nodes a slot: W + 1, or the places of
     a tree; here max_batch_size counts the spare slot of the slot table too.
 
@@ -111,14 +111,13 @@ class GuideBuffers:
         max_batch_size: int,
         num_nodes: int,
         num_words: int,
-        device: torch.device,
         *,
         pinned: bool = False,
-    ) -> GuideBuffers:
-        """All zero."""
+    ) -> GrammarBuffers:
+        """All zero, on the host."""
 
         def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=device, pin_memory=pinned)
+            return torch.zeros(shape, dtype=dtype, pin_memory=pinned)
 
         return cls(
             bitmask=zeros(num_nodes, max_batch_size, num_words, dtype=torch.int32),
@@ -127,7 +126,7 @@ class GuideBuffers:
             needed=zeros(1, dtype=torch.int32),
         )
 
-    def on_device(self, device: torch.device) -> GuideBuffers:
+    def on_device(self, device: torch.device) -> GrammarBuffers:
         """What the step on a GPU has for these pinned buffers."""
         copies = {
             name: torch.zeros_like(getattr(self, name), device=device)

@@ -4,12 +4,13 @@ in C++ behind it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from specguide import env, native
 from specguide.config import GuideConfig
 from specguide.draft_layout import DraftLayout
-from specguide.guided.buffers import GuideBuffers, WalkedNodes
+from specguide.guided.buffers import GrammarBuffers, WalkedNodes
 
 Limits = tuple[int, int, int]
 """Most drafts: of the model, forced, looked up."""
@@ -50,23 +51,31 @@ class GrammarExecutor(Protocol):
     def take_callback_spans(self) -> list[tuple[int, int, int, int]]: ...
 
 
-ExecutorFactory = Callable[
-    [GuideBuffers, WalkedNodes, DraftLayout, int, GuideConfig, native.LookupSource | None],
-    GrammarExecutor,
-]
-"""Makes one for buffers and the slots' nodes on the host, the drafts that there may be, a
-vocabulary's size, deadlines and threads, and what finds the drafts that are looked up."""
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """What the grammar walks over.
+
+    nodes:      of all slots, on the host
+    window:     the drafts that there may be
+    vocab_size: width of the target's logits
+    lookup:     finds the drafts that are looked up; None where there are none
+    """
+
+    nodes: WalkedNodes
+    window: DraftLayout
+    vocab_size: int
+    lookup: native.LookupSource | None = None
+
+
+ExecutorFactory = Callable[[GrammarBuffers, Walked, GuideConfig], GrammarExecutor]
+"""Makes one for buffers on the host, what is walked over, deadlines and threads."""
 
 
 def native_executor(
-    host: GuideBuffers,
-    nodes: WalkedNodes,
-    window: DraftLayout,
-    vocab_size: int,
-    config: GuideConfig,
-    lookup: native.LookupSource | None,
+    buffers: GrammarBuffers, walked: Walked, config: GuideConfig
 ) -> GrammarExecutor:
     """The one that the engine takes unless it is told otherwise."""
+    nodes, window = walked.nodes, walked.window
     target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
     if not nodes.tokens.is_pinned() and target_wait_us is None:
         target_wait_us = config.deadline_us
@@ -75,19 +84,19 @@ def native_executor(
     return native.GrammarExecutor(
         max_batch_size=len(nodes.tokens),
         num_draft_tokens=window.num_model,
-        vocab_size=vocab_size,
+        vocab_size=walked.vocab_size,
         num_forced_tokens=window.num_forced,
         num_lookup_tokens=window.num_lookup,
-        lookup=lookup,
+        lookup=walked.lookup,
         stage_begins=[] if window.is_path else list(window.stages),
         num_threads=config.num_threads or env.num_grammar_threads(),
         deadline_us=config.deadline_us,
         target_wait_us=target_wait_us,
         draft_wait_us=draft_wait_us,
-        owner=(host, nodes),
+        owner=(buffers, nodes),
         tokens=nodes.tokens.data_ptr(),
         num_accepted=nodes.num_accepted.data_ptr(),
         parents=nodes.parents.data_ptr(),
         accepted_path=nodes.accepted_path.data_ptr(),
-        **host.addresses(),
+        **buffers.addresses(),
     )

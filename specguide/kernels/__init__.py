@@ -8,6 +8,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 from __future__ import annotations
 
 from specguide.kernels import pointwise, reference, triton
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
@@ -28,6 +29,7 @@ rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_an
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 
 __all__ = [
+    "BitmaskRows",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",

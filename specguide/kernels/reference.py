@@ -9,21 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.noise import exponential_noise
 from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
 
 
-def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> None:
+def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
     """Writes -inf in place where a guided row forbids a token; rows that are not guided stay as
     they are.
 
-    logits:  [n, V], floating
-    bitmask: int32 [R, ≥ ceil(V / 32)], bit i % 32 of word i // 32 is 1 where token i is allowed;
-             bits past V are void
-    guided:  uint8 or bool [R]; where it is 0 the row is free and its words do not count
-    row_ids: int64 [n], the bitmask row of each row of logits
+    logits: [n, V], floating
     """
-    forbidden = _bias(bitmask, guided, row_ids, torch.float32)[:, : logits.shape[1]] < 0
+    forbidden = _bias(rows, torch.float32)[:, : logits.shape[1]] < 0
     logits.masked_fill_(forbidden, float("-inf"))
 
 
@@ -34,37 +31,30 @@ def copy_guided_rows(copies: Tensor, bitmask: Tensor, guided: Tensor) -> None:
 
 def masked_argmax(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     target_ids: Tensor | None = None,
 ) -> Tensor:
     """The likeliest allowed token of each row, as a target id; of equals the one that comes first.
 
-    logits:                   [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never
-                              chosen
-    bitmask, guided, row_ids: as for apply_bitmask, over the target vocabulary; bits past its end
-                              are 0
-    target_ids:               int32 or int64 [Vd], target id of each draft id; None where the
-                              vocabularies are one
+    logits:     [n, Vd] over the draft vocabulary, floating; a NaN or -inf is never chosen
+    rows:       over the target vocabulary; bits past its end are 0. None: all are free
+    target_ids: int32 or int64 [Vd], target id of each draft id; None where the vocabularies are one
     Returns int32 [n]. Where a row allows no token of a pruned draft vocabulary, its only allowed
     target token, if it has just one. Otherwise -1: nothing to choose.
     """
-    bias = _bias(bitmask, guided, row_ids, logits.dtype)
-    bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
-    best, token = _choosable(logits + bias).max(dim=-1)
-    if target_ids is None:
-        return token.masked_fill(best == float("-inf"), -1).to(torch.int32)
-    token = target_ids[token].masked_fill(best == float("-inf"), -1)
-    is_out_of_reach = bias.amax(dim=-1) < 0
-    return torch.where(is_out_of_reach, _only_token(bitmask[row_ids]), token).to(torch.int32)
+    bias = None if rows is None else _draft_bias(rows, logits, target_ids, logits.dtype)
+    best, place = _choosable(logits, bias).max(dim=-1)
+    token = place if target_ids is None else target_ids[place]
+    token = token.masked_fill(best == float("-inf"), -1)
+    if rows is not None and bias is not None and target_ids is not None:
+        is_out_of_reach = bias.amax(dim=-1) < 0
+        token = torch.where(is_out_of_reach, _only_token(rows.bitmask[rows.ids]), token)
+    return token.to(torch.int32)
 
 
 def masked_top_k(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     target_ids: Tensor | None,
     k: int,
 ) -> tuple[Tensor, Tensor]:
@@ -76,9 +66,8 @@ def masked_top_k(
     k] log-probabilities, -inf there. A row's only allowed token, where a pruned vocabulary has
     none, has probability 1.
     """
-    bias = _bias(bitmask, guided, row_ids, torch.float32)
-    bias = bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
-    allowed = _choosable(logits.float() + bias)
+    bias = None if rows is None else _draft_bias(rows, logits, target_ids, torch.float32)
+    allowed = _choosable(logits.float(), bias)
     values, places = allowed.topk(min(k, allowed.shape[1]), dim=-1)
     missing = values == float("-inf")
     tokens = (
@@ -92,11 +81,11 @@ def masked_top_k(
         nan=0.0, neginf=float("-inf")
     )
     logprobs = logprobs.masked_fill(missing, float("-inf"))
-    if target_ids is not None:
+    if rows is not None and bias is not None and target_ids is not None:
         is_only = (bias.amax(dim=-1) < 0)[:, None] & (
             torch.arange(tokens.shape[1], device=tokens.device) == 0
         )
-        only = _only_token(bitmask[row_ids])[:, None].to(torch.int32)
+        only = _only_token(rows.bitmask[rows.ids])[:, None].to(torch.int32)
         tokens, logprobs = (
             torch.where(is_only, only, tokens),
             torch.where(is_only & (only >= 0), 0.0, logprobs),
@@ -107,9 +96,7 @@ def masked_top_k(
 
 def masked_sample(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     params: SamplingTensors,
     positions: Tensor,
 ) -> Tensor:
@@ -120,17 +107,17 @@ def masked_sample(
     of exponential clocks: the token whose noise / probability is least. Greedy rows take their
     likeliest token, of equals the lowest id.
 
-    logits:                   [n, V], floating; a NaN or -inf is never chosen
-    bitmask, guided, row_ids: as for apply_bitmask
-    params:                   one entry per row
-    positions:                int64 [n], position in the sequence of the token to be drawn; with the
-                              seed it makes the noise, and nothing else does
+    logits:    [n, V], floating; a NaN or -inf is never chosen
+    rows:      None: all are free
+    params:    one entry per row
+    positions: int64 [n], position in the sequence of the token to be drawn; with the seed it makes
+               the noise, and nothing else does
     Returns int32 [n]; -1 where there is nothing to choose.
     """
     if params.temperature is None:
-        return masked_argmax(logits, bitmask, guided, row_ids)
-    bias = _bias(bitmask, guided, row_ids, torch.float32)
-    logits = _choosable(logits.float() + bias[:, : logits.shape[1]])
+        return masked_argmax(logits, rows)
+    bias = None if rows is None else _draft_bias(rows, logits, None, torch.float32)
+    logits = _choosable(logits.float(), bias)
     best, greedy = logits.max(dim=-1, keepdim=True)
     temperature = params.temperature[:, None]
     is_greedy = temperature < GREEDY_TEMPERATURE
@@ -165,21 +152,31 @@ def _filter(scaled: Tensor, params: SamplingTensors) -> Tensor:
     return torch.empty_like(scaled).scatter_(1, tokens, values)
 
 
-def _choosable(logits: Tensor) -> Tensor:
-    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which has
-    become NaN."""
-    return logits.nan_to_num_(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
+def _choosable(logits: Tensor, bias: Tensor | None) -> Tensor:
+    """Logits in which what cannot be chosen is -inf: NaN too, and +inf under a mask, which becomes
+    NaN."""
+    if bias is None:
+        return logits.nan_to_num(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
+    return (logits + bias).nan_to_num_(nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
 
 
-def _bias(bitmask: Tensor, guided: Tensor, row_ids: Tensor, dtype: torch.dtype) -> Tensor:
+def _draft_bias(
+    rows: BitmaskRows, logits: Tensor, target_ids: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """[n, Vd]: as `_bias`, over the vocabulary of the logits."""
+    bias = _bias(rows, dtype)
+    return bias[:, : logits.shape[1]] if target_ids is None else bias.index_select(1, target_ids)
+
+
+def _bias(rows: BitmaskRows, dtype: torch.dtype) -> Tensor:
     """[n, 32 · words]: 0 where a token is allowed, -inf where not; free rows allow all."""
-    free_words = (guided[row_ids] == 0).to(torch.int32).neg_()[:, None]
-    rows = bitmask[row_ids] | free_words
-    bytes_ = rows.view(torch.uint8).flatten().to(torch.int32)
+    free_words = (rows.guided[rows.ids] == 0).to(torch.int32).neg_()[:, None]
+    words = rows.bitmask[rows.ids] | free_words
+    bytes_ = words.view(torch.uint8).flatten().to(torch.int32)
     return (
-        _byte_bias(dtype, rows.device)
+        _byte_bias(dtype, words.device)
         .index_select(0, bytes_)
-        .view(rows.shape[0], 32 * rows.shape[1])
+        .view(words.shape[0], 32 * words.shape[1])
     )
 
 

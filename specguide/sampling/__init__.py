@@ -4,9 +4,14 @@ from it."""
 from specguide.kernels import SamplingTensors, operation, triton
 from specguide.sampling import accept, growth
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
-from specguide.sampling.adjustment import Adjustment
+from specguide.sampling.adjustment import adjustment_of
 from specguide.sampling.growth import GrowingTrees, TreeLevel
-from specguide.sampling.processors import Failures, bind_processors, process_logits
+from specguide.sampling.processors import (
+    Failures,
+    RequestProcessors,
+    bind_processors,
+    process_logits,
+)
 from specguide.sampling.scores import score_tokens
 from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
@@ -19,9 +24,9 @@ grow_trees = operation(growth.grow_trees, lambda: triton.growth.grow_trees)
 store_drafts = operation(accept.store_drafts, lambda: triton.chain.store_drafts)
 
 __all__ = [
-    "Adjustment",
     "Failures",
     "GrowingTrees",
+    "RequestProcessors",
     "SamplingTensors",
     "SlotAdjustments",
     "SlotTrees",
@@ -29,6 +34,7 @@ __all__ = [
     "accept_chains",
     "accept_trees",
     "adjust_logits",
+    "adjustment_of",
     "append_drafts",
     "bind_processors",
     "chain_paths",

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specguide.kernels import apply_bitmask
-from specguide.sampling.adjustment import MAX_SEQUENCE_LEN, MAX_SEQUENCES, Adjustment
+from specguide.batch import Adjustment
+from specguide.kernels import BitmaskRows, apply_bitmask
+from specguide.sampling.adjustment import MAX_SEQUENCE_LEN, MAX_SEQUENCES
 
 _ANY, _NONE = -2, -1
 
@@ -153,9 +154,7 @@ def adjust_logits(
     paths: Tensor,
     start: Tensor,
     adjustments: SlotAdjustments,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
 ) -> Tensor:
     """Logits after each node as the slots' requests want them, as if the drafts on its path had
     been output.
@@ -163,11 +162,10 @@ def adjust_logits(
     In vLLM's order: allowed tokens and bad words, bias, end tokens, repetition, frequency,
     presence. Where all that is left to a grammar are end tokens before their time, they may come.
 
-    logits:                   [B · N, V], floating
-    slots, start:             int64 [B]; start is the position of the first node
-    paths:                    int32 [B, N, D], the drafts on the path to each node in order; -1 is
-                              none
-    bitmask, guided, row_ids: as for apply_bitmask, a row for each row of logits
+    logits:       [B · N, V], floating
+    slots, start: int64 [B]; start is the position of the first node
+    paths:        int32 [B, N, D], the drafts on the path to each node in order; -1 is none
+    rows:         of what a grammar allows, a row for each row of logits; None: all are free
     Returns float32 [B · N, V]; what a guided row's grammar forbids is -inf. The row of a slot that
     asks for nothing has the values of `logits` otherwise. Can be captured in a CUDA graph.
     """
@@ -175,11 +173,12 @@ def adjust_logits(
     adjusted = logits.float().view(len(slots), num_nodes, -1) + adjustments.bias[slots][:, None]
     path_lens = (paths >= 0).sum(-1)
     _forbid_bad_words(adjusted, adjustments, slots, paths, path_lens)
-    apply_bitmask(adjusted.flatten(0, 1), bitmask, guided, row_ids)
     is_end = adjustments.is_end[slots][:, None]
-    is_guided = (guided[row_ids] != 0).view(len(slots), num_nodes)
-    can_go_on = ~is_guided | ((adjusted > float("-inf")) & ~is_end).any(-1)
-    is_early = (start[:, None] + 1 + path_lens < adjustments.first_end[slots][:, None]) & can_go_on
+    is_early = start[:, None] + 1 + path_lens < adjustments.first_end[slots][:, None]
+    if rows is not None:
+        apply_bitmask(adjusted.flatten(0, 1), rows)
+        is_guided = (rows.guided[rows.ids] != 0).view(len(slots), num_nodes)
+        is_early &= ~is_guided | ((adjusted > float("-inf")) & ~is_end).any(-1)
     adjusted.masked_fill_(is_end & is_early[:, :, None], float("-inf"))
     _penalise(adjusted, adjustments, slots, paths)
     return adjusted.flatten(0, 1)

@@ -38,7 +38,7 @@ class Backend:
     @property
     def limits(self) -> GuideConfig:
         """Of guides."""
-        return self.engine.config.guide
+        return self.engine.config.guide or GuideConfig()
 
     @cached_property
     def max_prompt_chars(self) -> int:

@@ -9,11 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch
+from specguide.batch import Batch, SlotEntry
 from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
-from specguide.request import Request
 from specguide.sampling import SlotAdjustments
 from specguide.slots.draft_limits import DraftLimits
 from specguide.slots.nodes import SlotNodes
@@ -52,6 +51,7 @@ class SlotTable:
 
     The last slot never has a request: what fills up a batch of fixed size stands there.
 
+    sizes:         how large it is
     ids:           int64 [num_slots], the slots' numbers
     active:        bool [num_slots], a request is there and has not ended
     lengths:       int64 [num_slots], positions whose keys are stored; the golden token's position
@@ -84,8 +84,7 @@ class SlotTable:
         self.sampling = SamplingTensors.neutral(num_slots, device)
         self.drafts = DraftLimits(num_slots, device)
         self.attention = attention_backend(device)
-        self.page_size = sizes.page_size
-        self._vocab_size = sizes.vocab_size
+        self.sizes = sizes
         self._adjusted: set[int] = set()
         if is_shared_with_host and device.type == "cuda":
             host = torch.device("cpu")
@@ -97,7 +96,7 @@ class SlotTable:
     @cached_property
     def adjustments(self) -> SlotAdjustments:
         """What the slots' requests do to their logits; allocated once it is first asked for."""
-        return SlotAdjustments.neutral(len(self.ids), self._vocab_size, self.ids.device)
+        return SlotAdjustments.neutral(len(self.ids), self.sizes.vocab_size, self.ids.device)
 
     def enter(self, batch: Batch, slots: Tensor) -> None:
         """Take in requests of a prefill; `slots` int64 [B] are theirs. They are active once their
@@ -108,33 +107,30 @@ class SlotTable:
         self.active[slots] = on_device(
             [chunk.next_id is None for chunk in batch.chunks], slots.device
         )
-        self.max_lens[slots] = on_device(
-            [request.max_len for request in batch.requests], slots.device
-        )
-        ends = [self._end_ids(request) for request in batch.requests]
+        self.max_lens[slots] = on_device([entry.max_len for entry in batch.entries], slots.device)
+        ends = [self._end_ids(entry) for entry in batch.entries]
         self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         self.nodes.tokens[slots, 1:] = -1
-        params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
-        self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
-        self.drafts.enter(batch.requests)
-        for request in batch.requests:
-            self._adjust(request)
+        values = [entry.sampling for entry in batch.entries]
+        seeds = [each.seed for each in values]
+        self.sampling.write(slots, SamplingTensors.from_params(values, seeds, slots.device))
+        self.drafts.enter(batch)
+        for slot, entry in zip(batch.slots, batch.entries, strict=True):
+            self._adjust(slot, entry)
 
-    def _end_ids(self, request: Request) -> list[int]:
+    def _end_ids(self, entry: SlotEntry) -> list[int]:
         """Exactly MAX_END_IDS."""
-        known = [token for token in request.end_ids if token < self._vocab_size]
+        known = [token for token in entry.end_ids if token < self.sizes.vocab_size]
         return [*known, *[_NO_END_ID] * MAX_END_IDS][:MAX_END_IDS]
 
-    def _adjust(self, request: Request) -> None:
+    def _adjust(self, slot: int, entry: SlotEntry) -> None:
         """Write the slot's adjustments, which may still be those of an earlier request."""
-        if request.adjustment is not None:
-            self.adjustments.write(
-                request.slot, request.adjustment, request.prompt_ids, request.output_ids
-            )
-            self._adjusted.add(request.slot)
-        elif request.slot in self._adjusted:
-            self.adjustments.clear(request.slot)
-            self._adjusted.remove(request.slot)
+        if entry.adjusted is not None:
+            self.adjustments.write(slot, *entry.adjusted)
+            self._adjusted.add(slot)
+        elif slot in self._adjusted:
+            self.adjustments.clear(slot)
+            self._adjusted.remove(slot)
 
     def grow(self, batch: Batch) -> None:
         """Take in the block tables that have changed."""

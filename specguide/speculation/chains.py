@@ -20,7 +20,6 @@ from specguide.speculation.drafting import Accepted, DraftingParts
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query
 from specguide.speculation.results import Verified
-from specguide.speculation.sampler import DraftRows
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -30,10 +29,8 @@ class Chains:
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._guide = parts
-        self._buffers, self._tokens = self._guide.buffers, self._state.nodes.tokens
-        num_slots, num_nodes = self._tokens.shape
-        self._depths = torch.arange(num_nodes, device=self._state.ids.device)
-        self._row_ids = self._depths * num_slots + self._state.ids[:, None]
+        self._tokens = self._state.nodes.tokens
+        self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
     def clear(self, slots: Tensor) -> None:
         """The slots' state has forgotten them."""
@@ -50,7 +47,7 @@ class Chains:
         num_nodes = query.num_nodes
         return Nodes(
             query,
-            self._row_ids[query.slots, :num_nodes].flatten(),
+            self._guide.chain_rows(query.slots, num_nodes),
             self._depths[:num_nodes],
             lambda: chain_paths(self._drafts(query)),
         )
@@ -104,8 +101,8 @@ class Chains:
         logits:       [B, draft_vocab_size]
         num_accepted: int32 [B], as verified
         """
-        limits, ids, buffers = self._state.drafts, self._state.ids[slots], self._buffers
-        rows = DraftRows(buffers.bitmask[node - 1], buffers.guided[node - 1], limits.guides[slots])
+        limits, ids = self._state.drafts, self._state.ids[slots]
+        rows = self._guide.node_rows(node - 1, limits.guides[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
         store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._tokens)
         return drafts
@@ -131,7 +128,7 @@ class Chains:
             state.ids[query.slots],
             query.start,
             tokens=self._tokens,
-            late=self._buffers.held,
+            late=self._guide.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
@@ -70,7 +70,7 @@ class DraftingParts(NamedTuple):
     passes: ForwardPasses
     sampler: Sampler
     state: SlotTable
-    guide: GuidedDecoder
+    guide: GrammarStream
 
 
 DraftingFactory = Callable[[DraftingParts], Drafting]

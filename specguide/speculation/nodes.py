@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from specguide.kernels import BitmaskRows
 from specguide.speculation.query import Query
 
 
@@ -14,14 +15,13 @@ from specguide.speculation.query import Query
 class Nodes:
     """What one target forward verifies: N nodes of each of B requests.
 
-    query:   the tokens of the forward
-    row_ids: int64 [B · N], which row of the grammar, of all nodes of all slots, says what may
-             follow each
-    depths:  int64 [N] or [B, N], drafts on the path to each
-    paths:   makes these drafts, int32 [B, N, D], -1 behind the last
+    query:  the tokens of the forward
+    rows:   what may follow each, [B · N]; None: anything
+    depths: int64 [N] or [B, N], drafts on the path to each
+    paths:  makes these drafts, int32 [B, N, D], -1 behind the last
     """
 
     query: Query
-    row_ids: Tensor
+    rows: BitmaskRows | None
     depths: Tensor
     paths: Callable[[], Tensor]

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
+from specguide.kernels import BitmaskRows
 from specguide.sampling import append_drafts
 from specguide.slots import Slots
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts
 from specguide.speculation.query import Query
-from specguide.speculation.sampler import DraftRows
 
 
 class ProposedChains(Chains):
@@ -26,8 +26,8 @@ class ProposedChains(Chains):
 
     def __init__(self, parts: DraftingParts) -> None:
         super().__init__(parts)
-        assert parts.guide.buffers.proposals is not None
-        self._proposals = parts.guide.buffers.proposals
+        assert parts.guide.proposals is not None
+        self._proposals = parts.guide.proposals
         self._span = self._depths[: parts.guide.window.num_forced + 1]
 
     def clear(self, slots: Tensor) -> None:
@@ -77,7 +77,7 @@ class ProposedChains(Chains):
         it has room; else as `choose`."""
         proposals, ids = self._proposals, self._state.ids[slots]
         guides = self._state.drafts.guides[slots]
-        rows = DraftRows(proposals.draft_rows, proposals.draft_guided, guides)
+        rows = BitmaskRows(proposals.draft_rows, proposals.draft_guided, guides)
         drafts = self._sampler.draft(logits, rows, ids, chain_len, self._passes.target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._tokens)
 

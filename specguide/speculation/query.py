@@ -81,7 +81,7 @@ def prefill_query(
     )
     position_ids = torch.where(is_token, index + (plan.ends - plan.bounds[1:])[sequence_ids], 0)
     block_table = table.block_table[plan.slots]
-    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.page_size)
+    mapping = slot_mapping(block_table, sequence_ids, position_ids, table.sizes.page_size)
     context = ForwardContext(
         position_ids=position_ids,
         block_table=block_table,
@@ -89,7 +89,7 @@ def prefill_query(
         seq_lens=plan.ends.int(),
         slot_mapping=torch.where(is_token, mapping, -1),
         max_query_len=max_query_len,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
     )
     return Query(
@@ -112,7 +112,7 @@ def chain_query(
     num_requests, num_nodes = tokens.shape
     block_table = table.block_table[slots]
     input_ids, position_ids, mapping, seq_lens = place_chains(
-        tokens, start, block_table, table.page_size, offset
+        tokens, start, block_table, table.sizes.page_size, offset
     )
     first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
     context = ForwardContext(
@@ -122,7 +122,7 @@ def chain_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_nodes,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
     )
     return Query(
@@ -156,7 +156,7 @@ def tree_query(
     num_requests, num_own = tokens.shape
     block_table = table.block_table[slots]
     input_ids, position_ids, mapping, seq_lens, positions = place_trees(
-        tokens, start, depths, block_table, table.page_size, offset
+        tokens, start, depths, block_table, table.sizes.page_size, offset
     )
     first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
     context = ForwardContext(
@@ -166,7 +166,7 @@ def tree_query(
         query_start_loc=query_start_loc,
         seq_lens=seq_lens,
         max_query_len=num_own,
-        page_size=table.page_size,
+        page_size=table.sizes.page_size,
         attention=table.attention,
         tree=TreeKeys(sees, positions),
     )

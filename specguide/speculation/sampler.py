@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from specguide.guided.buffers import GuideBuffers
-from specguide.kernels import masked_argmax, masked_sample, masked_top_k
+from specguide.guided.stream import GrammarStream
+from specguide.kernels import BitmaskRows, masked_argmax, masked_sample, masked_top_k
 from specguide.sampling import adjust_logits
 from specguide.slots import SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.selection import Sampling, SamplingKind
-
-
-class DraftRows(NamedTuple):
-    """What drafts are chosen among: rows of the grammar.
-
-    bitmask: int32 [R, words]
-    guided:  uint8 [R], 1: the row counts
-    ids:     int64 [n], which of them says what may follow each of n nodes
-    """
-
-    bitmask: Tensor
-    guided: Tensor
-    ids: Tensor
 
 
 class Sampler(Protocol):
@@ -46,7 +32,7 @@ class Sampler(Protocol):
     def draft(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,
         ids: Tensor | None,
@@ -62,7 +48,7 @@ class Sampler(Protocol):
     def children(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int,
         num_children: int,
@@ -76,15 +62,13 @@ class MaskedSampler:
     """Reads the rows of the grammar and the slots' sampling parameters; see `Sampler`."""
 
     def __init__(
-        self, buffers: GuideBuffers, state: SlotTable, *, guided_drafts: bool = True
+        self, guide: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
     ) -> None:
         self.guided_drafts = guided_drafts
         self._state = state
-        self._bitmask, self._guided = buffers.bitmask.flatten(0, 1), buffers.guided.flatten()
-        self._unguided = torch.zeros_like(self._guided)
 
     def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
-        query, rows = nodes.query, nodes.row_ids
+        query, rows = nodes.query, nodes.rows
         if sampling.kind >= SamplingKind.ADJUSTED:
             logits = adjust_logits(
                 logits,
@@ -92,41 +76,36 @@ class MaskedSampler:
                 nodes.paths(),
                 query.start,
                 self._state.adjustments,
-                self._bitmask,
-                self._guided,
                 rows,
             )
         if sampling.used.temperature is None:
-            tokens = masked_argmax(logits, self._bitmask, self._guided, rows, None)
+            tokens = masked_argmax(logits, rows)
         else:
             slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
             chosen = self._state.sampling.select(slots, sampling.used)
             positions = (query.start[:, None] + 1 + nodes.depths).flatten()
-            tokens = masked_sample(logits, self._bitmask, self._guided, rows, chosen, positions)
+            tokens = masked_sample(logits, rows, chosen, positions)
         return tokens.view(-1, query.num_nodes)
 
     def draft(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int | Tensor,
         ids: Tensor | None,
     ) -> Tensor:
-        return masked_argmax(logits, rows.bitmask, self._guided_at_draft(rows), rows.ids, ids)
+        return masked_argmax(logits, rows if self.guided_drafts else None, ids)
 
     def children(
         self,
         logits: Tensor,
-        rows: DraftRows,
+        rows: BitmaskRows | None,
         slots: Tensor,
         num_before: int,
         num_children: int,
         ids: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        guided, shape = self._guided_at_draft(rows), (len(slots), -1, num_children)
-        tokens, logprobs = masked_top_k(logits, rows.bitmask, guided, rows.ids, ids, num_children)
+        rows, shape = rows if self.guided_drafts else None, (len(slots), -1, num_children)
+        tokens, logprobs = masked_top_k(logits, rows, ids, num_children)
         return tokens.view(shape), logprobs.view(shape)
-
-    def _guided_at_draft(self, rows: DraftRows) -> Tensor:
-        return rows.guided if self.guided_drafts else self._unguided[: len(rows.guided)]

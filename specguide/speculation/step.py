@@ -8,7 +8,7 @@ becomes known, and read twice, by the drafter to choose node j + 1 and by the ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -17,8 +17,9 @@ from torch import Tensor
 
 from specguide.batch import Batch, Chunk
 from specguide.draft_layout import NO_DRAFTS, Levels
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
+from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
@@ -64,7 +65,7 @@ class OneModelStep:
         passes: ForwardPasses,
         sampler: Sampler,
         state: SlotTable,
-        guide: GuidedDecoder,
+        guide: GrammarStream,
         options: StepOptions,
     ) -> None:
         self._passes, self._state, self._guide = passes, state, guide
@@ -74,7 +75,7 @@ class OneModelStep:
         first = layout.first_level if options.adaptive else layout
         self._first = Levels(NO_DRAFTS, first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
-        stream, self._recorder = guide.forward_stream, guide.recorder
+        stream, self._recorder = guide.forward.torch, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = (
@@ -91,7 +92,7 @@ class OneModelStep:
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, when decoding as many as were drafted and one.
 
@@ -99,9 +100,9 @@ class OneModelStep:
         result is read.
         """
         levels = batch.levels or self._all
-        with self._guide.on_forward_stream(), self._recorder.host("launch"):
+        with self._guide.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch)
+            slots, sampling = self._selection.of(batch, processed)
             if batch.is_prefill:
                 return self._results.put(
                     self._prefill(batch, slots, sampling), range(len(batch.slots))
@@ -118,7 +119,7 @@ class OneModelStep:
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._guide.on_forward_stream():
+        with self._guide.forward.current():
             self._state.leave(slot)
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
@@ -152,7 +153,7 @@ class OneModelStep:
     def _forget_rehearsals(self) -> None:
         """What was accepted then, by kernels that may not have run, has been counted for slots
         without requests."""
-        with self._guide.on_forward_stream():
+        with self._guide.forward.current():
             self._state.adjustments.clear(slice(None))
 
     def _levels(self, num_slots: int) -> list[Levels]:

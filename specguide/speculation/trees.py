@@ -30,7 +30,6 @@ from specguide.speculation.drafting import Accepted, DraftingParts
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
-from specguide.speculation.sampler import DraftRows
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -49,10 +48,9 @@ class Trees:
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._guide = parts
         self._chains = Chains(parts)  # where there are no drafts
-        self._slot_nodes, self._buffers = self._state.nodes, self._guide.buffers
+        self._slot_nodes = self._state.nodes
         num_nodes = self._guide.window.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
-        self._rows = self._buffers.bitmask.flatten(0, 1), self._buffers.guided.flatten()
 
     def clear(self, slots: Tensor) -> None:
         self._trees.clear(slots)
@@ -73,7 +71,7 @@ class Trees:
         most_drafts = self._slot_nodes.accepted_path.shape[1]
         return TreeNodes(
             tree_query(state, tokens, start, trees.depths, trees.sees, slots),
-            (trees.places * len(state.ids) + state.ids[slots][:, None]).flatten(),
+            self._guide.place_rows(slots, trees.places),
             trees.depths,
             lambda: trees.paths(most_drafts),
             trees,
@@ -115,7 +113,7 @@ class Trees:
             nodes.depth,
             tokens=self._slot_nodes.tokens,
             accepted_path=self._slot_nodes.accepted_path,
-            late=self._buffers.held,
+            late=self._guide.held,
             active=state.active,
             lengths=state.lengths,
             max_lens=state.max_lens,
@@ -142,7 +140,7 @@ class Trees:
             logits = self._passes.draft_logits(normed)
             guide.recorder.forward(f"draft {depth}")
             guide.wait_rows()
-            rows = DraftRows(*self._rows, level.row_ids)
+            rows = guide.rows(level.row_ids)
             children = self._sampler.children(
                 logits, rows, ids, depth - 1, growth.num_children, self._passes.target_ids
             )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from specguide.batch import Chunk, GuideSnapshot
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.stream import GrammarStream
 from specguide.speculation.selection import Sampling, SamplingKind, all_used, graph_sizes
 
 WarmUp = Callable[[], object]
@@ -49,7 +49,7 @@ def prefill_kinds(
 
 
 @torch.inference_mode()
-def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int = 1) -> None:
+def run_idle(guide: GrammarStream, iterate: Callable[[], object], num_times: int = 1) -> None:
     """Run `iterate` over slots that have no requests, and wait for it.
 
     Such slots are not active: nothing is stored or accepted for them, and the callbacks find an
@@ -57,15 +57,14 @@ def run_idle(guide: GuidedDecoder, iterate: Callable[[], object], num_times: int
     """
     for _ in range(num_times):
         guide.submit(GuideSnapshot(started=(), continued=()))
-        with guide.on_forward_stream():
+        with guide.forward.current():
             guide.recorder.begin_iteration("warm-up")
             iterate()
-    if guide.forward_stream is not None:
-        guide.forward_stream.synchronize()
+    guide.forward.synchronize()
 
 
 def prefills_without_requests(
-    guide: GuidedDecoder,
+    guide: GrammarStream,
     prefill: Callable[[list[Chunk], range, Sampling], object],
     device: torch.device,
     max_batch_size: int,
@@ -95,7 +94,7 @@ class WarmUps:
 
 
 def runs(
-    guide: GuidedDecoder,
+    guide: GrammarStream,
     iterate: Callable[..., object],
     kinds: Iterable[tuple[Any, ...]],
     num_times: int = 1,

@@ -15,7 +15,7 @@ from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native
 from specguide.draft_layout import DraftLayout
 from specguide.errors import EngineError, InvalidParams
-from specguide.guided.buffers import GuideBuffers
+from specguide.guided.buffers import GrammarBuffers
 from specguide.slots import SlotNodes
 
 PYTHON = dict(baseline="Python callbacks")
@@ -94,7 +94,7 @@ class Rig:
 
     def __init__(self) -> None:
         cpu = torch.device("cpu")
-        self.buffers = GuideBuffers.allocate(2, 3, WORDS, cpu)
+        self.buffers = GrammarBuffers.allocate(2, 3, WORDS)
         self.nodes = SlotNodes.allocate(2, DraftLayout.chain(num_model=2), cpu)
         self.executor = PythonGrammarExecutor(self.buffers, self.nodes, VOCAB)
         self.stream = native.CallerStream("grammar")

@@ -323,6 +323,7 @@ def test_options_come_to_a_configuration():
     )
     assert config.spec == SpecConfig("eagle3", Path("head"), tree=DynamicTree(4, 3, 9))
     assert engine_config(Path("target"), given, no_spec=True).spec is None
+    assert engine_config(Path("target"), given, no_guides=True).guide is None
     given[SpecConfig] |= {"model": None, "tree": None}
     assert (
         engine_config(Path("target"), given).spec is None

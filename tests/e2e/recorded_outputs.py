@@ -37,6 +37,13 @@ MODES: dict[str, tuple[SpecConfig | None, dict[str, Any]]] = {
 SAME_DRAFTS = [mode for mode in MODES if mode not in ("eagle3, adaptive", "auto", "suffix, forced")]
 """Their drafts depend neither on the clock nor on the order in which requests end."""
 
+WITHOUT_GUIDES = [
+    mode
+    for mode, (spec, guide) in MODES.items()
+    if not guide and (spec is None or not spec.layout.has_proposals)
+]
+"""That an engine without guides has, too."""
+
 _PERSON = {
     "type": "object",
     "properties": {
@@ -108,18 +115,19 @@ def _requests() -> list[tuple[str, SamplingParams]]:
     ]
 
 
-def outputs_of(mode: str) -> list[dict[str, Any]]:
+def outputs_of(mode: str, *, has_guides: bool = True) -> list[dict[str, Any]]:
     """Tokens, how it finished, rounded log-probabilities, and the accepted drafts of each request,
-    in one mode."""
+    in one mode; of an engine without guides those of the free requests, which come first."""
     spec, guide = MODES[mode]
     llm = LLM(
         spec=spec,
-        guide=GuideConfig(**PATIENT, **guide),
+        guide=GuideConfig(**PATIENT, **guide) if has_guides else None,
         max_batch_size=8,
         device="cpu",
         dtype="float32",
     )
-    texts, params = zip(*_requests(), strict=True)
+    requests = [(text, one) for text, one in _requests() if has_guides or one.guide is None]
+    texts, params = zip(*requests, strict=True)
     outputs = llm.generate(list(texts), list(params))
     llm.close()
     return [

@@ -83,7 +83,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         return call
 
     num_calls: list[str] = []
-    monkeypatch.setattr(guide, "on_forward_stream", on_forward_stream)
+    monkeypatch.setattr(guide.forward, "current", on_forward_stream)
     for owner, names in (
         (guide, ("launch", "announce_wait", "wait_rows")),
         (step._drafting, ("nodes", "verify", "draft")),

@@ -13,7 +13,9 @@ from test_engine import make
 from test_gpu_engine import FP32
 
 from specguide import SamplingParams
-from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths, score_tokens
+from specguide.batch import Adjustment
+from specguide.kernels import BitmaskRows
+from specguide.sampling import SlotAdjustments, adjust_logits, chain_paths, score_tokens
 from specguide.speculation.selection import SamplingKind
 
 pytestmark = pytest.mark.gpu
@@ -87,7 +89,7 @@ def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
     generator = torch.Generator().manual_seed(0)
     state = SlotAdjustments.neutral(num_slots, vocab_size, torch.device("cpu"))
     base = Adjustment(
-        None, (7,), ((1, 2), (3, 1, 2)), {5: 2.5, 6: -3.0}, 4, (9, 11), 1.3, 0.7, -0.4, ()
+        None, (7,), ((1, 2), (3, 1, 2)), {5: 2.5, 6: -3.0}, 4, (9, 11), 1.3, 0.7, -0.4
     )
     state.write(0, base, [1, 2, 3], [3, 1])
     state.write(
@@ -101,7 +103,8 @@ def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
         -(2**31), 2**31 - 1, (3 * num_nodes, -(-vocab_size // 32)), generator=generator
     ).int()
     guided = torch.tensor([0, 1, 1, 0] * 3).byte()
-    arguments = (logits, slots, chain_paths(drafts), start, state, bitmask, guided, row_ids)
+    rows = BitmaskRows(bitmask, guided, row_ids)
+    arguments = (logits, slots, chain_paths(drafts), start, state, rows)
     on_device = [to_device(argument) for argument in arguments]
     graph, adjusted = captured(lambda: adjust_logits(*on_device))
     said, num_accepted = (

@@ -12,6 +12,7 @@ from sanitized import crossed, sanitized
 from torch import Tensor
 
 from specguide.kernels import (
+    BitmaskRows,
     SamplingTensors,
     apply_bitmask,
     copy_guided_rows,
@@ -68,7 +69,7 @@ def make_rows(
 
 
 def call(kernel, rows: Rows, *more: object):  # type: ignore[no-untyped-def]
-    return kernel(rows.logits, rows.bitmask, rows.guided, rows.row_ids, *more)
+    return kernel(rows.logits, BitmaskRows(rows.bitmask, rows.guided, rows.row_ids), *more)
 
 
 def check_argmax(rows: Rows, target_ids: Tensor | None = None) -> None:
@@ -304,7 +305,7 @@ def test_captured_kernels_read_their_rows_on_the_device(num_rows: int) -> None:
 
     def run() -> tuple[Tensor, Tensor, Tensor]:
         masked.copy_(live.logits)
-        apply_bitmask(masked, live.bitmask, live.guided, live.row_ids)
+        apply_bitmask(masked, BitmaskRows(live.bitmask, live.guided, live.row_ids))
         return (
             call(masked_argmax, live),
             call(masked_argmax, live_draft, live_ids),
@@ -331,3 +332,23 @@ def test_captured_kernels_read_their_rows_on_the_device(num_rows: int) -> None:
         assert int((outputs[2].cpu() != sampled).sum()) <= num_rows // 500
         call(reference.apply_bitmask, whole)
         assert torch.equal(masked.cpu(), whole.logits)
+
+
+@pytest.mark.parametrize("num_rows", [3, 40, 640])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_without_rows_all_are_free(num_rows: int, dtype: torch.dtype) -> None:
+    logits = make_rows(num_rows, 5000, dtype=dtype, seed=num_rows).logits
+    draft, ids = logits[:, :2000].contiguous(), draft_vocabulary(5000, 2000, 1)
+    params, positions = sampling(MIXES["all"], num_rows), torch.arange(num_rows)
+    live, live_draft, live_ids = to_device(logits), to_device(draft), to_device(ids)
+    assert masked_argmax(live, None).tolist() == reference.masked_argmax(logits, None).tolist()
+    expected = reference.masked_argmax(draft, None, ids)
+    assert masked_argmax(live_draft, None, live_ids).tolist() == expected.tolist()
+    for some_ids, live_some in ((None, None), (ids, live_ids)):
+        tokens, logprobs = masked_top_k(live_draft, None, live_some, 8)
+        expected_tokens, expected = reference.masked_top_k(draft, None, some_ids, 8)
+        torch.testing.assert_close(logprobs.cpu(), expected, rtol=1e-4, atol=1e-4)
+        assert tokens[:, 0].tolist() == expected_tokens[:, 0].tolist()
+    drawn = masked_sample(live, None, to_device(params), to_device(positions)).cpu()
+    expected = reference.masked_sample(logits, None, params, positions)
+    assert int((drawn != expected).sum()) <= num_rows // 500

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from specguide.kernels import (
+    BitmaskRows,
     SamplingTensors,
     apply_bitmask,
     masked_argmax,
@@ -46,13 +47,15 @@ class Case:
     target_ids: list[int] | None
     vocab_size: int
 
-    def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def arguments(self) -> tuple[Tensor, BitmaskRows]:
         width = len(self.target_ids) if self.target_ids is not None else self.vocab_size
         return (
             torch.tensor(self.logits).view(-1, width),
-            pack(self.allowed, self.vocab_size),
-            torch.tensor(self.guided, dtype=torch.uint8),
-            torch.tensor(self.row_ids, dtype=torch.int64),
+            BitmaskRows(
+                pack(self.allowed, self.vocab_size),
+                torch.tensor(self.guided, dtype=torch.uint8),
+                torch.tensor(self.row_ids, dtype=torch.int64),
+            ),
         )
 
     def may(self, row: int, token: int) -> bool:
@@ -159,17 +162,16 @@ def test_top_k(pruned: bool, data: st.DataObject, k: int) -> None:
 
 @given(cases(pruned=False))
 def test_greedy_rows_of_a_sampled_batch_are_the_argmax(case: Case) -> None:
-    arguments = case.arguments()
+    case_logits, case_rows = case.arguments()
     num_rows = len(case.logits)
     for other in ([], [SamplingParams(temperature=0.7, top_k=2, top_p=0.9, min_p=0.1)]):
         params = SamplingTensors.from_params(
             [SamplingParams()] * num_rows + other, range(num_rows + len(other)), "cpu"
         )
-        logits = torch.cat([arguments[0], torch.zeros(len(other), case.vocab_size)])
-        rows = torch.cat([arguments[3], torch.zeros(len(other), dtype=torch.int64)])
-        tokens = masked_sample(
-            logits, *arguments[1:3], rows, params, torch.arange(num_rows + len(other))
-        )
+        logits = torch.cat([case_logits, torch.zeros(len(other), case.vocab_size)])
+        ids = torch.cat([case_rows.ids, torch.zeros(len(other), dtype=torch.int64)])
+        rows = case_rows._replace(ids=ids)
+        tokens = masked_sample(logits, rows, params, torch.arange(num_rows + len(other)))
         assert tokens[:num_rows].tolist() == [case.best(row) for row in range(num_rows)]
 
 
@@ -188,24 +190,26 @@ def test_bits_past_the_vocabulary_do_not_count() -> None:
     logits = torch.tensor([[1.0, 2.0, 3.0]])
     bitmask = torch.tensor([[~0 << 3]], dtype=torch.int32)
     guided, row = torch.ones(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
-    assert masked_argmax(logits, bitmask, guided, row).tolist() == [-1]
+    assert masked_argmax(logits, BitmaskRows(bitmask, guided, row)).tolist() == [-1]
     wide = torch.cat([torch.tensor([[0b010]], dtype=torch.int32), bitmask], dim=1)
-    assert masked_argmax(logits, wide, guided, row).tolist() == [1]
-    apply_bitmask(logits, wide, guided, row)
+    assert masked_argmax(logits, BitmaskRows(wide, guided, row)).tolist() == [1]
+    apply_bitmask(logits, BitmaskRows(wide, guided, row))
     assert logits.tolist() == [[-INF, 2.0, -INF]]
 
 
 def test_arguments_are_left_as_they_are() -> None:
-    logits, rows = (
-        torch.randn(2, 40),
-        (torch.full((2, 2), 5, dtype=torch.int32), torch.ones(2), torch.arange(2)),
+    logits = torch.randn(2, 40)
+    rows = BitmaskRows(
+        torch.full((2, 2), 5, dtype=torch.int32), torch.ones(2).byte(), torch.arange(2)
     )
     before = logits.clone()
     params = SamplingTensors.from_params(
         [SamplingParams(temperature=1.0, top_k=3)] * 2, [1, 2], "cpu"
     )
-    masked_argmax(logits, *rows)
-    masked_sample(logits, *rows, params, torch.arange(2))
+    for some_rows in (rows, None):
+        masked_argmax(logits, some_rows)
+        masked_top_k(logits, some_rows, None, 3)
+        masked_sample(logits, some_rows, params, torch.arange(2))
     assert torch.equal(logits, before)
 
 
@@ -213,7 +217,33 @@ def test_arguments_are_left_as_they_are() -> None:
 def test_half_precision_logits(dtype: torch.dtype) -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0, 3.0]], dtype=dtype)
     guided, row = torch.ones(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
-    assert masked_argmax(logits, pack([{0, 2}], 4), guided, row).tolist() == [2]
-    assert masked_argmax(logits, pack([{1, 3}], 4), guided, row).tolist() == [1]
-    apply_bitmask(logits, pack([{0}], 4), guided, row)
+    assert masked_argmax(logits, BitmaskRows(pack([{0, 2}], 4), guided, row)).tolist() == [2]
+    assert masked_argmax(logits, BitmaskRows(pack([{1, 3}], 4), guided, row)).tolist() == [1]
+    apply_bitmask(logits, BitmaskRows(pack([{0}], 4), guided, row))
     assert logits.tolist() == [[1.0, -INF, -INF, -INF]] and logits.dtype == dtype
+
+
+@given(cases(pruned=False), st.integers(1, 5))
+def test_without_rows_all_are_free(case: Case, k: int) -> None:
+    logits, rows = case.arguments()
+    free = rows._replace(guided=torch.zeros_like(rows.guided))
+    params = SamplingTensors.from_params(
+        [SamplingParams(temperature=0.7, top_k=2)] * len(logits), range(len(logits)), "cpu"
+    )
+    positions = torch.arange(len(logits))
+    assert torch.equal(masked_argmax(logits, None), masked_argmax(logits, free))
+    found, expected = masked_top_k(logits, None, None, k), masked_top_k(logits, free, None, k)
+    assert all(map(torch.equal, found, expected))
+    assert torch.equal(
+        masked_sample(logits, None, params, positions),
+        masked_sample(logits, free, params, positions),
+    )
+
+
+@given(cases(pruned=True))
+def test_without_rows_all_of_a_draft_vocabulary_is_free(case: Case) -> None:
+    logits, rows = case.arguments()
+    free, ids = rows._replace(guided=torch.zeros_like(rows.guided)), torch.tensor(case.target_ids)
+    assert torch.equal(masked_argmax(logits, None, ids), masked_argmax(logits, free, ids))
+    found, expected = masked_top_k(logits, None, ids, 2), masked_top_k(logits, free, ids, 2)
+    assert all(map(torch.equal, found, expected))

@@ -11,7 +11,7 @@ import torch
 from chi_square import chi_square_p
 from torch import Tensor
 
-from specguide.kernels import SamplingTensors, masked_sample
+from specguide.kernels import BitmaskRows, SamplingTensors, masked_sample
 from specguide.kernels.noise import exponential_noise, splitmix64
 from specguide.params import SamplingParams
 
@@ -61,9 +61,11 @@ def draw(
     word = sum(1 << token for token in allowed or ())
     return masked_sample(
         torch.tensor(LOGITS).expand(num_rows, -1),
-        torch.tensor([[word]], dtype=torch.int32),
-        torch.tensor([allowed is not None], dtype=torch.uint8),
-        torch.zeros(num_rows, dtype=torch.int64),
+        BitmaskRows(
+            torch.tensor([[word]], dtype=torch.int32),
+            torch.tensor([allowed is not None], dtype=torch.uint8),
+            torch.zeros(num_rows, dtype=torch.int64),
+        ),
         tensors,
         positions,
     )
@@ -109,9 +111,7 @@ def test_filters_come_in_the_documented_order() -> None:
     tensors = SamplingTensors.from_params([params] * rows, range(rows), "cpu")
     tokens = masked_sample(
         torch.tensor(logits).expand(rows, -1),
-        torch.zeros(1, 1, dtype=torch.int32),
-        torch.zeros(1, dtype=torch.uint8),
-        torch.zeros(rows, dtype=torch.int64),
+        None,
         tensors,
         torch.arange(rows),
     )
@@ -151,16 +151,17 @@ def test_a_row_draws_the_same_alone_and_in_a_batch() -> None:
     positions = torch.randint(0, 1000, (num_rows,), generator=generator)
     batch = masked_sample(
         logits,
-        bitmask,
-        guided,
-        rows,
+        BitmaskRows(bitmask, guided, rows),
         SamplingTensors.from_params(params, range(num_rows), "cpu"),
         positions,
     )
     for i in range(num_rows):
         one = SamplingTensors.from_params([params[i]], [i], "cpu")
         alone = masked_sample(
-            logits[i : i + 1], bitmask, guided, rows[i : i + 1], one, positions[i : i + 1]
+            logits[i : i + 1],
+            BitmaskRows(bitmask, guided, rows[i : i + 1]),
+            one,
+            positions[i : i + 1],
         )
         assert alone.tolist() == [batch[i]]
 
@@ -188,9 +189,11 @@ def test_rows_with_odd_numbers(
         )
         tokens = masked_sample(
             torch.tensor(logits).expand(50, -1),
-            torch.tensor([[sum(1 << token for token in allowed or ())]], dtype=torch.int32),
-            torch.tensor([allowed is not None], dtype=torch.uint8),
-            torch.zeros(50, dtype=torch.int64),
+            BitmaskRows(
+                torch.tensor([[sum(1 << token for token in allowed or ())]], dtype=torch.int32),
+                torch.tensor([allowed is not None], dtype=torch.uint8),
+                torch.zeros(50, dtype=torch.int64),
+            ),
             params,
             torch.arange(50),
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from specguide.draft_tree import DraftTree
-from specguide.kernels import SamplingTensors, masked_argmax, masked_sample
+from specguide.kernels import BitmaskRows, SamplingTensors, masked_argmax, masked_sample
 from specguide.params import SamplingParams
 from specguide.sampling import verify_chain, verify_tree
 
@@ -135,15 +135,18 @@ class Markov:
             torch.randn(VOCAB_SIZE, VOCAB_SIZE, generator=generator) * 1.5, words.to(torch.int32)
         )
 
+    def rows(self, last: Tensor) -> BitmaskRows:
+        """What may follow each token of `last`."""
+        return BitmaskRows(self.bitmask, torch.ones(VOCAB_SIZE, dtype=torch.uint8), last)
+
     def say(self, last: Tensor, positions: Tensor, params: SamplingTensors) -> Tensor:
         """What follows each token of `last`; positions are those of the tokens said."""
-        guided = torch.ones(VOCAB_SIZE, dtype=torch.uint8)
-        return masked_sample(self.logits[last], self.bitmask, guided, last, params, positions)
+        return masked_sample(self.logits[last], self.rows(last), params, positions)
 
     def draft(self, last: Tensor, model: Tensor) -> Tensor:
         """Greedy under another model's logits, over a draft vocabulary without token 1."""
-        target_ids, guided = torch.tensor([0, 2, 3, 4]), torch.ones(VOCAB_SIZE, dtype=torch.uint8)
-        return masked_argmax(model[last][:, target_ids], self.bitmask, guided, last, target_ids)
+        target_ids = torch.tensor([0, 2, 3, 4])
+        return masked_argmax(model[last][:, target_ids], self.rows(last), target_ids)
 
     def transition(self, params: SamplingParams) -> Tensor:
         """float64 [V, V]: by brute force, the distribution after each token."""

@@ -98,12 +98,13 @@ def test_unguided_trees_change_no_token(folders, models):
 
 def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
     prompts, all_params = cases(1, 20)
+    patient = GuideConfig(deadline_us=5_000_000)  # a draft without a row would be another one
     specs = (
         SpecConfig(model=models["eagle3"], **shape)
         for shape in (dict(tree=DraftTree.chain(3)), dict(num_draft_tokens=3))
     )
     as_tree, as_chain = (
-        generate(LLM(folders[0], spec=spec), prompts, all_params) for spec in specs
+        generate(LLM(folders[0], spec=spec, guide=patient), prompts, all_params) for spec in specs
     )
     assert [out.metrics.accepted_histogram for out in as_tree] == [
         out.metrics.accepted_histogram for out in as_chain
@@ -141,13 +142,13 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
         query, buffers = nodes.query, llm._engine._executor.guide.buffers
         for row, slot in enumerate(query.slots.tolist()):
             request = running.get(slot)
-            if buffers.held[slot] or request is None or request.grammar is None:
+            if buffers.held[slot] or request is None or request.params.guide is None:
                 continue
             for node in range(query.num_nodes if isinstance(nodes, TreeNodes) else 0):
                 path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
                 is_there = node == 0 or int(nodes.trees.tokens[row, node]) >= 0
                 place = int(nodes.trees.places[row, node])
-                matcher = request.grammar.matcher()
+                matcher = llm._engine.grammar_of(request.params).matcher()
                 if is_there and all(map(matcher.accept, [*request.output_ids, *path])):
                     expected = np.zeros(buffers.bitmask.shape[2], dtype=np.int32)
                     if not matcher.is_terminated:
@@ -167,7 +168,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     for prompt, params in zip(prompts, all_params, strict=True):
         engine.add(engine.prompt_ids(prompt), params)
     while engine.num_unfinished:
-        running |= {request.slot: request for request in engine._scheduler._decoding}
+        running |= {each.slot: each.request for each in engine._scheduler._placement.decoding}
         engine.step()
     llm.close()
     assert num_checked > 500

@@ -16,10 +16,12 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def to_device(thing: Any) -> Any:
-    """A tensor, None, or a dataclass of such, on the device; its strides stay as they are."""
+    """A tensor, None, or a dataclass or named tuple of such, on the device, with its strides."""
     if isinstance(thing, torch.Tensor):
         copy = torch.empty_strided(thing.shape, thing.stride(), dtype=thing.dtype, device=DEVICE)
         return copy.copy_(thing)
+    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
+        return type(thing)(*map(to_device, thing))
     if is_dataclass(thing) and not isinstance(thing, type):
         return replace(
             thing, **{field.name: to_device(getattr(thing, field.name)) for field in fields(thing)}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from specguide import env
+from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.config import EngineConfig, SpecConfig
@@ -18,9 +18,14 @@ from specguide.draft_layout import NO_DRAFTS
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.parts import EngineParts
 from specguide.errors import InvalidParams
-from specguide.guided.decoder import GuidedDecoder
+from specguide.guided.callbacks import GrammarCallbacks
+from specguide.guided.executor import ExecutorFactory, Walked
+from specguide.guided.no_grammar import NoGrammar
+from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
+from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
 from specguide.speculation.drafters import (
@@ -33,6 +38,7 @@ from specguide.speculation.drafters import (
 )
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
+from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
 SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
@@ -49,9 +55,10 @@ class LocalExecutor:
     """
 
     step: Step
-    guide: GuidedDecoder
+    guide: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
+    processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
     def load(cls, config: EngineConfig, parts: EngineParts | None = None) -> LocalExecutor:
@@ -132,22 +139,15 @@ class LocalExecutor:
         sizes = SlotSizes(
             config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
         )
-        state = SlotTable(sizes, target.device)
-        guide = GuidedDecoder(
-            state.host_nodes,
-            window,
-            target.config.vocab_size,
-            config.guide,
-            target.device,
-            _recorder(config.trace, target.device, lag),
-            entry.lookup(spec) if entry.lookup else None,
-            parts.executor,
-        )
+        state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
+        recorder = _recorder(config.trace, target.device, lag)
+        lookup = entry.lookup(spec) if entry.lookup else None
+        guide = _grammar_stream(config, state, recorder, lookup, parts.executor)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(guide.buffers, state, guided_drafts=spec.guided_drafts)
+        sampler = parts.sampler(guide, state, guided_drafts=spec.guided_drafts)
         options = StepOptions(lag, config.enforce_eager, spec.adaptive, entry.drafting)
         step = parts.step(passes, sampler, state, guide, options)
         if (
@@ -166,7 +166,8 @@ class LocalExecutor:
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
-        return self.step.launch(batch)
+        processed = {row: self.processors[batch.request_ids[row]] for row in batch.processed}
+        return self.step.launch(batch, processed)
 
     def release(self, slots: Sequence[int]) -> None:
         """As Executor's."""
@@ -177,7 +178,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.buffers.held.device, env.num_compile_threads()):
+            with rehearsal(self.guide.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -192,8 +193,30 @@ def target_folder(config: EngineConfig) -> Path:
     return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
 
 
+def load_tokenizer(config: EngineConfig) -> Tokenizer:
+    """The target's. Raises CheckpointError for one that cannot be read."""
+    tokenizer = Tokenizer.from_folder(target_folder(config))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer
+
+
 def _entry(config: EngineConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
+
+
+def _grammar_stream(
+    config: EngineConfig,
+    state: SlotTable,
+    recorder: Recorder,
+    lookup: native.LookupSource | None,
+    executor: ExecutorFactory,
+) -> GrammarStream:
+    """One that does nothing where the engine has no guides."""
+    forward, sizes = ForwardStream(state.ids.device), state.sizes
+    if config.guide is None:
+        return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
+    walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
+    return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
 
 
 def _device(config: EngineConfig) -> torch.device:

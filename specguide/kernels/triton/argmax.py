@@ -9,7 +9,9 @@ import torch
 import triton
 from torch import Tensor
 
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.triton.argmax_kernels import argmax_kernel, combine_kernel
+from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.device import num_multiprocessors
 
 MOST_SPLITS = 64
@@ -41,28 +43,26 @@ class Parts:
 
 def masked_argmax(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     target_ids: Tensor | None = None,
 ) -> Tensor:
     """See reference.masked_argmax."""
-    num_rows = logits.shape[0]
+    num_rows, masks = logits.shape[0], RowArguments.of(rows)
     launch = choose_launch(num_rows, logits.shape[1], logits.device, pruned=target_ids is not None)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
-    parts = launch_argmax(logits, bitmask, guided, row_ids, target_ids, launch, output)
+    parts = launch_argmax(logits, masks, target_ids, launch, output)
     if parts is not None:
         combine_kernel[(num_rows,)](
-            bitmask,
-            row_ids,
+            masks.bitmask,
+            masks.ids,
             target_ids,
             output,
             parts.best,
             parts.at,
             parts.reached,
-            bitmask.shape[1],
-            bitmask.stride(0),
-            row_ids.stride(0),
+            masks.num_words,
+            masks.bitmask_stride,
+            masks.ids_stride,
             launch.num_splits,
             BLOCK=MOST_SPLITS,
             num_warps=1,
@@ -72,9 +72,7 @@ def masked_argmax(
 
 def launch_argmax(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    masks: RowArguments,
     target_ids: Tensor | None,
     launch: Launch,
     output: Tensor | None,
@@ -99,9 +97,9 @@ def launch_argmax(
     lanes = 4 if target_ids is not None else 16 // logits.element_size()
     argmax_kernel[(triton.cdiv(num_rows, launch.rows), launch.num_splits)](
         logits,
-        bitmask,
-        guided.view(torch.uint8),
-        row_ids,
+        masks.bitmask,
+        masks.guided,
+        masks.ids,
         target_ids,
         output,
         bests,
@@ -109,10 +107,10 @@ def launch_argmax(
         reacheds,
         num_rows,
         vocab_size,
-        bitmask.shape[1],
+        masks.num_words,
         logits.stride(0),
-        bitmask.stride(0),
-        row_ids.stride(0),
+        masks.bitmask_stride,
+        masks.ids_stride,
         launch.share,
         launch.num_splits,
         ROWS=launch.rows,

@@ -39,13 +39,16 @@ def _load_tokens(target_ids, column, end, LANES: tl.constexpr):
 def _load_words(words, target_ids, tokens, column, end, is_guided, LANES: tl.constexpr):
     """Mask words of the tokens: 0 from the end on, all ones in a free row.
 
-    words: pointers to rows' first, [1, 1, rows]
+    words: pointers to rows' first, [1, 1, rows]; None: all rows are free
     """
     if target_ids is not None:
         column += tl.arange(0, LANES)[:, None, None]
-    return tl.load(
-        words + (tokens >> 5), mask=is_guided & (column < end), other=is_guided.to(tl.int32) - 1
-    )
+    word = tokens * 0 - 1
+    if words is not None:
+        word = tl.load(
+            words + (tokens >> 5), mask=is_guided & (column < end), other=is_guided.to(tl.int32) - 1
+        )
+    return word
 
 
 @triton.jit
@@ -105,8 +108,9 @@ def _token(best, at, reached, words, target_ids, num_words):
     token = tl.where(best > float("-inf"), at, -1)
     if target_ids is not None:
         token = tl.load(target_ids + token, mask=token >= 0, other=-1).to(tl.int32)
-        if tl.min(reached) == 0:
-            token = tl.where(reached != 0, token, only_token(words, num_words, 1024))
+        if words is not None:  # noqa: SIM102 - known when it is compiled, the other is not
+            if tl.min(reached) == 0:
+                token = tl.where(reached != 0, token, only_token(words, num_words, 1024))
     return token
 
 
@@ -202,10 +206,15 @@ def argmax_kernel(
     row = tl.minimum(index, num_rows - 1).to(
         tl.int64
     )  # the last program may take the last row more than once
-    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-    first_words = bitmask + mask_row * bitmask_stride
-    is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
-    words, logits = first_words[None, None, :], logits + (row * logits_stride)[None, None, :]
+    first_words = None
+    words = None
+    is_guided = None
+    if bitmask is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+        first_words = bitmask + mask_row * bitmask_stride
+        words = first_words[None, None, :]
+        is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
+    logits += (row * logits_stride)[None, None, :]
     split = tl.program_id(1)
     begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
     best, at, reached = _best_groups(
@@ -248,5 +257,7 @@ def combine_kernel(
     at = tl.load(ats + part, mask=exists, other=_NONE)
     reached = tl.max(tl.load(reacheds + part, mask=exists, other=0), 1)
     best1, at1 = row_max(best[:, :, None], at[:, :, None])
-    words = bitmask + tl.load(row_ids + row * row_ids_stride).to(tl.int64) * bitmask_stride
+    words = None
+    if bitmask is not None:
+        words = bitmask + tl.load(row_ids + row * row_ids_stride).to(tl.int64) * bitmask_stride
     tl.store(output + row, _token(best1, at1, reached, words, target_ids, num_words))

@@ -10,20 +10,26 @@ only where it allows any.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.bitmask_rows import BitmaskRows
+
 
 @triton.jit
 def load_row(row, num_rows, guided, row_ids, row_ids_stride, bitmask_stride):
     """Offset of each row's first word, whether the row is guided, and whether it exists. row:
-    [rows, 1, 1]."""
+    [rows, 1, 1]. Without row_ids no row is guided."""
     exists = row < num_rows
-    mask_row = tl.load(row_ids + row * row_ids_stride, mask=exists, other=0).to(tl.int64)
-    is_guided = tl.load(guided + mask_row, mask=exists, other=0) != 0
+    mask_row = row.to(tl.int64)
+    is_guided = row < 0
+    if row_ids is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride, mask=exists, other=0).to(tl.int64)
+        is_guided = tl.load(guided + mask_row, mask=exists, other=0) != 0
     return mask_row * bitmask_stride, is_guided, exists
 
 
@@ -47,11 +53,13 @@ def load_tile(
     word, bit = tl.arange(0, WORDS)[None, :, None], tl.arange(0, 32)[None, None, :]
     column = first_column + word * 32 + bit
     num_left = vocab_size - first_column - word * 32
-    words = tl.load(
-        bitmask + words_offset + first_column // 32 + word,
-        mask=is_guided & (num_left > 0),
-        other=-1,
-    )
+    words = tl.full((1, WORDS, 1), -1, tl.int32)
+    if bitmask is not None:
+        words = tl.load(
+            bitmask + words_offset + first_column // 32 + word,
+            mask=is_guided & (num_left > 0),
+            other=-1,
+        )
     # Bits past the end are dropped word by word, which is 32 times cheaper than token by token.
     words = tl.where(num_left >= 32, words, words & ~(-1 << tl.maximum(num_left, 0)))
     values = tl.load(
@@ -120,6 +128,25 @@ def _apply_kernel(
             allowed = next_allowed
 
 
+class RowArguments(NamedTuple):
+    """Rows as the kernels take them; without rows all is None or 0, and no kernel reads any."""
+
+    bitmask: Tensor | None = None
+    guided: Tensor | None = None
+    ids: Tensor | None = None
+    num_words: int = 0
+    bitmask_stride: int = 0
+    ids_stride: int = 0
+
+    @classmethod
+    def of(cls, rows: BitmaskRows | None) -> RowArguments:
+        if rows is None:
+            return cls()
+        bitmask, guided, ids = rows
+        strides = bitmask.stride(0), ids.stride(0)
+        return cls(bitmask, guided.view(torch.uint8), ids, bitmask.shape[1], *strides)
+
+
 @dataclass(frozen=True)
 class Launch:
     """The shape of a launch: columns a tile, tiles a program, warps a program; whether mixed groups
@@ -131,20 +158,20 @@ class Launch:
     merges: bool
 
 
-def apply_bitmask(logits: Tensor, bitmask: Tensor, guided: Tensor, row_ids: Tensor) -> None:
+def apply_bitmask(logits: Tensor, rows: BitmaskRows) -> None:
     """See reference.apply_bitmask."""
     num_rows, vocab_size = logits.shape
     launch = choose_launch(num_rows, logits.element_size())
     lanes, share = 16 // logits.element_size(), launch.tile * launch.num_tiles
     _apply_kernel[(triton.cdiv(vocab_size, share), num_rows)](
         logits,
-        bitmask,
-        guided.view(torch.uint8),
-        row_ids,
+        rows.bitmask,
+        rows.guided.view(torch.uint8),
+        rows.ids,
         vocab_size,
         logits.stride(0),
-        bitmask.stride(0),
-        row_ids.stride(0),
+        rows.bitmask.stride(0),
+        rows.ids.stride(0),
         share,
         GROUPS=launch.tile // lanes,
         LANES=lanes,

@@ -17,6 +17,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.sampling_tensors import GREEDY_TEMPERATURE, SamplingTensors
 from specguide.kernels.triton.argmax import (
     MOST_SPLITS,
@@ -24,7 +25,7 @@ from specguide.kernels.triton.argmax import (
     launch_argmax,
     masked_argmax,
 )
-from specguide.kernels.triton.bitmask import load_row
+from specguide.kernels.triton.bitmask import RowArguments, load_row
 from specguide.kernels.triton.noise import row_state
 from specguide.kernels.triton.sample_passes import kth_log_weight, log_weights, race, rank
 
@@ -241,27 +242,26 @@ def _settle_kernel(
 
 def masked_sample(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     params: SamplingTensors,
     positions: Tensor,
 ) -> Tensor:
     """See reference.masked_sample."""
     if params.temperature is None:
-        return masked_argmax(logits, bitmask, guided, row_ids)
+        return masked_argmax(logits, rows)
     num_rows, vocab_size = logits.shape
     launch = choose_launch(num_rows, vocab_size, logits.device, pruned=False)
-    parts = launch_argmax(logits, bitmask, guided, row_ids, None, launch, None)
+    masks = RowArguments.of(rows)
+    parts = launch_argmax(logits, masks, None, launch, None)
     assert parts is not None
     clocks, winners = torch.empty_like(parts.best), torch.empty_like(parts.at)
     masses = torch.empty(clocks.shape, dtype=torch.float64, device=logits.device)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
-    rows = (
+    inputs = (
         logits,
-        bitmask,
-        guided.view(torch.uint8),
-        row_ids,
+        masks.bitmask,
+        masks.guided,
+        masks.ids,
         parts.best,
         parts.at,
         params.temperature,
@@ -270,12 +270,12 @@ def masked_sample(
         num_rows,
         vocab_size,
         logits.stride(0),
-        bitmask.stride(0),
-        row_ids.stride(0),
+        masks.bitmask_stride,
+        masks.ids_stride,
         launch.num_splits,
     )
     _race_kernel[(num_rows, launch.num_splits)](
-        *rows,
+        *inputs,
         params.min_p,
         params.seed,
         positions,
@@ -289,7 +289,7 @@ def masked_sample(
         num_warps=launch.num_warps,
     )
     _settle_kernel[(num_rows,)](
-        *rows,
+        *inputs,
         params.top_k,
         params.top_p,
         params.min_p,

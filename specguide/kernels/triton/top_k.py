@@ -10,7 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.triton.argmax_kernels import only_token
+from specguide.kernels.triton.bitmask import RowArguments
 
 _BLOCK = 2048
 
@@ -50,17 +52,18 @@ def _top_k_kernel(
 ):
     """A row's likeliest of one block of columns, and the sum of exponentials there."""
     row, split = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
     column = split * BLOCK + tl.arange(0, BLOCK)
     exists = column < vocab_size
     token = column
     if target_ids is not None:
         token = tl.load(target_ids + column, mask=exists, other=0).to(tl.int32)
-    is_guided = tl.load(guided + mask_row) != 0
-    word = tl.load(
-        bitmask + mask_row * bitmask_stride + (token >> 5), mask=exists & is_guided, other=-1
-    )
-    allowed = exists & (((word >> (token & 31)) & 1) != 0)
+    allowed = exists
+    if bitmask is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+        is_guided = tl.load(guided + mask_row) != 0
+        words = bitmask + mask_row * bitmask_stride
+        word = tl.load(words + (token >> 5), mask=exists & is_guided, other=-1)
+        allowed = exists & (((word >> (token & 31)) & 1) != 0)
     value = tl.load(logits + row * logits_stride + column, mask=allowed, other=float("-inf")).to(
         tl.float32
     )
@@ -125,7 +128,7 @@ def _combine_kernel(
         tl.store(tokens + row * K + place, token)
         tl.store(logprobs + row * K + place, tl.where(is_any, likely, float("-inf")))
         value = tl.where(column == at, float("-inf"), value)
-    if target_ids is not None:  # noqa: SIM102 - known when it is compiled, the other is not
+    if bitmask is not None and target_ids is not None:  # noqa: SIM102 - known when it is compiled
         if tl.max(tl.load(reacheds + row * NUM_SPLITS + split, mask=is_split, other=0), 0) == 0:
             one = tl.arange(0, 1)
             words = (
@@ -139,15 +142,14 @@ def _combine_kernel(
 
 def masked_top_k(
     logits: Tensor,
-    bitmask: Tensor,
-    guided: Tensor,
-    row_ids: Tensor,
+    rows: BitmaskRows | None,
     target_ids: Tensor | None,
     k: int,
 ) -> tuple[Tensor, Tensor]:
     """See reference.masked_top_k."""
     num_rows, vocab_size = logits.shape
     num_splits = triton.cdiv(vocab_size, _BLOCK)
+    masks = RowArguments.of(rows)
 
     def empty(dtype: torch.dtype, *shape: int) -> Tensor:
         return torch.empty(num_rows, *shape, dtype=dtype, device=logits.device)
@@ -163,9 +165,9 @@ def masked_top_k(
         return tokens, logprobs
     _top_k_kernel[(num_rows, num_splits)](
         logits,
-        bitmask,
-        guided.view(torch.uint8),
-        row_ids,
+        masks.bitmask,
+        masks.guided,
+        masks.ids,
         target_ids,
         values,
         columns,
@@ -174,16 +176,16 @@ def masked_top_k(
         reacheds,
         vocab_size,
         logits.stride(0),
-        bitmask.stride(0),
-        row_ids.stride(0),
+        masks.bitmask_stride,
+        masks.ids_stride,
         K=k,
         BLOCK=_BLOCK,
         NUM_SPLITS=num_splits,
         num_warps=8,
     )
     _combine_kernel[(num_rows,)](
-        bitmask,
-        row_ids,
+        masks.bitmask,
+        masks.ids,
         target_ids,
         values,
         columns,
@@ -192,9 +194,9 @@ def masked_top_k(
         reacheds,
         tokens,
         logprobs,
-        bitmask.shape[1],
-        bitmask.stride(0),
-        row_ids.stride(0),
+        masks.num_words,
+        masks.bitmask_stride,
+        masks.ids_stride,
         K=k,
         NUM_SPLITS=num_splits,
         BLOCK_SPLITS=triton.next_power_of_2(num_splits),

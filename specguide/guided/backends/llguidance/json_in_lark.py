@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
-from specguide.guided.backends.llguidance.schema_rules import NoRules, schema_rules
+from specguide.guided.backends.llguidance.schema_rules import schema_rules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
 from specguide.guided.schema.capabilities import Capabilities

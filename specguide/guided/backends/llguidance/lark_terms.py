@@ -17,7 +17,8 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
-from specguide.guided.backends.llguidance.schema_rules import NoRules, schema_rules
+from specguide.guided.backends.llguidance.schema_rules import schema_rules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import grammar_form, without_comments
 from specguide.guided.lark.schema import schema_term

@@ -1,0 +1,192 @@
+"""Owns the grammar stream of an engine with guides: the executor of the walks, run by host
+callbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import fields, replace
+
+import torch
+from torch import Tensor
+
+from specguide import native
+from specguide.batch import GuideSnapshot
+from specguide.config import GuideConfig
+from specguide.errors import MatcherError
+from specguide.guided.buffers import GrammarBuffers, ProposalBuffers
+from specguide.guided.executor import ExecutorFactory, Walked, native_executor
+from specguide.guided.matcher import Matcher
+from specguide.guided.stream import GrammarCounters
+from specguide.guided.streams import GrammarStreams
+from specguide.kernels import BitmaskRows, copy_guided_rows
+from specguide.kernels.forward_stream import ForwardStream
+from specguide.trace import Recorder
+
+_ABANDON_TIMEOUT_S = 10.0
+
+
+class GrammarCallbacks:
+    """A `GrammarStream` that runs the walk of every slot as host callbacks.
+
+    buffers: what the step reads, on its device
+
+    On a GPU the callbacks fill pinned rows, and `launch` copies them on the grammar stream.
+    """
+
+    def __init__(
+        self,
+        walked: Walked,
+        config: GuideConfig,
+        forward: ForwardStream,
+        recorder: Recorder,
+        executor: ExecutorFactory = native_executor,
+    ) -> None:
+        """executor: makes what runs the walks"""
+        self.window, self.forward, self.recorder = walked.window, forward, recorder
+        self._vocab_size = walked.vocab_size
+        self._is_on_gpu = forward.torch is not None
+        self._host = self.buffers = _buffers(walked, pinned=self._is_on_gpu)
+        if self._is_on_gpu:
+            self.buffers = self._host.on_device(forward.device)
+            self._rows_on_bus = self._host.rows_on(forward.device)
+        self._all_rows = self.buffers.bitmask.flatten(0, 1), self.buffers.guided.flatten()
+        num_nodes, num_slots = self.buffers.guided.shape
+        row_ids = torch.arange(num_nodes * num_slots, device=forward.device)
+        self._row_ids = row_ids.view(
+            num_nodes, num_slots
+        ).T.contiguous()  # of each slot's nodes, in all rows
+        self.held, self.proposals = self.buffers.held, self.buffers.proposals
+        polls = config.callbacks == "polling" or (config.callbacks is None and self._is_on_gpu)
+        self._streams = GrammarStreams(forward, self._host.needed, polls=polls)
+        self.exposed_s = None if self._is_on_gpu else 0.0
+        self._executor = executor(self._host, walked, config)
+        self._callbacks = self._executor.callbacks()
+        self._launched = 0
+        if recorder.max_spans:
+            self._executor.log_callbacks(recorder.max_spans)
+
+    def submit(self, snapshot: GuideSnapshot) -> None:
+        started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
+        texts = (
+            {start.slot: start.token_ids for start in snapshot.started}
+            if self.window.num_lookup
+            else {}
+        )
+        limits = {
+            start.slot: start.window.limits
+            for start in snapshot.started
+            if start.window is not None and self.window.is_path
+        }  # of a tree the step leaves nodes out
+        self._executor.submit(
+            started,
+            snapshot.continued,
+            texts,
+            limits,
+            None if snapshot.window is None else snapshot.window.limits,
+        )
+
+    def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
+        self._launched = callback
+        self._streams.fork(begins_iteration=callback == 0)
+        with self._streams.current():
+            self.recorder.grammar("wait tokens")
+            self._streams.grammar.launch(self._callbacks[callback])
+            self.recorder.grammar(f"callback {callback}")
+            if self._is_on_gpu:
+                self._copy_rows(callback, num_slots, num_nodes)
+            self.recorder.grammar("copy rows")
+        self._streams.rows_ready()
+
+    def announce_wait(self) -> None:
+        self._streams.announce(self._launched + 1)
+
+    def wait_rows(self) -> None:
+        start = time.perf_counter()
+        self._streams.join()
+        if self.exposed_s is not None:
+            self.exposed_s += time.perf_counter() - start
+        self.recorder.forward("wait rows")
+
+    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows:
+        return self.rows(self._row_ids[slots, :num_nodes].flatten())
+
+    def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows:
+        num_slots = len(self._row_ids)
+        return self.rows((places * num_slots + self._row_ids[slots, :1]).flatten())
+
+    def node_rows(self, node: int, slots: Tensor) -> BitmaskRows:
+        return BitmaskRows(self.buffers.bitmask[node], self.buffers.guided[node], slots)
+
+    def rows(self, row_ids: Tensor) -> BitmaskRows:
+        return BitmaskRows(*self._all_rows, row_ids)
+
+    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
+        self._streams.grammar.check()
+        self._executor.check()
+        found = ((slot, self._executor.error(slot)) for slot in slots)
+        return {slot: MatcherError(message) for slot, message in found if message is not None}
+
+    def abandon(self) -> None:
+        self._streams.grammar.synchronize(_ABANDON_TIMEOUT_S)
+        self._executor.discard_snapshots()
+
+    def detach(self, slot: int) -> None:
+        self._executor.detach(slot)
+
+    def is_idle(self, slot: int) -> bool:
+        return self._executor.is_idle(slot)
+
+    def counters(self) -> GrammarCounters:
+        found = self._executor.counters()
+        names = (field.name for field in fields(GrammarCounters))
+        return GrammarCounters(**{name: getattr(found, name) for name in names})
+
+    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
+        return self._executor.take_callback_spans()
+
+    def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
+        """To the device: all rows that are verified after callback 0, since late ones have come by
+        then; else those just filled."""
+        if callback > 0 and self.window.has_proposals:
+            return self._copy_draft_rows(callback, num_slots)
+        if not self.window.is_path:
+            begins = self.window.stages
+            places = (
+                slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
+            )
+            copy_guided_rows(
+                self.buffers.bitmask[places, :num_slots],
+                *(rows[places, :num_slots] for rows in self._rows_on_bus),
+            )
+        else:
+            for node in (
+                range(num_nodes or len(self._host.bitmask)) if callback == 0 else (callback - 1,)
+            ):
+                self.buffers.bitmask[node, :num_slots].copy_(
+                    self._host.bitmask[node, :num_slots], non_blocking=True
+                )
+        self.buffers.guided.copy_(self._host.guided, non_blocking=True)
+        if callback == 0:
+            self.buffers.held.copy_(self._host.held, non_blocking=True)
+
+    def _copy_draft_rows(self, callback: int, num_slots: int) -> None:
+        host, device = self._host.proposals, self.buffers.proposals
+        assert host is not None and device is not None
+        if callback <= self.window.num_model:
+            device.draft_rows[:num_slots].copy_(host.draft_rows[:num_slots], non_blocking=True)
+            device.draft_guided.copy_(host.draft_guided, non_blocking=True)
+
+    def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
+        if matcher is None or isinstance(matcher, native.Matcher):
+            return matcher
+        return native.PythonMatcher(matcher, self._vocab_size)
+
+
+def _buffers(walked: Walked, *, pinned: bool) -> GrammarBuffers:
+    num_slots, num_nodes = walked.nodes.tokens.shape
+    shape = num_slots, num_nodes, (walked.vocab_size + 31) // 32
+    buffers = GrammarBuffers.allocate(*shape, pinned=pinned)
+    if not walked.window.has_proposals:
+        return buffers
+    return replace(buffers, proposals=ProposalBuffers.allocate(*shape, pinned=pinned))

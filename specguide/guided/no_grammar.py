@@ -1,0 +1,101 @@
+"""Owns what an engine without guides has in the places of the grammar: objects that do nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+
+import torch
+from torch import Tensor
+
+from specguide.batch import GuideSnapshot
+from specguide.draft_layout import DraftLayout
+from specguide.errors import InvalidParams, MatcherError
+from specguide.guide import Guide
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.buffers import ProposalBuffers
+from specguide.guided.stream import GrammarCounters
+from specguide.kernels.forward_stream import ForwardStream
+from specguide.trace import Recorder
+
+
+class NoGrammar:
+    """A `GrammarStream` without callbacks, rows, copies, waits or events: every row is free and no
+    slot is ever held."""
+
+    proposals: ProposalBuffers | None = None
+    exposed_s: float | None = 0.0
+
+    def __init__(
+        self, num_slots: int, window: DraftLayout, forward: ForwardStream, recorder: Recorder
+    ) -> None:
+        self.window, self.forward, self.recorder = window, forward, recorder
+        self.held = torch.zeros(num_slots, dtype=torch.uint8, device=forward.device)
+
+    def submit(self, snapshot: GuideSnapshot) -> None:
+        pass
+
+    def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
+        pass
+
+    def announce_wait(self) -> None:
+        pass
+
+    def wait_rows(self) -> None:
+        pass
+
+    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> None:
+        return None
+
+    def place_rows(self, slots: slice | Tensor, places: Tensor) -> None:
+        return None
+
+    def node_rows(self, node: int, slots: Tensor) -> None:
+        return None
+
+    def rows(self, row_ids: Tensor) -> None:
+        return None
+
+    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
+        return {}
+
+    def abandon(self) -> None:
+        pass
+
+    def detach(self, slot: int) -> None:
+        pass
+
+    def is_idle(self, slot: int) -> bool:
+        return True
+
+    def counters(self) -> GrammarCounters:
+        return GrammarCounters()
+
+    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
+        return []
+
+
+class NoCompiler:
+    """A `GrammarCompiler` that refuses every guide."""
+
+    def submit(self, guide: Guide) -> Future[CompiledGrammar]:
+        """A future that has failed with InvalidParams."""
+        future: Future[CompiledGrammar] = Future()
+        future.set_exception(
+            InvalidParams(
+                "this engine was built without guides: leave the guide out, or build the engine "
+                "with them (not guide=None, on the command line not --no-guides)",
+                param="guide",
+            )
+        )
+        return future
+
+    def compile(self, guide: Guide) -> CompiledGrammar:
+        """Raises InvalidParams."""
+        return self.submit(guide).result()
+
+    def warm_up(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

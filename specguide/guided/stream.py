@@ -1,0 +1,119 @@
+"""Owns GrammarStream: what the engine and the step ask of the grammar beside the forward passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from specguide.batch import GuideSnapshot
+from specguide.draft_layout import DraftLayout
+from specguide.errors import MatcherError
+from specguide.guided.buffers import ProposalBuffers
+from specguide.kernels import BitmaskRows
+from specguide.kernels.forward_stream import ForwardStream
+from specguide.trace import Recorder
+
+
+@dataclass(frozen=True)
+class GrammarCounters:
+    """Totals since construction, by the names of `native.ExecutorCounters`.
+
+    accepts, fills, rollbacks: operations of matchers
+    iterations:                guided requests in iterations
+    held:                      those of them that accepted nothing, since their rows were late
+    late_draft_rows:           rows that a drafter had to do without
+    callback_ns:               time in callbacks, nanoseconds
+    busy_ns:                   time of workers in matchers, nanoseconds
+    max_accepts, max_fills, max_rollbacks: per iteration and guided request
+    """
+
+    accepts: int = 0
+    fills: int = 0
+    rollbacks: int = 0
+    iterations: int = 0
+    held: int = 0
+    late_draft_rows: int = 0
+    callback_ns: int = 0
+    busy_ns: int = 0
+    max_accepts: int = 0
+    max_fills: int = 0
+    max_rollbacks: int = 0
+
+
+class GrammarStream(Protocol):
+    """The grammar of an engine: its walks beside the forward passes, and the rows that they fill.
+
+    window:    the drafts that there may be
+    recorder:  what marks the streams for a timeline
+    forward:   the stream of the step
+    held:      uint8 [num_slots] on the step's device, 1: the slot's target rows are late, this
+               iteration accepts nothing for it
+    proposals: on the step's device, where some drafts come from the host; else None
+    exposed_s: seconds that the forward stream has waited for rows; None where only a timeline tells
+
+    All that `launch`, `announce_wait` and `wait_rows` do can be captured in a CUDA graph.
+    """
+
+    window: DraftLayout
+    recorder: Recorder
+    forward: ForwardStream
+    held: Tensor
+    proposals: ProposalBuffers | None
+    exposed_s: float | None
+
+    def submit(self, snapshot: GuideSnapshot) -> None:
+        """Hand over the next iteration's snapshot, before the iteration is launched."""
+
+    def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
+        """Let the grammar stream run callback 0 … K, or K + 1, once the forward stream has come
+        this far.
+
+        Callback 0 makes the target rows complete; callback j > 0 follows the golden token or draft
+        j - 1 of the draft head, or the nodes expanded at that depth, and fills what may follow.
+        Where there are proposals, each is behind the token that it follows before the forward
+        stream goes on from `wait_rows`, and callback K + 1 takes the last draft for their sake.
+        num_slots: bound of the slots in this iteration
+        num_nodes: nodes that this iteration verifies, for callback 0; None: all
+        """
+
+    def announce_wait(self) -> None:
+        """The forward stream will soon wait for the callback launched last: from here on that waits
+        for rows no longer than target_wait_us or draft_wait_us. A `wait_rows` must follow."""
+
+    def wait_rows(self) -> None:
+        """Let the forward stream wait for the callback launched last."""
+
+    def chain_rows(self, slots: slice | Tensor, num_nodes: int) -> BitmaskRows | None:
+        """What may follow each of the first nodes of B slots, [B · num_nodes]; None: anything."""
+
+    def place_rows(self, slots: slice | Tensor, places: Tensor) -> BitmaskRows | None:
+        """What may follow nodes at `places` int64 [B, N] of B slots, [B · N]; None: anything."""
+
+    def node_rows(self, node: int, slots: Tensor) -> BitmaskRows | None:
+        """What may follow one node of each of `slots` int64 [B]; None: anything."""
+
+    def rows(self, row_ids: Tensor) -> BitmaskRows | None:
+        """The rows of these numbers, int64 [n], place · num_slots + slot; None: all are free."""
+
+    def errors(self, slots: Iterable[int]) -> dict[int, MatcherError]:
+        """Errors latched for these slots. Raises EngineError when a callback itself failed."""
+
+    def abandon(self) -> None:
+        """An iteration failed: wait for the callbacks under way, and forget those that will not
+        come. Raises EngineError where the grammar stream does not come to its end."""
+
+    def detach(self, slot: int) -> None:
+        """Drop the slot's walk; pending work is dropped with it."""
+
+    def is_idle(self, slot: int) -> bool:
+        """True when no worker is inside the slot's matcher any more."""
+
+    def counters(self) -> GrammarCounters:
+        """What has been done so far."""
+
+    def take_callback_times(self) -> list[tuple[int, int, int, int]]:
+        """Iteration, index, begin and end (ns) of the callbacks since the last call; none without a
+        recorder."""

@@ -1,0 +1,29 @@
+"""Owns the stream on which all work of an iteration is launched."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+
+class ForwardStream:
+    """torch's stream of the step on a GPU; on a CPU the calling thread is the stream.
+
+    device: on which it runs
+    torch:  None on a CPU
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.torch = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def current(self) -> AbstractContextManager[object]:
+        """Makes it torch's current stream, and its device the current one, on whatever thread.
+        Everything that is launched is launched inside."""
+        return nullcontext() if self.torch is None else torch.cuda.stream(self.torch)
+
+    def synchronize(self) -> None:
+        """Wait for all that has been launched."""
+        if self.torch is not None:
+            self.torch.synchronize()
