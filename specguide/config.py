@@ -56,8 +56,6 @@ class SpecConfig:
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if self.method == AUTO:
-            object.__setattr__(self, "adaptive", True)
         method_named(self.method)
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(
@@ -66,7 +64,6 @@ class SpecConfig:
             )
         if self.tree is not None:
             self._check_tree(self.tree)
-            object.__setattr__(self, "num_draft_tokens", self.tree.expansion.depth)
         self._check_proposals()
 
     def _check_tree(self, tree: DynamicTree | DraftTree) -> None:

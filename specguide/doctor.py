@@ -100,9 +100,10 @@ def _backends() -> Iterator[Finding]:
 def _shipped_model() -> Iterator[Finding]:
     from specguide.config import EngineConfig, SpecConfig
     from specguide.engine.executors.local import LocalExecutor
+    from specguide.engine.facts import resolved
 
     config = EngineConfig(spec=SpecConfig(), max_batch_size=1)
-    capabilities = LocalExecutor.load(config).capabilities
+    capabilities = LocalExecutor.load(resolved(config)).capabilities
     yield Finding(
         "shipped model",
         True,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from specguide.converted import converted
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.integers import as_int, is_int
 
@@ -83,7 +84,7 @@ class Reasoning:
 
     end: str = "</think>"
     begin: str | None = None
-    max_tokens: int | None = None
+    max_tokens: int | None = converted(None, as_int)
 
     def __post_init__(self) -> None:
         for name in ("end", "begin"):
@@ -94,7 +95,6 @@ class Reasoning:
                     f"{mark!r}",
                     param="reasoning",
                 )
-        object.__setattr__(self, "max_tokens", as_int(self.max_tokens))
         if self.max_tokens is not None and not (is_int(self.max_tokens) and self.max_tokens >= 0):
             raise InvalidParams(
                 "max_tokens of reasoning must be an integer ≥ 0 or None, found "
