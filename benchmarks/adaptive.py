@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from statistics import median
 from typing import Any
 
@@ -30,17 +31,20 @@ from torch import Tensor
 from benchmarks.baselines import ForcedAcceptance
 from benchmarks.common import emit
 from benchmarks.llama_8b import RandomModels
-from specguide.batch import Batch, Chunk
+from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import AllDrafts, LevelChoice
-from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
+from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.facts import SHIPPED_MODEL, facts_of
+from specguide.engine.observers import Committed
 from specguide.engine.parts import EngineParts
+from specguide.engine.walks import Walks
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.speculation.selection import guide_snapshot
+from specguide.request import IterationTimes, Request, RequestSpec
+from specguide.resolved_config import resolve
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -96,7 +100,7 @@ class Task:
 class EveryLevel(LevelChoice):
     """All pairs of levels in turn, so that graphs of all are captured."""
 
-    def _next(self, requests: Sequence[Request]) -> int:
+    def _next(self, batch: Batch) -> int:
         self._num_planned += 1
         turn, num = divmod(self._num_planned, 2), len(self.levels)
         return (turn[0] // num if turn[1] == 0 else turn[0]) % num
@@ -123,11 +127,12 @@ class Writer:
         ).int()
         self._texts = text.tolist()
         self._runner = LocalExecutor.of(
-            config,
+            resolve(config, facts_of(target)),
             target,
             head if spec else None,
             EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),
         )
+        self._walks, self._ids = Walks(), count()
         self._choice = AllDrafts()
         if spec and spec.adaptive:
             self._choice = EveryLevel(self._runner.capabilities.window)
@@ -137,41 +142,50 @@ class Writer:
     def write(self) -> float:
         """Seconds in which all requests write their texts."""
         size = self._task.batch_size
-        params = SamplingParams(max_tokens=MAX_LEN)
-        requests = [
-            Request(
-                slot, self._texts[slot][:PROMPT_LEN], params, seed=slot, slot=slot, max_len=MAX_LEN
-            )
-            for slot in range(size)
-        ]
+        self._requests = [self._request(slot) for slot in range(size)]
         batch = Batch(
-            tuple(requests),
+            tuple(request.request_id for request in self._requests),
             tuple(range(size)),
             tuple(
                 tuple(range(slot * self._pages_each, (slot + 1) * self._pages_each))
                 for slot in range(size)
             ),
         )
-        prefill = replace(batch, chunks=tuple(Chunk(request.prompt_ids, 0) for request in requests))
+        prefill = replace(
+            batch,
+            chunks=tuple(Chunk(request.prompt_ids, 0) for request in self._requests),
+            entries=tuple(
+                SlotEntry(MAX_LEN, (), SamplingValues(seed=slot)) for slot in range(size)
+            ),
+        )
         self._take(*self._launch(prefill))
         clock = time.perf_counter if torch.cuda.is_available() else time.thread_time
         begin_s = clock()
         self._run(batch, self._task.num_tokens)
         seconds = clock() - begin_s
-        for request in requests:
+        for slot, request in enumerate(self._requests):
             written = [*request.prompt_ids, *request.output_ids]
-            if written != self._texts[request.slot][: len(written)]:
-                sys.exit(f"the output of slot {request.slot} is not its text")
-            self._runner.guide.detach(request.slot)
-            self._runner.step.leave(request.slot)
+            if written != self._texts[slot][: len(written)]:
+                sys.exit(f"the output of slot {slot} is not its text")
+            self._runner.guide.detach(slot)
+            self._walks.discard(request)
+            self._choice.forget(request)
+        self._runner.release(batch.slots)
         while not all(map(self._runner.guide.is_idle, batch.slots)):
             time.sleep(0.001)
         return seconds
 
+    def _request(self, slot: int) -> Request:
+        prompt = self._texts[slot][:PROMPT_LEN]
+        spec = RequestSpec(next(self._ids), prompt, SamplingParams(max_tokens=MAX_LEN))
+        request = Request(spec)
+        self._walks.add(request, grammar=None, window=None)
+        return request
+
     def _run(self, batch: Batch, num_tokens: int) -> None:
         """Until each request has so many; the host lags as it does in the engine."""
         under_way: list[Any] = []
-        while min(len(request.output_ids) for request in batch.requests) < num_tokens:
+        while min(len(request.output_ids) for request in self._requests) < num_tokens:
             under_way.append(self._launch(batch))
             if len(under_way) > self._runner.capabilities.lag:
                 self._take(*under_way.pop(0))
@@ -180,16 +194,17 @@ class Writer:
 
     def _launch(self, batch: Batch) -> tuple[Batch, Any]:
         batch = self._choice.choose(batch)
-        self._runner.guide.submit(guide_snapshot(batch))
+        self._runner.guide.submit(self._walks.snapshot(batch, self._requests))
         return batch, self._runner.execute(batch)
 
     def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()
         for request, row, num in zip(
-            batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
+            self._requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
         ):
             request.output_ids += row[:num]
-        self._choice.take(batch, output, time.perf_counter())
+        times = IterationTimes(0.0, 0.0, time.perf_counter())
+        self._choice.take(Committed(batch, self._requests, output, times, ()))
 
 
 def measure(task: Task, models: RandomModels, num_rounds: int) -> dict[str, Any]:

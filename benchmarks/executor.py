@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.common import emit
 from benchmarks.real_text import VOCAB_SIZE, Case, Started, load_cases, load_vocabulary
 from specguide import GuideConfig, native
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
+from specguide.guided.backends import CompiledGrammar, backend_names, create_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -249,7 +249,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--backends", nargs="+", default=list(BACKEND_NAMES), choices=BACKEND_NAMES)
+    names = backend_names()
+    parser.add_argument("--backends", nargs="+", default=list(names), choices=names)
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     vocabulary, tokenizer = load_vocabulary()

@@ -35,14 +35,16 @@ from benchmarks.gpu_clock import GpuClock
 from benchmarks.iteration_modes import WINDOWS, K, Mode, modes
 from benchmarks.llama_8b import RandomModels
 from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
-from specguide.batch import Batch, Chunk
+from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.facts import facts_of
+from specguide.engine.walks import Walks
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.speculation.selection import guide_snapshot
+from specguide.request import Request, RequestSpec
+from specguide.resolved_config import resolve
 from specguide.trace import write_chrome_trace
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
@@ -112,20 +114,15 @@ class Run:
         )
         numbers = random.Random(1)
         text = torch.zeros(batch_size + 1, PROMPT_LEN + workload.num_tokens, dtype=torch.int32)
-        self.requests, self.texts = [], []
+        self.requests, self.texts = list[Request](), list[list[int]]()
+        self.grammars, self.walks = list[Started | None](), Walks()
         for slot in range(batch_size):
             prompt = [numbers.randrange(128_000) for _ in range(PROMPT_LEN)]
-            request = Request(
-                slot,
-                prompt,
-                SamplingParams(max_tokens=MAX_LEN),
-                seed=slot,
-                slot=slot,
-                max_len=MAX_LEN,
-            )
+            request = Request(RequestSpec(slot, prompt, SamplingParams(max_tokens=MAX_LEN)))
             grammar, ahead = workload.of_slot(slot)
-            if slot < round(mode.guided_share * batch_size):
-                request.grammar = grammar
+            is_guided = slot < round(mode.guided_share * batch_size)
+            self.grammars.append(grammar if is_guided else None)
+            self.walks.add(request, self.grammars[slot], window=None)
             text[slot] = torch.tensor(prompt + ahead)
             self.requests.append(request)
             self.texts.append(ahead)
@@ -136,7 +133,7 @@ class Run:
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
         parts = replace(mode.parts, sampler=forced.sampler)
-        self.runner = LocalExecutor.of(config, target, drafter, parts)
+        self.runner = LocalExecutor.of(resolve(config, facts_of(target)), target, drafter, parts)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]
@@ -145,7 +142,8 @@ class Run:
 
     def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
         batch = self._batch(slots, is_prefill=is_prefill)
-        self.runner.guide.submit(guide_snapshot(batch))
+        requests = [self.requests[slot] for slot in slots]
+        self.runner.guide.submit(self.walks.snapshot(batch, requests))
         return self.runner.execute(batch)
 
     def run(self, num_iterations: int) -> list[float]:
@@ -167,17 +165,18 @@ class Run:
         errors = self.runner.guide.errors(range(len(self.requests)))
         if errors:
             sys.exit(f"requests failed: {errors}")
-        for request, text in zip(self.requests, self.texts, strict=True):
+        for slot, (request, text) in enumerate(zip(self.requests, self.texts, strict=True)):
             if request.output_ids != text[: len(request.output_ids)]:
-                sys.exit(f"the output of slot {request.slot} is not its text")
-            if request.grammar is not None:
-                matcher = request.grammar.matcher()
+                sys.exit(f"the output of slot {slot} is not its text")
+            grammar = self.grammars[slot]
+            if grammar is not None:
+                matcher = grammar.matcher()
                 if not all(matcher.accept(token) for token in request.output_ids):
-                    sys.exit(f"the output of slot {request.slot} leaves the grammar")
+                    sys.exit(f"the output of slot {slot} leaves the grammar")
 
     def close(self) -> None:
-        for request in self.requests:
-            self.runner.guide.detach(request.slot)
+        for slot in range(len(self.requests)):
+            self.runner.guide.detach(slot)
         del self.runner
         gc.collect()  # the caches of two cases are more than the device has
 
@@ -190,14 +189,16 @@ class Run:
         return sum(len(request.output_ids) for request in self.requests)
 
     def _batch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Batch:
-        requests, tables = zip(
-            *((self.requests[slot], self.tables[slot]) for slot in slots), strict=True
-        )
+        batch = Batch(tuple(slots), tuple(slots), tuple(self.tables[slot] for slot in slots))
+        if not is_prefill:
+            return batch
+        requests = [self.requests[slot] for slot in slots]
         chunks = tuple(
             Chunk(request.prompt_ids, 0, starts_walk=request.metrics.num_held == 0)
             for request in requests
         )
-        return Batch(requests, tuple(slots), tables, chunks if is_prefill else ())
+        entries = tuple(SlotEntry(MAX_LEN, (), SamplingValues(seed=slot)) for slot in slots)
+        return replace(batch, chunks=chunks, entries=entries)
 
     def _prefill(self, slots: Sequence[int]) -> None:
         """Until each slot has its first token: one whose first row is late starts again."""
@@ -209,10 +210,10 @@ class Run:
 
     def _take(self, batch: Batch, pending: Any) -> None:
         output = pending.result()
-        for request, row, num in zip(
-            batch.requests, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
+        for slot, row, num in zip(
+            batch.slots, output.tokens.tolist(), output.num_tokens.tolist(), strict=True
         ):
-            request.output_ids += row[:num]
+            self.requests[slot].output_ids += row[:num]
 
 
 def _mark(stream: torch.cuda.Stream | None) -> Any:

@@ -21,8 +21,8 @@ from benchmarks.common import emit
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.scheduler import Scheduler
+from specguide.request import Request, RequestSpec
+from specguide.scheduler import Scheduler, SchedulerLimits
 
 PROMPT_LEN, MAX_TOKENS, PAGE_SIZE, K, NUM_GAINED = 500, 400, 16, 3, 3
 
@@ -31,7 +31,7 @@ def endless_requests() -> Iterator[Request]:
     """Each of its own tokens."""
     params = SamplingParams(max_tokens=MAX_TOKENS, ignore_eos=True)
     return (
-        Request(number, [number] * PROMPT_LEN, params, seed=0, arrival_s=number)
+        Request(RequestSpec(number, (number,) * PROMPT_LEN, params, arrival_s=number))
         for number in count()
     )
 
@@ -39,16 +39,9 @@ def endless_requests() -> Iterator[Request]:
 def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, float]:
     """One row: microseconds of `schedule` and `commit` in decode iterations."""
     pages_each = -(-(PROMPT_LEN + MAX_TOKENS + 2 * K + 1) // PAGE_SIZE)
-    scheduler = Scheduler(
-        max_batch_size=num_running,
-        max_model_len=4096,
-        max_prefill_tokens=8192,
-        num_draft_tokens=K,
-        page_size=PAGE_SIZE,
-        pages=PageAllocator(num_running * pages_each),
-        eos_token_ids=[0],
-        slot_is_idle=lambda slot: True,
-    )
+    pages = PageAllocator(num_running * pages_each)
+    limits = SchedulerLimits(num_running, 4096, 8192, K, K, PAGE_SIZE)
+    scheduler = Scheduler(limits, pages, [0], slot_is_idle=lambda slot: True)
     requests, schedule_us, commit_us = endless_requests(), [], []
     while len(schedule_us) < num_steps:
         while scheduler.num_unfinished < num_running + num_waiting:
@@ -59,7 +52,7 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
         assert batch is not None
         scheduler.commit(batch, gained(batch), {})
         end = time.perf_counter()
-        if not batch.is_prefill and len(batch.requests) > 0.9 * num_running:
+        if not batch.is_prefill and len(batch.slots) > 0.9 * num_running:
             schedule_us.append(1e6 * (planned - start))
             commit_us.append(1e6 * (end - planned))
     scheduler.check_integrity()
@@ -77,7 +70,7 @@ def measure(num_running: int, num_waiting: int, num_steps: int) -> dict[str, flo
 def gained(batch: Batch) -> list[list[int]]:
     if batch.is_prefill:
         return [[7] if chunk.next_id is None else [] for chunk in batch.chunks]
-    return [[7] * NUM_GAINED] * len(batch.requests)
+    return [[7] * NUM_GAINED] * len(batch.slots)
 
 
 def main() -> None:

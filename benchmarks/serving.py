@@ -52,7 +52,8 @@ class Run:
     def __init__(
         self, engine: WatchedEngine, waiting: deque[tuple[Job, SamplingParams]], concurrency: int
     ) -> None:
-        self.ledger, self.free, self.faults = Ledger(engine.tokenizer), list[Request](), list[str]()
+        self.ledger = Ledger(engine.tokenizer, engine.grammar_of)
+        self.free, self.faults = list[Request](), list[str]()
         before, half, memory = engine.stats(), len(waiting) // 2, None
         engine.pause()
         first = len(engine.iterations)

@@ -49,7 +49,7 @@ from benchmarks.soak_watch import (
 )
 from benchmarks.spinners import Spinners
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
-from specguide.engine.executors.local import SHIPPED_MODEL
+from specguide.engine.facts import SHIPPED_MODEL
 from specguide.request import Request
 from specguide.tokenizer import Tokenizer
 
@@ -97,7 +97,8 @@ class Soak:
             phase.config(batch),
             lambda grammar: StallingGrammar(grammar, STALL_S if phase.stalls else 0.0, STALL_EVERY),
         )
-        self.ledger, self.memory = Ledger(self.engine.tokenizer), dict[float, Memory]()
+        self.ledger = Ledger(self.engine.tokenizer, self.engine.grammar_of)
+        self.memory = dict[float, Memory]()
         num_slow = 0 if phase.stalls is None else len(pool) // 8
         self._slow, self._others = self._slow_jobs(pool[:num_slow]), requests(pool[num_slow:])
         self._slow_request: Request | None = None

@@ -19,11 +19,13 @@ import torch
 
 from benchmarks.soak_load import Job
 from specguide import Guide
-from specguide.batch import Batch, StepOutput
 from specguide.config import EngineConfig
 from specguide.engine import Engine
+from specguide.engine.admission import Admitted
+from specguide.engine.observers import Committed
 from specguide.guided.backends import CompiledGrammar
-from specguide.request import IterationTimes, Request
+from specguide.params import SamplingParams
+from specguide.request import Request
 from specguide.tokenizer import Tokenizer
 
 MB = 1 << 20
@@ -62,6 +64,9 @@ class WatchedEngine(Engine):
         self.wrapped: Request | None = None
         self.num_decodes = 0
         self._wrap, self._last_s = wrap, 0.0
+        self._observers = (*self._observers, self)
+        self._admit_as_it_is = self._admission.admit
+        setattr(self._admission, "admit", self._admit)  # noqa: B010
 
     def compile(self, schemas: Iterable[str]) -> None:
         """Have their grammars in the cache."""
@@ -72,30 +77,27 @@ class WatchedEngine(Engine):
         """The time from here to the next commit is no iteration's."""
         self._last_s = 0.0
 
-    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
-        if request is self.wrapped and self._wrap is not None and compiled is not None:
-            grammar = self._wrap(compiled.result())
-            compiled = Future()
-            compiled.set_result(grammar)
-        super()._admit(request, compiled)
-
-    def _commit(self, batch: Batch, output: StepOutput, times: IterationTimes) -> None:
-        held_before = sum(request.metrics.num_held for request in batch.requests)
-        super()._commit(batch, output, times)
+    def take(self, committed: Committed) -> None:
+        """As an observer of its own iterations."""
+        batch = committed.batch
         self.num_decodes += not batch.is_prefill
-        now_s, near = (
-            perf_counter(),
-            [batch, *(other.batch for other in list(self._in_flight)[-1:])],
-        )
+        now_s = perf_counter()
+        near = [batch, *(other.batch for other in list(self._in_flight)[-1:])]
         if self._last_s:
             self.iterations.append(
                 Iteration(
                     ms=1e3 * (now_s - self._last_s),
-                    prefills=sum(len(b.requests) for b in near if b.is_prefill),
-                    held=sum(request.metrics.num_held for request in batch.requests) - held_before,
+                    prefills=sum(len(each.slots) for each in near if each.is_prefill),
+                    held=sum(advance.is_held for advance in committed.advances),
                 )
             )
         self._last_s = now_s
+
+    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None) -> Admitted:
+        admitted = self._admit_as_it_is(request, compiled)
+        if request is not self.wrapped or self._wrap is None:
+            return admitted
+        return admitted._replace(grammar=self._wrap(admitted.grammar))
 
 
 class Ledger:
@@ -105,8 +107,12 @@ class Ledger:
     faults:  what was wrong, one line each
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        grammar_of: Callable[[SamplingParams], CompiledGrammar | None],
+    ) -> None:
+        self._tokenizer, self._grammar_of = tokenizer, grammar_of
         self._under_way: dict[Request, Job] = {}
         self._unchecked: list[tuple[Request, Job]] = []
         self.outputs: dict[int, tuple[int, ...]] = {}
@@ -159,7 +165,9 @@ class Ledger:
         tokens = tuple(request.output_ids)
         if tokens == self.outputs.get(job.number):
             return None
-        matcher = request.grammar.matcher()
+        grammar = self._grammar_of(request.params)
+        assert grammar is not None
+        matcher = grammar.matcher()
         refused = next((at for at, token in enumerate(tokens) if not matcher.accept(token)), None)
         if refused is not None:
             return f"its grammar refuses token {refused}, {tokens[refused]}"

@@ -1,15 +1,17 @@
-"""Owns the plain types of one iteration: Batch, Chunk, GuideSnapshot, scores, StepOutput."""
+"""Owns the plain types of one iteration: Batch and its parts, GuideSnapshot, scores, StepOutput.
+
+A Batch is plain data, so that it can be sent to another process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from specguide.draft_layout import DraftLayout, Levels
 from specguide.errors import RequestError
-from specguide.request import Request
+from specguide.request import RequestSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,39 +72,111 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The host's frozen plan of one iteration: all requests prefill, or all decode.
+class Adjustment:
+    """What a request's parameters do to its logits, as token ids; see SamplingParams for each.
 
-    requests:     in batch order
+    allowed_ids:         None allows all
+    forbidden_ids:       tokens that never come
+    forbidden_sequences: of several tokens; the last never comes behind the others
+    bias:                added, by token id
+    min_tokens:          before which none of end_ids comes
+    repetition, frequency, presence: penalties; 1, 0 and 0 do nothing
+    """
+
+    allowed_ids: tuple[int, ...] | None
+    forbidden_ids: tuple[int, ...]
+    forbidden_sequences: tuple[tuple[int, ...], ...]
+    bias: Mapping[int, float]
+    min_tokens: int
+    end_ids: tuple[int, ...]
+    repetition: float
+    frequency: float
+    presence: float
+
+
+class AdjustedOutput(NamedTuple):
+    """An adjustment, and the tokens so far, of which it depends."""
+
+    adjustment: Adjustment
+    prompt_ids: Sequence[int]
+    output_ids: Sequence[int]
+
+
+class SamplingValues(NamedTuple):
+    """How one request's tokens are chosen; see SamplingParams.
+
+    is_scored: log-probabilities of its output are asked for
+    """
+
+    seed: int
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    is_scored: bool = False
+
+    @classmethod
+    def of(cls, spec: RequestSpec) -> SamplingValues:
+        """What a request asks for."""
+        params = spec.params
+        return cls(
+            seed=spec.seed,
+            temperature=params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
+            min_p=params.min_p,
+            is_scored=params.logprobs is not None,
+        )
+
+
+@dataclass(frozen=True)
+class SlotEntry:
+    """What the step must know of a request that enters a slot.
+
+    max_len:       tokens, prompt and output, at which it ends
+    end_ids:       tokens that end it
+    adjusted:      None where its logits stay as they are
+    window:        the drafts that it takes; None: all
+    guided_drafts: its drafts are chosen among what its grammar allows
+    """
+
+    max_len: int
+    end_ids: tuple[int, ...]
+    sampling: SamplingValues
+    adjusted: AdjustedOutput | None = None
+    window: DraftLayout | None = None
+    guided_drafts: bool = True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The host's frozen plan of one iteration: all requests prefill, or all decode. Plain data.
+
+    request_ids:  in batch order
     slots:        of each request
     block_tables: page ids of each request
     chunks:       of each request in a prefill; empty when decoding: the query is golden token and
                   drafts
+    entries:      of each request in a prefill, what its slot is to hold
     has_grown:    of each request when decoding: its block table has changed
-    turns:        of each request
+    epochs:       of each request: how often it had lost its slot when this was planned
+    processed:    places in the batch of the requests for which logits processors are to be called
     levels:       how much of the window of drafts it verifies and drafts; None: all
     """
 
-    requests: tuple[Request, ...]
+    request_ids: tuple[int, ...]
     slots: tuple[int, ...]
     block_tables: tuple[tuple[int, ...], ...]
     chunks: tuple[Chunk, ...] = ()
+    entries: tuple[SlotEntry, ...] = ()
     has_grown: tuple[bool, ...] = ()
-    turns: tuple[int, ...] = ()
+    epochs: tuple[int, ...] = ()
+    processed: tuple[int, ...] = ()
     levels: Levels | None = None
 
     @property
     def is_prefill(self) -> bool:
         return bool(self.chunks)
-
-    @cached_property
-    def processed(self) -> dict[int, Request]:
-        """Requests for which logits processors are to be called, by their place in the batch."""
-        return {
-            place: request
-            for place, request in enumerate(self.requests)
-            if request.processors and (not self.is_prefill or self.chunks[place].next_id is None)
-        }
 
 
 @dataclass(frozen=True, eq=False)

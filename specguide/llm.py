@@ -22,7 +22,7 @@ class LLM:
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
     spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
                    takes the shipped head with the shipped model and decodes another model plainly
-    guide_backend: "auto", "llguidance" or "xgrammar"
+    guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar")
     guide:         the whole GuideConfig instead; None: no guides, requests that want one are
                    refused, and iterations have nothing of the grammar in them
     the others:    as in EngineConfig
@@ -220,7 +220,9 @@ def _output(samples: Sequence[Request]) -> RequestOutput:
         error=request.error,
         metrics=request.metrics,
         logprobs=None if request.params.logprobs is None else tuple(request.logprobs),
-        prompt_logprobs=tuple(request.prompt_logprobs) if request.has_prompt_logprobs else None,
+        prompt_logprobs=tuple(request.prompt_logprobs)
+        if request.spec.has_prompt_logprobs
+        else None,
         iterations=tuple(request.iterations) if request.params.return_drafts else None,
         stop_reason=request.stop_reason,
         others=tuple(_output([other]) for other in others),

@@ -1,12 +1,12 @@
-"""Owns a request's life as plain data: Request, RequestMetrics, RequestOutput."""
+"""Owns what is asked and what comes of it: RequestSpec in, Request while it runs, RequestOutput
+out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, Protocol
 
-from specguide.draft_layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
@@ -114,80 +114,23 @@ class Iteration:
         return not self.tokens
 
 
-@dataclass(eq=False)
-class Request:
-    """One request from admission to release.
+@dataclass(frozen=True, eq=False)
+class RequestSpec:
+    """What was asked. Nothing changes it.
 
-    The engine makes it and writes `grammar`, `adjustment`, `window` and its metrics'
-    `prompt_tokens` and `compile_s`, all before `Scheduler.add` or `cancel`. From then on the
-    scheduler alone changes it, but for `logprobs`, `iterations` and `acceptance`, which the engine
-    writes when the scheduler has taken the tokens, and `text.take`, which is for whoever streams
-    it.
-
-    priority:      requests of higher priority run first, see scheduler.waiting
-    slot:          its place in every fixed-address buffer; -1 while it waits
-    grammar:       compiled grammar of its guide, None for a free request
-    seed:          of its random numbers
-    max_len:       tokens, prompt and output, at which it ends
-    end_ids:       tokens that end it
-    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
-                   when these are all
-    num_in_flight: iterations that it is in and that are not committed
-    has_walk:      its grammar has started in its slot
-    num_late:      times in a row that its prefill was held
-    not_before:    iteration of the scheduler before which its prefill is not run again, unless
-                   nothing else can run
-    turn:          times that it has lost its slot to another; what an iteration of an earlier turn
-                   says is void
-    adjustment:    what its parameters do to its logits, None for nothing
-    processors:    its logits processors (sampling.processors)
-    window:        the drafts that it takes; None: all that the engine makes
-    acceptance:    what it accepts of them, where that decides how much is drafted (engine.adaptive)
-    logprobs:      of each output token, where they are asked for
-    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
-                     none
-    iterations:    those that gave it tokens or held it, where they are asked for
-    text:          the text of its output (scheduler.OutputText); None where nobody asks for it, and
-                   for stop strings
-    stop_reason:   as in RequestOutput
-    sample:        which of its prompt's samples it is
+    seed:      of its random numbers, in [0, 2^63)
+    priority:  requests of higher priority run first, see scheduler.sequence
+    sample:    which of its prompt's samples it is
+    arrival_s: when it came, by `time.perf_counter`
     """
 
     request_id: int
     prompt_ids: Sequence[int]
     params: SamplingParams
-    seed: int
+    seed: int = 0
     priority: int = 0
-    grammar: Any = None
-    max_len: int = 0
-    end_ids: frozenset[int] = frozenset()
-    slot: int = -1
-    num_computed: int = 0
-    num_in_flight: int = 0
-    has_walk: bool = False
-    num_late: int = 0
-    not_before: int = 0
-    turn: int = 0
-    output_ids: list[int] = field(default_factory=list)
-    finish_reason: FinishReason | None = None
-    error: SpecguideError | None = None
-    metrics: RequestMetrics = field(default_factory=RequestMetrics)
-    arrival_s: float = 0.0
-    adjustment: Any = None
-    processors: Sequence[Any] = ()
-    window: DraftLayout | None = None
-    acceptance: Any = None
-    logprobs: list[dict[int, Logprob]] = field(default_factory=list)
-    prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
-    iterations: list[Iteration] = field(default_factory=list)
-    text: Any = None
-    stop_reason: str | int | None = None
     sample: int = 0
-
-    @property
-    def num_tokens(self) -> int:
-        """Prompt and output tokens."""
-        return len(self.prompt_ids) + len(self.output_ids)
+    arrival_s: float = 0.0
 
     @property
     def has_guided_drafts(self) -> bool:
@@ -199,29 +142,86 @@ class Request:
         """They are asked for, by the first of a prompt's samples."""
         return self.params.prompt_logprobs is not None and self.sample == 0
 
-    @property
-    def num_unscored(self) -> int:
-        """Prompt tokens whose log-probabilities are asked for and not there yet."""
-        return len(self.prompt_ids) - len(self.prompt_logprobs) if self.has_prompt_logprobs else 0
+
+class TextOfTokens(Protocol):
+    """The text of an output, fed with its tokens; `scheduler.OutputText` says what each does."""
 
     @property
-    def num_reusable(self) -> int:
-        """Its first tokens whose keys may be those of an earlier request, since nobody wants to
-        know what they say."""
-        return len(self.prompt_logprobs) - 1 if self.num_unscored else self.num_tokens
+    def text(self) -> str: ...
 
-    def ids_to_score(self, start: int, end: int) -> Sequence[int]:
-        """Prompt tokens to score where those from position `start` to before `end` are computed:
-        those after each."""
-        return self.prompt_ids[start + 1 : end + 1] if self.num_unscored else ()
+    def take(self) -> str: ...
 
-    def tokens(self, start: int, end: int) -> list[int]:
-        """Of prompt and output, those from position `start` to before `end`."""
-        num_prompt = len(self.prompt_ids)
-        return [
-            *self.prompt_ids[start:end],
-            *self.output_ids[max(0, start - num_prompt) : max(0, end - num_prompt)],
-        ]
+    def add(self, token: int, may_stop: bool = True) -> str | None: ...
+
+    def end(self) -> str | None: ...
+
+
+class NoText:
+    """Of an output that nobody reads as text."""
+
+    text = ""
+
+    def take(self) -> str:
+        """Nothing."""
+        return ""
+
+    def add(self, token: int, may_stop: bool = True) -> None:
+        """Completes no stop string."""
+
+    def end(self) -> None:
+        """Completes no stop string."""
+
+
+@dataclass(eq=False)
+class Request:
+    """A request as its caller sees it, from `Engine.add` on.
+
+    The scheduler's commit writes the output, how it ended and most metrics. The engine writes
+    `compile_s` before, and its observers write `logprobs`, `prompt_logprobs`, `iterations` and the
+    counts of drafts, each when the scheduler has taken the tokens. `text.take` is for whoever
+    streams it.
+
+    text:            the text of its output
+    finish_reason:   None while it is under way
+    stop_reason:     as in RequestOutput
+    logprobs:        of each output token, where they are asked for
+    prompt_logprobs: of each prompt token so far, where they are asked for; of the first there is
+                     none
+    iterations:      those that gave it tokens or held it, where they are asked for
+    """
+
+    spec: RequestSpec
+    text: TextOfTokens = field(default_factory=NoText)
+    output_ids: list[int] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    stop_reason: str | int | None = None
+    error: SpecguideError | None = None
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
+    logprobs: list[dict[int, Logprob]] = field(default_factory=list)
+    prompt_logprobs: list[dict[int, Logprob] | None] = field(default_factory=lambda: [None])
+    iterations: list[Iteration] = field(default_factory=list)
+
+    @property
+    def request_id(self) -> int:
+        return self.spec.request_id
+
+    @property
+    def prompt_ids(self) -> Sequence[int]:
+        return self.spec.prompt_ids
+
+    @property
+    def params(self) -> SamplingParams:
+        return self.spec.params
+
+    @property
+    def sample(self) -> int:
+        """Which of its prompt's samples it is."""
+        return self.spec.sample
+
+    @property
+    def arrival_s(self) -> float:
+        """When it came, by `time.perf_counter`."""
+        return self.spec.arrival_s
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ goes through the host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from benchmarks.baselines.pass_graphs import PassGraphs
 from specguide.batch import Batch, Chunk
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
+from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
 from specguide.speculation.chains import Chains
@@ -80,12 +81,12 @@ class TwoModelStep:
         self._draft_next = PassGraphs(self._draft_on, self._graph_stream, pool)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Run one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, K + 1 when decoding, whatever the batch's levels are."""
         with self._guide.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch)
+            slots, sampling = self._selection.of(batch, processed)
             self._num_slots = num_graph_slots(batch, self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from specguide.batch import Batch, StepOutput
+from specguide.batch import Batch
 from specguide.draft_layout import NO_DRAFTS, DraftLayout, Levels
 from specguide.engine.level_times import LevelTimes
+from specguide.engine.observers import Committed
 from specguide.request import Request
 
 # of the latest iteration in an estimate, and the most that one has after a long time without any
@@ -84,8 +85,11 @@ class AllDrafts:
         """The batch as it is."""
         return batch
 
-    def take(self, batch: Batch, output: StepOutput, end_s: float) -> None:
+    def take(self, committed: Committed) -> None:
         """Learns nothing."""
+
+    def forget(self, request: Request) -> None:
+        """It knows nothing of any."""
 
 
 class LevelChoice(AllDrafts):
@@ -101,7 +105,8 @@ class LevelChoice(AllDrafts):
         self._best = self._drafted = self.levels.index(window.first_level)
         self._trials = [_Trials() for _ in self.levels]
         self._num_planned, self._to_spend_s = 0, 0.0
-        self._last: tuple[tuple[Request, ...], float] | None = None
+        self._last: tuple[tuple[int, ...], float] | None = None
+        self._acceptances: dict[int, Acceptance] = {}  # by request id
         self._turn: tuple[LevelPlan, float] | None = None
 
     def plan(self, batch: Batch) -> LevelPlan | None:
@@ -112,8 +117,8 @@ class LevelChoice(AllDrafts):
         if batch.processed and not self.levels[-1].is_path:
             self._drafted = 0
             return LevelPlan(0, 0)
-        verified, self._drafted = self._drafted, self._next(batch.requests)
-        if verified >= self._num_levels(batch.requests):  # there were fewer requests
+        verified, self._drafted = self._drafted, self._next(batch)
+        if verified >= self._num_levels(batch):  # there were fewer requests
             verified = 1
         return LevelPlan(verified, self._drafted)
 
@@ -126,20 +131,30 @@ class LevelChoice(AllDrafts):
             levels = Levels(self.levels[plan.verified], self.levels[plan.drafted])
         return replace(batch, levels=levels)
 
-    def take(self, batch: Batch, output: StepOutput, end_s: float) -> None:
-        """The results of a batch with its levels, in order; end_s: when the host had them."""
+    def take(self, committed: Committed) -> None:
+        """The results of a batch with its levels, in order."""
+        batch, end_s = committed.batch, committed.times.end_s
         plan = self._plan_of(batch)
-        last, self._last = self._last, plan and (batch.requests, end_s)
+        last, self._last = self._last, plan and (batch.request_ids, end_s)
         if plan is None:
             return
-        for request, num_tokens in zip(batch.requests, output.num_tokens.tolist(), strict=True):
-            if num_tokens:
-                self._acceptance(request).take(plan.verified, num_tokens - 1)
-                self._priors[plan.verified].take(num_tokens - 1)
-        if last is None or last[0] != batch.requests or batch.processed:
+        num_tokens = committed.output.num_tokens.tolist()
+        for request_id, num in zip(batch.request_ids, num_tokens, strict=True):
+            if num:
+                self._learn(request_id, plan.verified, num - 1)
+        if last is None or last[0] != batch.request_ids or batch.processed:
             self._turn = None
         else:
-            self._take_time(len(batch.requests), plan, end_s - last[1])
+            self._take_time(len(batch.request_ids), plan, end_s - last[1])
+
+    def forget(self, request: Request) -> None:
+        """It has ended."""
+        self._acceptances.pop(request.request_id, None)
+
+    def _learn(self, request_id: int, level: int, num_accepted: int) -> None:
+        self._priors[level].take(num_accepted)
+        if request_id in self._acceptances:  # it may have ended
+            self._acceptances[request_id].take(level, num_accepted)
 
     def _plan_of(self, batch: Batch) -> LevelPlan | None:
         if batch.is_prefill or batch.levels is None:
@@ -161,9 +176,9 @@ class LevelChoice(AllDrafts):
                 tried = max(turn[1] + seconds - other, 0.1 * seconds)
                 self._times.add(num_requests, plan.verified, tried, is_trial=True)
 
-    def _next(self, requests: Sequence[Request]) -> int:
+    def _next(self, batch: Batch) -> int:
         self._num_planned += 1
-        rates = self._rates(requests)
+        rates = self._rates(batch)
         self._choose(rates)
         if self._best >= len(rates):
             self._best = 1
@@ -172,7 +187,7 @@ class LevelChoice(AllDrafts):
         ):  # a trial's drafts are yet to be verified
             return self._best
         for level in reversed(range(len(rates))):
-            trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(requests))
+            trials, cost_s = self._trials[level], self._trial_cost_s(level, rates, len(batch.slots))
             if (
                 level != self._best
                 and self._num_planned >= trials.not_before
@@ -186,22 +201,21 @@ class LevelChoice(AllDrafts):
                 return level
         return self._best
 
-    def _rates(self, requests: Sequence[Request]) -> list[float | None]:
+    def _rates(self, batch: Batch) -> list[float | None]:
         """Tokens that each level that may run gains a second; None where nobody knows."""
-        expected = [self._acceptance(request).expected for request in requests]
+        num_requests = len(batch.slots)
+        expected = [self._acceptance(request_id).expected for request_id in batch.request_ids]
         seconds = [
-            self._times.seconds(len(requests), level) for level in range(self._num_levels(requests))
+            self._times.seconds(num_requests, level) for level in range(self._num_levels(batch))
         ]
         return [
-            None if s is None else (len(requests) + sum(e[level] for e in expected)) / s
+            None if s is None else (num_requests + sum(e[level] for e in expected)) / s
             for level, s in enumerate(seconds)
         ]
 
-    def _num_levels(self, requests: Sequence[Request]) -> int:
+    def _num_levels(self, batch: Batch) -> int:
         """Of those that may run: as many slots as a graph has that reaches the last request's."""
-        return len(
-            self._window.levels_for(1 << max(request.slot for request in requests).bit_length())
-        )
+        return len(self._window.levels_for(1 << max(batch.slots).bit_length()))
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]
@@ -227,8 +241,7 @@ class LevelChoice(AllDrafts):
             return 0.0
         return max(0.0, seconds * (1 - rate / best_rate))
 
-    def _acceptance(self, request: Request) -> Acceptance:
-        if request.acceptance is None:
-            request.acceptance = Acceptance([prior.expected for prior in self._priors])
-        acceptance: Acceptance = request.acceptance
-        return acceptance
+    def _acceptance(self, request_id: int) -> Acceptance:
+        if request_id not in self._acceptances:
+            self._acceptances[request_id] = Acceptance([prior.expected for prior in self._priors])
+        return self._acceptances[request_id]

@@ -3,22 +3,45 @@ compiled beside the loop."""
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from itertools import count
+from typing import NamedTuple
 
-from specguide.config import EngineConfig
+from specguide.batch import Adjustment
+from specguide.draft_layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
-from specguide.integers import as_ints, is_int
+from specguide.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.sampling import Adjustment, bind_processors
+from specguide.request import Request, RequestMetrics, RequestSpec
+from specguide.resolved_config import ResolvedConfig
+from specguide.sampling import adjustment_of, bind_processors
+from specguide.sampling.processors import Processor
+from specguide.scheduler import OutputText
 from specguide.tokenizer import Tokenizer
+
+
+class Admitted(NamedTuple):
+    """A request that may run.
+
+    grammar:    of its guide, None for a free request
+    adjustment: what its parameters do to its logits, None for nothing
+    processors: its logits processors
+    window:     the drafts that it takes; None: all that the engine makes
+    """
+
+    request: Request
+    grammar: CompiledGrammar | None
+    adjustment: Adjustment | None
+    processors: tuple[Processor, ...]
+    window: DraftLayout | None
 
 
 class Admission:
@@ -29,7 +52,7 @@ class Admission:
     """
 
     def __init__(
-        self, config: EngineConfig, tokenizer: Tokenizer, capabilities: Capabilities
+        self, config: ResolvedConfig, tokenizer: Tokenizer, capabilities: Capabilities
     ) -> None:
         vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = (
@@ -37,11 +60,10 @@ class Admission:
         )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.is_path or (
-            config.spec is not None and config.spec.adaptive
-        )
+        self._takes_processors = capabilities.window.is_path or config.is_adaptive
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
+        self._request_ids = count()
         self._compiling: dict[Future[CompiledGrammar], Request] = {}
 
     @property
@@ -76,6 +98,28 @@ class Admission:
             )
         return ids
 
+    def request(
+        self,
+        prompt_ids: Sequence[int],
+        params: SamplingParams,
+        priority: int,
+        sample: int,
+        arrival_s: float | None,
+    ) -> Request:
+        """A new request, as Engine.add takes it."""
+        spec = RequestSpec(
+            next(self._request_ids),
+            tuple(prompt_ids),
+            params,
+            seed=_seed(params.seed, sample),
+            priority=as_int(priority),
+            sample=sample,
+            arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
+        )
+        detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
+        text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
+        return Request(spec, text, metrics=RequestMetrics(prompt_tokens=len(spec.prompt_ids)))
+
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """As Engine.grammar_of."""
         if params.guide is None:
@@ -109,21 +153,26 @@ class Admission:
         for future in [future for future, other in self._compiling.items() if other is request]:
             self._cancel(future)
 
-    def prepare(self, request: Request, compiled: Future[CompiledGrammar] | None) -> None:
-        """Write what the request's parameters come to. Raises SpecguideError where one cannot be
-        honoured."""
-        params = request.params
-        if compiled is not None:
-            request.grammar = self._with_reasoning(_result(compiled), params)
-        request.adjustment = Adjustment.of(params, self._tokenizer, self._capabilities.vocab_size)
+    def admit(self, request: Request, compiled: Future[CompiledGrammar] | None) -> Admitted:
+        """What the request's parameters come to. Raises SpecguideError where one cannot be
+        honoured.
+
+        compiled: the grammar of its guide; None where it has none
+        """
+        params, vocab_size = request.params, self._capabilities.vocab_size
         if params.logits_processors and not self._takes_processors:
             raise InvalidParams(
                 "logits_processors need drafts in a chain: build the engine without a draft tree, "
                 "or with adaptive drafts",
                 param="logits_processors",
             )
-        request.processors = bind_processors(params, request.prompt_ids)
-        request.window = self._capabilities.window_of(params)
+        return Admitted(
+            request,
+            None if compiled is None else self._with_reasoning(_result(compiled), params),
+            adjustment_of(params, self._tokenizer, vocab_size),
+            bind_processors(params, request.prompt_ids),
+            self._capabilities.window_of(params),
+        )
 
     def _cancel(self, future: Future[CompiledGrammar]) -> Request:
         future.cancel()
@@ -138,6 +187,12 @@ class Admission:
         if params.reasoning is None:
             return answer
         return self._reasoning.before(answer, params.reasoning)
+
+
+def _seed(seed: int | None, sample: int) -> int:
+    """Of a sample; the first one's is the one given. Steps of 2^63 / golden ratio keep all of a
+    prompt apart."""
+    return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 
 def _result(compiled: Future[CompiledGrammar]) -> CompiledGrammar:

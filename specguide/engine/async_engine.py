@@ -82,7 +82,7 @@ class _Live:
         )
         prompt_logprobs = (
             tuple(request.prompt_logprobs)
-            if request.has_prompt_logprobs and not self.num_sent
+            if request.spec.has_prompt_logprobs and not self.num_sent
             else None
         )
         if request.finish_reason is None and failure is None and not token_ids:
@@ -173,7 +173,7 @@ class AsyncEngine:
         """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a
         running event loop.
 
-        priority: each step is worth a head start, see scheduler.waiting
+        priority: each step is worth a head start, see scheduler.sequence
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises
         InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
         where too many requests are under way, EngineError where the engine has failed, EngineClosed

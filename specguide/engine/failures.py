@@ -8,11 +8,16 @@ from collections.abc import Mapping, Sequence
 
 from specguide.batch import Batch
 from specguide.errors import MatcherError, RequestError, RequestTimeout, SpecguideError
+from specguide.params import SamplingParams
 from specguide.request import Request
+
+_NEUTRAL = SamplingParams()
+_FORBIDDING = ("logits_processors", "allowed_token_ids", "bad_words", "min_tokens")
 
 
 def iteration_errors(
     batch: Batch,
+    requests: Sequence[Request],
     tokens: Sequence[Sequence[int]],
     failures: Mapping[tuple[int, int], RequestError],
     latched: Mapping[int, MatcherError],
@@ -26,33 +31,38 @@ def iteration_errors(
               next iteration on, and ends its request there
     """
     errors: dict[int, SpecguideError] = {}
-    for place, (request, slot, new) in enumerate(
-        zip(batch.requests, batch.slots, tokens, strict=True)
-    ):
-        forbidding = [
-            *(["logits_processors"] if request.processors else []),
-            *(request.adjustment.forbidding if request.adjustment else ()),
-        ]
+    for row, (request, slot, new) in enumerate(zip(requests, batch.slots, tokens, strict=True)):
         is_stuck = len(new) > 0 and new[-1] < 0
-        if (place, len(new) - 1) in failures:
-            errors[slot] = failures[place, len(new) - 1]
-        elif is_stuck and (forbidding or slot not in latched):
-            names = " and ".join([*(["the grammar"] if request.grammar else []), *forbidding])
-            errors[slot] = RequestError(
-                f"no token can follow after {len(request.output_ids) + len(new) - 1}: "
-                + (f"{names} leave none, or " if names else "")
-                + "the model's logits are not numbers"
-            )
+        if (row, len(new) - 1) in failures:
+            errors[slot] = failures[row, len(new) - 1]
+        elif is_stuck and (slot not in latched or _forbidding(request)):
+            errors[slot] = _nothing_left(request, len(request.output_ids) + len(new) - 1)
         elif slot in latched and (is_stuck or not new):
-            errors[slot] = (
-                latched[slot]
-                if not forbidding
-                else MatcherError(
-                    f"{latched[slot]}; what it allows, {' and '.join(forbidding)} may have "
-                    "forbidden"
-                )
-            )
+            errors[slot] = _latched(latched[slot], _forbidding(request))
     return errors
+
+
+def _nothing_left(request: Request, num_tokens: int) -> RequestError:
+    grammar = ["the grammar"] if request.params.guide else []
+    names = " and ".join([*grammar, *_forbidding(request)])
+    return RequestError(
+        f"no token can follow after {num_tokens}: "
+        + (f"{names} leave none, or " if names else "")
+        + "the model's logits are not numbers"
+    )
+
+
+def _latched(error: MatcherError, forbidding: Sequence[str]) -> MatcherError:
+    if not forbidding:
+        return error
+    return MatcherError(f"{error}; what it allows, {' and '.join(forbidding)} may have forbidden")
+
+
+def _forbidding(request: Request) -> list[str]:
+    """Names of the request's parameters that may forbid all that could be chosen."""
+    return [
+        name for name in _FORBIDDING if getattr(request.params, name) != getattr(_NEUTRAL, name)
+    ]
 
 
 def timeout(request: Request) -> RequestTimeout:

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 
 from specguide.batch import Batch, StepOutput
 from specguide.engine.executors import Executor, PendingOutput
+from specguide.engine.observers import Committed
 from specguide.guided.stream import GrammarStream
-from specguide.request import Iteration, IterationTimes
+from specguide.request import Iteration, IterationTimes, Request
 
 
 @dataclass(frozen=True, eq=False)
 class InFlight:
-    """A batch that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes"""
+    """A batch that may still run. begin_s, grammar_s, grammar_exposed_s: as in IterationTimes
+
+    requests: those of the batch, in order
+    """
 
     batch: Batch
+    requests: Sequence[Request]
     pending: PendingOutput
     begin_s: float
     grammar_s: float | None
@@ -33,46 +38,41 @@ class InFlight:
         )
 
 
-def launch(batch: Batch, executor: Executor) -> InFlight:
+def launch(batch: Batch, requests: Sequence[Request], executor: Executor) -> InFlight:
     """Have the batch executed, and note when; how long its callbacks took only if a request asks.
 
     On a CPU it has then run.
     """
-    is_asked = any(request.params.return_drafts for request in batch.requests)
+    is_asked = any(request.params.return_drafts for request in requests)
     before = _grammar_times(executor.guide) if is_asked else None
     begin_s = time.perf_counter()
     pending = executor.execute(batch)
     after = _grammar_times(executor.guide) if before else None
     if before is None or after is None:
-        return InFlight(batch, pending, begin_s, None, None)
-    return InFlight(batch, pending, begin_s, after[0] - before[0], after[1] - before[1])
+        return InFlight(batch, requests, pending, begin_s, None, None)
+    return InFlight(batch, requests, pending, begin_s, after[0] - before[0], after[1] - before[1])
 
 
-def take_iterations(
-    batch: Batch, output: StepOutput, times: IterationTimes, lengths: Sequence[int]
-) -> None:
-    """Tell the requests that ask what the iteration has given them, once the scheduler has taken
-    its tokens.
+class Iterations:
+    """Tells the requests that ask what each iteration has given them."""
 
-    lengths: of the requests' outputs before that
-    """
-    for place, (request, length) in enumerate(zip(batch.requests, lengths, strict=True)):
-        if not request.params.return_drafts:
-            continue
-        tokens = tuple(request.output_ids[length:])
-        is_void = (
-            request.finish_reason is not None
-            or request.error is not None
-            or request.turn != batch.turns[place]
-        )
-        is_partial = batch.is_prefill and batch.chunks[place].next_id is not None
-        if tokens or not (is_void or is_partial):
-            drafts = output.drafts[place].tolist()
-            drafted = tuple(drafts[: drafts.index(-1)] if -1 in drafts else drafts)
-            num_accepted = max(0, int(output.num_tokens[place]) - 1)
-            request.iterations.append(
-                Iteration(drafted, num_accepted, tokens, batch.is_prefill, times)
-            )
+    def take(self, committed: Committed) -> None:
+        """One more; a chunk of a prompt that gives no token is none of the request's."""
+        output = committed.output
+        for row, request, advance in committed.rows():
+            if request.params.return_drafts and (advance.tokens or advance.is_held):
+                drafts = output.drafts[row].tolist()
+                drafted = tuple(drafts[: drafts.index(-1)] if -1 in drafts else drafts)
+                num_accepted = max(0, int(output.num_tokens[row]) - 1)
+                request.iterations.append(
+                    Iteration(
+                        drafted,
+                        num_accepted,
+                        advance.tokens,
+                        committed.batch.is_prefill,
+                        committed.times,
+                    )
+                )
 
 
 def _grammar_times(guide: GrammarStream) -> tuple[float, float] | None:

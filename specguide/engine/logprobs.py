@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from specguide.batch import Batch, StepOutput, TokenScores
+from specguide.batch import TokenScores
+from specguide.engine.observers import Committed
 from specguide.request import Logprob
 
 _Place = tuple[float, int, Sequence[int], Sequence[float]]
@@ -12,27 +13,31 @@ _Place = tuple[float, int, Sequence[int], Sequence[float]]
 log-probabilities."""
 
 
-def take_logprobs(batch: Batch, output: StepOutput) -> None:
-    """Give the requests that ask for them the log-probabilities of the tokens that they have just
-    been given."""
-    if output.prompt_scores is not None:
-        _take_prompt_logprobs(batch, output.prompt_scores)
-    if output.scores is None:
-        return
-    for request, tokens, places in zip(
-        batch.requests, output.tokens.tolist(), _places(output.scores), strict=True
-    ):
-        if request.params.logprobs is not None:
-            for place in range(len(request.output_ids) - len(request.logprobs)):
-                request.logprobs.append(
-                    _entry(tokens[place], places[place], request.params.logprobs)
-                )
+class Logprobs:
+    """Gives the requests that ask for them the log-probabilities of the tokens that they have just
+    been given, and of their prompts."""
+
+    def take(self, committed: Committed) -> None:
+        """Of one more iteration."""
+        output = committed.output
+        if output.prompt_scores is not None:
+            _take_prompt_logprobs(committed, output.prompt_scores)
+        if output.scores is None:
+            return
+        places = list(_places(output.scores))
+        for row, request, advance in committed.rows():
+            num_top = request.params.logprobs
+            if num_top is not None:
+                request.logprobs += [
+                    _entry(token, place, num_top)
+                    for token, place in zip(advance.tokens, places[row], strict=False)
+                ]
 
 
-def _take_prompt_logprobs(batch: Batch, scores: TokenScores) -> None:
+def _take_prompt_logprobs(committed: Committed, scores: TokenScores) -> None:
     """What a request has already, from before it lost its pages, stays."""
     scored = _places(scores)
-    for request, chunk in zip(batch.requests, batch.chunks, strict=True):
+    for request, chunk in zip(committed.requests, committed.batch.chunks, strict=True):
         for position, token in enumerate(chunk.scored_ids, start=chunk.start + 1):
             (place,) = next(scored)
             if position == len(request.prompt_logprobs):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from specguide.engine.observers import Committed
 from specguide.request import Request
 
 _LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
@@ -42,6 +43,20 @@ class Histogram:
     def copy(self) -> Histogram:
         """As it is now."""
         return Histogram(self.bounds, list(self.counts), self.total)
+
+
+@dataclass
+class Totals:
+    """What an engine has done since its start, as in EngineStats."""
+
+    iterations: int = 0
+    output_tokens: int = 0
+    step_s: float = 0.0
+
+    def take(self, committed: Committed) -> None:
+        """One more iteration."""
+        self.iterations += 1
+        self.output_tokens += sum(len(advance.tokens) for advance in committed.advances)
 
 
 class RequestCounts:
@@ -84,6 +99,15 @@ class RequestCounts:
         for accepted, count in enumerate(metrics.accepted_histogram):
             self.accepted["all"][accepted] += count
             self.accepted["guided"][accepted] += count * is_guided
+
+    def copies(self) -> dict[str, Any]:
+        """As it is now, by name."""
+        return {
+            "finished": dict(self.finished),
+            "prompts": dict(self.prompts),
+            "accepted": {name: list(counts) for name, counts in self.accepted.items()},
+            "latency": {name: histogram.copy() for name, histogram in self.latency.items()},
+        }
 
 
 @dataclass(frozen=True)

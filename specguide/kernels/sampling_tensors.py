@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specguide.batch import SamplingValues
 from specguide.kernels.host_values import on_device
 from specguide.params import SamplingParams
 
@@ -36,7 +37,10 @@ class SamplingTensors:
 
     @classmethod
     def from_params(
-        cls, params: Sequence[SamplingParams], seeds: Sequence[int], device: torch.device | str
+        cls,
+        params: Sequence[SamplingParams | SamplingValues],
+        seeds: Sequence[int],
+        device: torch.device | str,
     ) -> SamplingTensors:
         """Of a batch's requests, one row each; `seeds` in [0, 2^63)."""
 

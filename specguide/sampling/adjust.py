@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from specguide.batch import Adjustment
 from specguide.kernels import BitmaskRows, apply_bitmask
-from specguide.sampling.adjustment import MAX_SEQUENCE_LEN, MAX_SEQUENCES, Adjustment
+from specguide.sampling.adjustment import MAX_SEQUENCE_LEN, MAX_SEQUENCES
 
 _ANY, _NONE = -2, -1
 

@@ -1,10 +1,10 @@
-"""Owns Adjustment: what a request's parameters do to its logits, as checked token ids."""
+"""Owns the way from a request's parameters to its Adjustment: as token ids, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+from specguide.batch import Adjustment
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
 from specguide.tokenizer import Tokenizer
@@ -15,74 +15,48 @@ MAX_SEQUENCE_LEN = 32
 """Tokens of the longest one."""
 
 
-@dataclass(frozen=True, eq=False)
-class Adjustment:
-    """See SamplingParams for what each does.
+def adjustment_of(
+    params: SamplingParams, tokenizer: Tokenizer, vocab_size: int
+) -> Adjustment | None:
+    """None where the parameters leave the logits as they are.
 
-    allowed_ids:         None allows all
-    forbidden_ids:       tokens that never come
-    forbidden_sequences: of 2 … MAX_SEQUENCE_LEN tokens; the last never comes behind the others
-    bias:                added, by token id
-    min_tokens:          before which none of end_ids comes
-    repetition, frequency, presence: penalties; 1, 0 and 0 do nothing
-    forbidding:          names of the parameters that may forbid all that could be chosen
+    Raises InvalidParams for a token id outside the vocabulary, and for bad words that are too
+    many or too long.
     """
-
-    allowed_ids: tuple[int, ...] | None
-    forbidden_ids: tuple[int, ...]
-    forbidden_sequences: tuple[tuple[int, ...], ...]
-    bias: Mapping[int, float]
-    min_tokens: int
-    end_ids: tuple[int, ...]
-    repetition: float
-    frequency: float
-    presence: float
-    forbidding: tuple[str, ...]
-
-    @classmethod
-    def of(cls, params: SamplingParams, tokenizer: Tokenizer, vocab_size: int) -> Adjustment | None:
-        """None where the parameters leave the logits as they are.
-
-        Raises InvalidParams for a token id outside the vocabulary, and for bad words that are too
-        many or too long.
-        """
-        names = (
-            "allowed_token_ids",
-            "bad_words",
-            "logit_bias",
-            "min_tokens",
-            "repetition_penalty",
-            "frequency_penalty",
-            "presence_penalty",
-        )
-        given = [name for name in names if getattr(params, name) != getattr(_NEUTRAL, name)]
-        if not given:
-            return None
-        for name in ("allowed_token_ids", "logit_bias"):
-            outside = [token for token in getattr(params, name) or () if token >= vocab_size]
-            if outside:
-                raise InvalidParams(
-                    f"{name} has token {outside[0]}, which is not an id of this model's "
-                    f"{vocab_size} "
-                    "tokens",
-                    param=name,
-                )
-        sequences = _spellings(params.bad_words, tokenizer)
-        ends = {*tokenizer.eos_token_ids, *params.stop_token_ids}
-        return cls(
-            allowed_ids=params.allowed_token_ids,
-            forbidden_ids=tuple(sequence[0] for sequence in sequences if len(sequence) == 1),
-            forbidden_sequences=tuple(sequence for sequence in sequences if len(sequence) > 1),
-            bias=params.logit_bias or {},
-            min_tokens=params.min_tokens,
-            end_ids=tuple(sorted(token for token in ends if token < vocab_size)),
-            repetition=params.repetition_penalty,
-            frequency=params.frequency_penalty,
-            presence=params.presence_penalty,
-            forbidding=tuple(
-                name for name in given if name in ("allowed_token_ids", "bad_words", "min_tokens")
-            ),
-        )
+    names = (
+        "allowed_token_ids",
+        "bad_words",
+        "logit_bias",
+        "min_tokens",
+        "repetition_penalty",
+        "frequency_penalty",
+        "presence_penalty",
+    )
+    given = [name for name in names if getattr(params, name) != getattr(_NEUTRAL, name)]
+    if not given:
+        return None
+    for name in ("allowed_token_ids", "logit_bias"):
+        outside = [token for token in getattr(params, name) or () if token >= vocab_size]
+        if outside:
+            raise InvalidParams(
+                f"{name} has token {outside[0]}, which is not an id of this model's "
+                f"{vocab_size} "
+                "tokens",
+                param=name,
+            )
+    sequences = _spellings(params.bad_words, tokenizer)
+    ends = {*tokenizer.eos_token_ids, *params.stop_token_ids}
+    return Adjustment(
+        allowed_ids=params.allowed_token_ids,
+        forbidden_ids=tuple(sequence[0] for sequence in sequences if len(sequence) == 1),
+        forbidden_sequences=tuple(sequence for sequence in sequences if len(sequence) > 1),
+        bias=dict(params.logit_bias or {}),
+        min_tokens=params.min_tokens,
+        end_ids=tuple(sorted(token for token in ends if token < vocab_size)),
+        repetition=params.repetition_penalty,
+        frequency=params.frequency_penalty,
+        presence=params.presence_penalty,
+    )
 
 
 _NEUTRAL = SamplingParams()

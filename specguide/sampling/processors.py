@@ -5,18 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from specguide.errors import RequestError
 from specguide.params import SamplingParams, num_processor_arguments
-from specguide.request import Request
 
 Processor = Callable[[list[int], Tensor], Any]
 """Of the output's token ids and the logits float32 [V] that the next token is chosen by; returns
 new ones."""
+
+
+class RequestProcessors(NamedTuple):
+    """A request's processors, and its output, which grows with each commit."""
+
+    processors: tuple[Processor, ...]
+    output_ids: Sequence[int]
+
 
 Failures = dict[tuple[int, int], RequestError]
 """Why there are no logits, by request of the batch and node."""
@@ -32,7 +39,7 @@ def bind_processors(params: SamplingParams, prompt_ids: Sequence[int]) -> tuple[
 
 
 def process_logits(
-    logits: Tensor, drafts: Tensor, requests: Mapping[int, Request]
+    logits: Tensor, drafts: Tensor, requests: Mapping[int, RequestProcessors]
 ) -> tuple[Tensor, Failures]:
     """Logits after each node as the requests' processors want them, as if the drafts on its path
     had been output.
@@ -42,8 +49,8 @@ def process_logits(
 
     logits:   [B · N, V], floating; stays as it is
     drafts:   int32 [B, N - 1], those behind the first node; -1 is none
-    requests: those that have processors, by their place among the B; their output ids are those
-              before the first node
+    requests: the processors of those that have some, by their place among the B; their output ids
+              are those before the first node
     Returns float32 [B · N, V], rows of other requests as in `logits`, and what the processors
     failed with. A row that has failed is -inf: only where the path to it is accepted does the
     failure count.
@@ -66,7 +73,7 @@ def process_logits(
 
 
 def _process_path(
-    logits: Tensor, drafts: Sequence[int], request: Request
+    logits: Tensor, drafts: Sequence[int], request: RequestProcessors
 ) -> dict[int, RequestError]:
     """Write over float32 [N, V], one row for each node; what a node failed with ends the path, as
     does a missing draft."""

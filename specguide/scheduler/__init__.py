@@ -1,8 +1,16 @@
 """Owns requests from admission to release: `schedule` plans an iteration, `commit` takes its
 results."""
 
-from specguide.scheduler.answers import Commit, Schedule
+from specguide.scheduler.answers import Advance, Commit, Schedule
+from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.output_text import OutputText
 from specguide.scheduler.scheduler import Scheduler
 
-__all__ = ["Commit", "OutputText", "Schedule", "Scheduler"]
+__all__ = [
+    "Advance",
+    "Commit",
+    "OutputText",
+    "Schedule",
+    "Scheduler",
+    "SchedulerLimits",
+]

@@ -13,14 +13,27 @@ from specguide.request import Request
 
 
 class Schedule(NamedTuple):
-    """The next iteration; no batch where nothing can run."""
+    """The next iteration; no batch where nothing can run. requests: those of the batch, in order"""
 
     batch: Batch | None
+    requests: tuple[Request, ...]
     released: tuple[int, ...]
 
 
-class Commit(NamedTuple):
-    """Requests that finished."""
+class Advance(NamedTuple):
+    """What an iteration came to for one request of its batch.
 
+    tokens:  added to its output
+    is_held: its rows were late, and the same is verified again
+    """
+
+    tokens: tuple[int, ...] = ()
+    is_held: bool = False
+
+
+class Commit(NamedTuple):
+    """What an iteration came to: of each request of the batch, in order, and which finished."""
+
+    advances: tuple[Advance, ...]
     finished: tuple[Request, ...]
     released: tuple[int, ...]

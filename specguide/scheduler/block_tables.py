@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from specguide.errors import EngineError
-from specguide.request import Request
+from specguide.scheduler.sequence import SequenceState
 
 if TYPE_CHECKING:
     from specguide.cache import PageAllocator
@@ -33,35 +33,35 @@ class BlockTables:
 
     def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
-        self._tables: dict[Request, list[int]] = {}
+        self._tables: dict[SequenceState, list[int]] = {}
         self._keys: dict[
-            Request, list[bytes]
+            SequenceState, list[bytes]
         ] = {}  # of the first pages, as far as they are published
 
-    def __getitem__(self, request: Request) -> tuple[int, ...]:
-        return tuple(self._tables[request])
+    def __getitem__(self, sequence: SequenceState) -> tuple[int, ...]:
+        return tuple(self._tables[sequence])
 
-    def __contains__(self, request: Request) -> bool:
-        return request in self._tables
+    def __contains__(self, sequence: SequenceState) -> bool:
+        return sequence in self._tables
 
-    def open(self, request: Request) -> int:
+    def open(self, sequence: SequenceState) -> int:
         """Give the request the published pages of its first reusable tokens. Tokens whose keys are
         there: not all of them, since the last one's pass is to say what follows."""
         table: list[int] = []
         keys: list[bytes] = []
-        for key in self._keys_from(request, keys, request.num_reusable):
+        for key in self._keys_from(sequence, keys, sequence.num_reusable):
             page = self._pages.share(key)
             if page is None:
                 break
             table.append(page)
             keys.append(key)
-        self._tables[request], self._keys[request] = table, keys
+        self._tables[sequence], self._keys[sequence] = table, keys
         return len(table) * self._page_size
 
-    def grow(self, request: Request, num_positions: int, most_positions: int) -> bool:
+    def grow(self, sequence: SequenceState, num_positions: int, most_positions: int) -> bool:
         """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False
         where too few are free, and then nothing changes."""
-        table = self._tables[request]
+        table = self._tables[sequence]
         num_needed = self.num_pages(num_positions) - len(table)
         if num_needed > self._pages.num_free:
             return False
@@ -73,42 +73,42 @@ class BlockTables:
             table += self._pages.allocate(max(num_needed, num_more))
         return True
 
-    def publish(self, request: Request, num_tokens: int) -> None:
+    def publish(self, sequence: SequenceState, num_tokens: int) -> None:
         """The keys of the request's first `num_tokens` are, or will be, in its pages for good."""
-        table, keys = self._tables[request], self._keys[request]
-        for key in self._keys_from(request, keys, num_tokens):
+        table, keys = self._tables[sequence], self._keys[sequence]
+        for key in self._keys_from(sequence, keys, num_tokens):
             self._pages.publish(table[len(keys)], key)
             keys.append(key)
 
-    def close(self, request: Request) -> None:
+    def close(self, sequence: SequenceState) -> None:
         """Give the request's pages back, if it has any."""
-        self._pages.free(self._tables.pop(request, ()))
-        self._keys.pop(request, None)
+        self._pages.free(self._tables.pop(sequence, ()))
+        self._keys.pop(sequence, None)
 
     def _keys_from(
-        self, request: Request, known: Sequence[bytes], num_tokens: int
+        self, sequence: SequenceState, known: Sequence[bytes], num_tokens: int
     ) -> Iterator[bytes]:
         """Keys of the request's pages behind those of `known`, as far as they are full of its first
         `num_tokens`."""
         last, size = known[-1] if known else b"", self._page_size
-        for page in range(len(known), min(num_tokens, request.num_tokens - 1) // size):
-            tokens = array("q", request.tokens(page * size, (page + 1) * size + self._num_ahead))
+        for page in range(len(known), min(num_tokens, sequence.num_tokens - 1) // size):
+            tokens = array("q", sequence.tokens(page * size, (page + 1) * size + self._num_ahead))
             last = blake2b(last + tokens.tobytes(), digest_size=16).digest()
             yield last
 
-    def num_held(self, request: Request) -> int:
+    def num_held(self, sequence: SequenceState) -> int:
         """Pages that the request has."""
-        return len(self._tables.get(request, ()))
+        return len(self._tables.get(sequence, ()))
 
     def num_pages(self, num_positions: int) -> int:
         """Pages that so many positions take."""
         return -(-num_positions // self._page_size)
 
-    def check_integrity(self, running: Sequence[Request]) -> None:
+    def check_integrity(self, running: Sequence[SequenceState]) -> None:
         """Raise EngineError unless the open requests are among `running` and hold all pages that
         are held."""
         if not self._tables.keys() <= set(running):
-            raise EngineError("a request that does not run holds pages")
+            raise EngineError("a sequence that does not run holds pages")
         self._pages.check_integrity()
         held = {page for table in self._tables.values() for page in table}
         if len(held) + self._pages.num_free != self._pages.num_pages:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
+from specguide.batch import Batch
 from specguide.config import MOST_DRAFTS
-from specguide.request import Request
 
 
 class DraftLimits:
@@ -23,17 +21,13 @@ class DraftLimits:
         self.guides = torch.arange(num_slots, device=device)
         self._limited: set[int] = set()
 
-    def enter(self, requests: Sequence[Request]) -> None:
-        """Take in the limits of requests in their slots, where limits of an earlier request may
-        still stand."""
-        for request in requests:
-            slot, is_limited = (
-                request.slot,
-                request.window is not None or not request.has_guided_drafts,
-            )
+    def enter(self, batch: Batch) -> None:
+        """Take in the limits of a prefill's requests, where limits of an earlier request may still
+        stand."""
+        for slot, entry in zip(batch.slots, batch.entries, strict=True):
+            is_limited = entry.window is not None or not entry.guided_drafts
             if is_limited or slot in self._limited:
-                self.num_model[slot] = (
-                    MOST_DRAFTS if request.window is None else request.window.num_model
-                )
-                self.guides[slot] = slot if request.has_guided_drafts else len(self.guides) - 1
+                most = MOST_DRAFTS if entry.window is None else entry.window.num_model
+                self.num_model[slot] = most
+                self.guides[slot] = slot if entry.guided_drafts else len(self.guides) - 1
                 (self._limited.add if is_limited else self._limited.discard)(slot)

@@ -9,11 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch
+from specguide.batch import Batch, SlotEntry
 from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
-from specguide.request import Request
 from specguide.sampling import SlotAdjustments
 from specguide.slots.draft_limits import DraftLimits
 from specguide.slots.nodes import SlotNodes
@@ -108,33 +107,30 @@ class SlotTable:
         self.active[slots] = on_device(
             [chunk.next_id is None for chunk in batch.chunks], slots.device
         )
-        self.max_lens[slots] = on_device(
-            [request.max_len for request in batch.requests], slots.device
-        )
-        ends = [self._end_ids(request) for request in batch.requests]
+        self.max_lens[slots] = on_device([entry.max_len for entry in batch.entries], slots.device)
+        ends = [self._end_ids(entry) for entry in batch.entries]
         self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         self.nodes.tokens[slots, 1:] = -1
-        params, seeds = [r.params for r in batch.requests], [r.seed for r in batch.requests]
-        self.sampling.write(slots, SamplingTensors.from_params(params, seeds, slots.device))
-        self.drafts.enter(batch.requests)
-        for request in batch.requests:
-            self._adjust(request)
+        values = [entry.sampling for entry in batch.entries]
+        seeds = [each.seed for each in values]
+        self.sampling.write(slots, SamplingTensors.from_params(values, seeds, slots.device))
+        self.drafts.enter(batch)
+        for slot, entry in zip(batch.slots, batch.entries, strict=True):
+            self._adjust(slot, entry)
 
-    def _end_ids(self, request: Request) -> list[int]:
+    def _end_ids(self, entry: SlotEntry) -> list[int]:
         """Exactly MAX_END_IDS."""
-        known = [token for token in request.end_ids if token < self.sizes.vocab_size]
+        known = [token for token in entry.end_ids if token < self.sizes.vocab_size]
         return [*known, *[_NO_END_ID] * MAX_END_IDS][:MAX_END_IDS]
 
-    def _adjust(self, request: Request) -> None:
+    def _adjust(self, slot: int, entry: SlotEntry) -> None:
         """Write the slot's adjustments, which may still be those of an earlier request."""
-        if request.adjustment is not None:
-            self.adjustments.write(
-                request.slot, request.adjustment, request.prompt_ids, request.output_ids
-            )
-            self._adjusted.add(request.slot)
-        elif request.slot in self._adjusted:
-            self.adjustments.clear(request.slot)
-            self._adjusted.remove(request.slot)
+        if entry.adjusted is not None:
+            self.adjustments.write(slot, *entry.adjusted)
+            self._adjusted.add(slot)
+        elif slot in self._adjusted:
+            self.adjustments.clear(slot)
+            self._adjusted.remove(slot)
 
     def grow(self, batch: Batch) -> None:
         """Take in the block tables that have changed."""

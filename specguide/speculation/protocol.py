@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from specguide.batch import Batch
+from specguide.sampling import RequestProcessors
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.results import PendingOutput
 from specguide.speculation.warm_up import WarmUps
@@ -30,10 +32,11 @@ class StepOptions:
 class Step(Protocol):
     """Runs iterations: verify the last drafts, accept, draft the next."""
 
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, when decoding as many as were drafted and one.
 
+        processed: logits processors that are called, by their request's place in the batch
         On a GPU it may return at once; lag + 1 iterations may be under way before the first one's
         result is read.
         """

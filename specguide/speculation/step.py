@@ -8,7 +8,7 @@ becomes known, and read twice, by the drafter to choose node j + 1 and by the ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
@@ -19,6 +19,7 @@ from specguide.batch import Batch, Chunk
 from specguide.draft_layout import NO_DRAFTS, Levels
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
+from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
@@ -91,7 +92,7 @@ class OneModelStep:
         self._selection = Selection(state.lengths.device)
 
     @torch.inference_mode()
-    def launch(self, batch: Batch) -> PendingOutput:
+    def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, when decoding as many as were drafted and one.
 
@@ -101,7 +102,7 @@ class OneModelStep:
         levels = batch.levels or self._all
         with self._guide.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
-            slots, sampling = self._selection.of(batch)
+            slots, sampling = self._selection.of(batch, processed)
             if batch.is_prefill:
                 return self._results.put(
                     self._prefill(batch, slots, sampling), range(len(batch.slots))

@@ -18,7 +18,7 @@ from benchmarks.soak_watch import (
     slowest,
 )
 from specguide import Guide, GuideConfig, SamplingParams
-from specguide.request import Request
+from specguide.request import Request, RequestSpec
 
 SCHEMA = '{"type": "integer", "minimum": 0}'
 
@@ -39,9 +39,9 @@ def ledger_of(
     grammar, text: bytes, *, end: bool = True, reason: str = "stop", schema: dict | None = None
 ) -> Ledger:
     """With one request under way that came to `text`."""
-    request = Request(0, [1], SamplingParams(), 0, grammar=grammar, finish_reason=reason)
+    request = Request(RequestSpec(0, [1], SamplingParams()), finish_reason=reason)
     request.output_ids = [*text, *[EOS][:end]]
-    ledger = Ledger(Bytes())
+    ledger = Ledger(Bytes(), lambda params: grammar)
     ledger.add(request, Job(0, [1], SCHEMA, Draft202012Validator(schema or {"type": "integer"})))
     ledger.take(request)
     return ledger
@@ -66,7 +66,7 @@ def test_what_an_output_is_worth(grammar, case, fault):
 
 
 def test_a_request_comes_back_once(grammar):
-    ledger, request = ledger_of(grammar, b"1"), Request(7, [1], SamplingParams(), 0)
+    ledger, request = ledger_of(grammar, b"1"), Request(RequestSpec(7, [1], SamplingParams()))
     ledger.take(request)
     ledger.add(request, Job(0, [1], SCHEMA, Draft202012Validator({})))
     ledger.close()

@@ -108,7 +108,10 @@ def test_deadlines_while_waiting_and_running(folders):
     )
     assert first.error.ran_s > 0 and 0 < len(first.output_ids) < 480
     assert second.error.waited_s > 0.04 and second.error.ran_s == 0 and second.output_ids == []
-    assert third.metrics.queue_s > 0.2 > first.metrics.queue_s > 0 and not engine._deadlines._at_s
+    assert (
+        third.metrics.queue_s > 0.2 > first.metrics.queue_s > 0
+        and not engine._requests.deadlines._at_s
+    )
     engine.check_integrity()
     llm.close()
 
@@ -118,7 +121,7 @@ def test_a_request_that_ends_in_time_leaves_no_deadline(folders):
     (out,) = llm.generate("ab", SamplingParams(max_tokens=3, timeout_s=30))
     assert (
         out.error is None
-        and llm._engine._deadlines.wait_s() == float("inf") == llm._engine.idle_s()
+        and llm._engine._requests.deadlines.wait_s() == float("inf") == llm._engine.idle_s()
     )
     llm.close()
 

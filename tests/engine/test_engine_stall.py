@@ -33,7 +33,7 @@ def serve(folders, sleep_s: float, lag: int):
         ),
         lambda grammar: StallingGrammar(grammar, sleep_s, EVERY),
     )
-    ledger, requests = Ledger(engine.tokenizer), []
+    ledger, requests = Ledger(engine.tokenizer, engine.grammar_of), []
     for number, schema in enumerate([SCHEMA, *[NEIGHBOUR] * 3]):
         job = Job(number, [65 + number] * 9, schema, Draft202012Validator({}))
         requests.append(

@@ -106,13 +106,17 @@ def check_nothing_is_left(engine: Engine) -> None:
     """Of what has come and gone."""
     executor, scheduler = engine._executor, engine._scheduler
     assert engine.failure is None and engine.num_unfinished == 0
-    assert engine._pages.num_free == engine._pages.num_pages and not scheduler._tables._tables
-    assert engine._deadlines.wait_s() == float("inf") == engine.idle_s()
+    assert (
+        engine._pages.num_free == engine._pages.num_pages
+        and not scheduler._placement.tables._tables
+    )
+    assert engine._requests.deadlines.wait_s() == float("inf") == engine.idle_s()
     assert not engine._admission.compiler._jobs
     end_s, num_slots = time.perf_counter() + 10, engine.config.max_batch_size
     while not all(map(executor.guide.is_idle, range(num_slots))):
         assert time.perf_counter() < end_s
-    assert len(scheduler._slots._free | scheduler._slots._draining) == num_slots
+    slots = scheduler._placement._slots
+    assert len(slots._free | slots._draining) == num_slots
     state = executor.step._state
     assert not state.active.any() and not state.lengths.any() and (state.block_table == -1).all()
 

@@ -17,8 +17,9 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import LevelChoice, LevelPlan
 from specguide.engine.level_times import LevelTimes
+from specguide.engine.observers import Committed
 from specguide.params import SamplingParams
-from specguide.request import Request
+from specguide.request import IterationTimes, Request, RequestSpec
 
 K = DraftLayout.chain(num_model=3)
 WITH_FORCED = DraftLayout.chain(num_model=3, num_forced=8)
@@ -38,6 +39,7 @@ class World:
     lag: int = 1
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     slowness: Callable[[float], float] = lambda now: 1.0  # by time
+    num_requests: int = 0  # so far
 
     def __post_init__(self) -> None:
         self.choice = LevelChoice(self.window)
@@ -46,10 +48,9 @@ class World:
     def write(self, num_tokens: int, *, is_adaptive: bool = True, level: int = 0) -> float:
         """Time until new requests have so many tokens each; not adaptive: at `level` all the
         time."""
-        requests = tuple(
-            Request(n, [1], SamplingParams(), seed=0, slot=n) for n in range(self.batch_size)
-        )
-        batch = Batch(requests, tuple(range(self.batch_size)), ())
+        self.num_requests += self.batch_size
+        request_ids = tuple(range(self.num_requests - self.batch_size, self.num_requests))
+        batch = Batch(request_ids, tuple(range(self.batch_size)), ())
         places, begin, under_way, verified = [0] * self.batch_size, self.now, [], level
         while min(places) < num_tokens:
             plan = LevelPlan(verified, level)
@@ -71,8 +72,12 @@ class World:
             output = SimpleNamespace(num_tokens=torch.tensor(counts))
             under_way.append((launched, output, self.now))
             if len(under_way) > self.lag and is_adaptive:
-                self.choice.take(*under_way.pop(0))
+                self.choice.take(committed(*under_way.pop(0)))
         return self.now - begin
+
+
+def committed(batch: Batch, output: SimpleNamespace, end_s: float) -> Committed:
+    return Committed(batch, (), output, IterationTimes(0.0, 0.0, end_s), ())
 
 
 def never(rng: random.Random, place: int, level: int) -> int:
@@ -111,7 +116,7 @@ def test_a_machine_that_is_slower_at_times_is_no_reason_to_draft(times):
     world.write(400)
     drafted = []
     choose = world.choice._next
-    world.choice._next = lambda requests: drafted.append(choose(requests)) or drafted[-1]
+    world.choice._next = lambda batch: drafted.append(choose(batch)) or drafted[-1]
     world.write(4000)
     assert sum(drafted) < 0.02 * len(drafted)
 
@@ -159,7 +164,7 @@ def test_many_requests_draft_little():
     world = World(TREE, GPU, mostly, batch_size=16)
     drafted = []
     choose = world.choice._next
-    world.choice._next = lambda requests: drafted.append(choose(requests)) or drafted[-1]
+    world.choice._next = lambda batch: drafted.append(choose(batch)) or drafted[-1]
     world.write(2000)
     assert max(drafted) == 2
     world.batch_size = 8
@@ -170,20 +175,23 @@ def test_many_requests_draft_little():
     world.choice.plan = lambda batch: plans.append(plan(batch)) or plans[-1]
     world.write(400)
     assert {level for both in plans for level in both} <= {0, 1}
-    last = Request(0, [1], SamplingParams(), seed=0, slot=63)
-    assert max(plan(Batch((last,), (63,), ()))) <= 1, (
+    assert max(plan(Batch((0,), (63,), ()))) <= 1, (
         "a graph of 64 slots runs for the last one alone, too"
     )
 
 
 def test_logits_processors_know_no_trees():
-    request = Request(
-        0, [1], SamplingParams(logits_processors=[lambda ids, logits: logits]), seed=0, slot=0
-    )
-    request.processors = (lambda ids, logits: logits,)
-    batch, choice = Batch((request,), (0,), ()), LevelChoice(TREE)
+    batch, choice = Batch((0,), (0,), (), processed=(0,)), LevelChoice(TREE)
     assert choice.plan(batch) == (0, 0) == choice.plan(batch)
-    assert choice.plan(replace(batch, requests=(replace(request, processors=()),))).verified == 0
+    assert choice.plan(replace(batch, processed=())).verified == 0
+
+
+def test_requests_that_have_ended_are_forgotten():
+    batch, choice = Batch((7,), (0,), ()), LevelChoice(K)
+    late = choice.choose(batch)
+    choice.forget(Request(RequestSpec(7, [1], SamplingParams())))
+    choice.take(committed(late, SimpleNamespace(num_tokens=torch.tensor([2])), 1.0))
+    assert not choice._acceptances
 
 
 def test_times_of_other_batches_stand_in():

@@ -115,8 +115,9 @@ def test_whenever_a_request_loses_its_pages(folders, model, lag, num_steps):
     request = engine.add(prompt_ids, SamplingParams(max_tokens=4, prompt_logprobs=3))
     for _ in range(num_steps):
         engine.step()
-    engine._scheduler._preempt(request)
-    engine._release(engine._scheduler._take_released())
+    placement = engine._scheduler._placement
+    placement.preempt(engine._scheduler._sequences[request.request_id])
+    engine._requests.release(placement.take_released())
     num_had = len(request.prompt_logprobs)
     while engine.num_unfinished:
         engine.step()

@@ -13,8 +13,9 @@ from test_engine import make
 from test_gpu_engine import FP32
 
 from specguide import SamplingParams
+from specguide.batch import Adjustment
 from specguide.kernels import BitmaskRows
-from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths, score_tokens
+from specguide.sampling import SlotAdjustments, adjust_logits, chain_paths, score_tokens
 from specguide.speculation.selection import SamplingKind
 
 pytestmark = pytest.mark.gpu
@@ -88,7 +89,7 @@ def test_a_captured_adjustment_is_that_of_a_cpu(vocab_size, dtype):
     generator = torch.Generator().manual_seed(0)
     state = SlotAdjustments.neutral(num_slots, vocab_size, torch.device("cpu"))
     base = Adjustment(
-        None, (7,), ((1, 2), (3, 1, 2)), {5: 2.5, 6: -3.0}, 4, (9, 11), 1.3, 0.7, -0.4, ()
+        None, (7,), ((1, 2), (3, 1, 2)), {5: 2.5, 6: -3.0}, 4, (9, 11), 1.3, 0.7, -0.4
     )
     state.write(0, base, [1, 2, 3], [3, 1])
     state.write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from paging import Sequences
 from test_models_decoder import CASES, random_model, tokens
 
 from specguide.draft_tree import DraftTree
+from specguide.kernels.attention import attention_backend
 from specguide.models import Decoder
 
 pytestmark = pytest.mark.gpu
@@ -32,7 +34,8 @@ def test_decoder_equals_the_decoder_on_a_cpu(name: str, tmp_path: Path) -> None:
     for context in passes:
         ids = tokens(len(context.position_ids))
         expected, taps = cpu.forward(ids, context, caches[0], (0, 2))
-        on_gpu, live_ids = to_device(context), to_device(ids)
+        on_gpu = replace(to_device(context), attention=attention_backend(DEVICE))
+        live_ids = to_device(ids)
         hidden, live_taps = gpu.forward(live_ids, on_gpu, live, (0, 2))
         torch.testing.assert_close(
             gpu.logits(hidden).cpu(), cpu.logits(expected), atol=2e-4, rtol=2e-4

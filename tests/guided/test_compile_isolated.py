@@ -217,6 +217,14 @@ def test_a_worker_serves_many_guides_and_is_replaced_when_it_dies():
     box.close()
 
 
+def test_what_passed_is_compiled_from_the_same_text():
+    box = Sandbox(VOCABULARY, CONFIG)
+    passed = box.start(Guide(json_schema={"type": "number", "minimum": 3}), "auto").wait(20)
+    box.close()
+    assert isinstance(passed, Passed) and passed.backend == "llguidance"
+    assert passed.written.form == "lark" and passed.written.text.startswith("start: %lark {")
+
+
 def test_closing_leaves_nothing_and_ends_what_is_under_way():
     before = processes()
     compiler = GrammarCompiler(VOCABULARY, CONFIG)

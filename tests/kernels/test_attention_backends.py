@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -119,3 +120,24 @@ def test_layers_of_a_pass_share_a_plan() -> None:
     outputs = [context.plan.run(query, cache, cache, scale=1 / math.sqrt(8)) for _ in range(2)]
     assert torch.equal(*outputs)
     assert (toy.num_plans, toy.num_runs) == (1, 2)
+
+
+def test_triton_backend_has_the_parameters_of_the_interface() -> None:
+    """Read from the source, since Triton need not be installed."""
+    folder = Path(attention.__file__).parent
+
+    def parameters(file: str, owner: str, method: str) -> str:
+        classes = [n for n in ast.parse((folder / file).read_text()).body if is_class(n, owner)]
+        (found,) = [n for n in classes[0].body if getattr(n, "name", None) == method]
+        return ast.unparse(found.args)
+
+    for owner, protocol, method in (
+        ("TritonPlan", "AttentionPlan", "run"),
+        ("TritonAttention", "AttentionBackend", "plan"),
+    ):
+        expected = parameters("interface.py", protocol, method)
+        assert parameters("triton_backend.py", owner, method) == expected
+
+
+def is_class(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.ClassDef) and node.name == name

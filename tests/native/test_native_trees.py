@@ -15,7 +15,7 @@ from counting_language import allowed_in
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, backend_names
 
 GUIDE = Guide(
     json_schema={
@@ -172,7 +172,7 @@ def write_text(rig: Rig, grammar: CompiledGrammar, rng: random.Random) -> list[i
         rig.begin()
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     grammar, rng, rig = backend(name, True).compile(GUIDE, GuideConfig()), random.Random(3), Rig()
     for _ in range(6):
@@ -185,7 +185,7 @@ def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     assert counters.max_fills <= STAGES[-1] and counters.held == 0
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_a_chain_of_a_tree_is_taken_back_and_walked_again_any_number_of_times(name: str) -> None:
     """Sixteen drafts deep, and at its far end siblings: each step back is as deep as a tree can
     have it."""

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import save_target
 
+from specguide.batch import Adjustment
 from specguide.errors import InvalidParams
 from specguide.kernels import BitmaskRows
 from specguide.params import SamplingParams
-from specguide.sampling import Adjustment, SlotAdjustments, adjust_logits, chain_paths
+from specguide.sampling import SlotAdjustments, adjust_logits, adjustment_of, chain_paths
 from specguide.tokenizer import Tokenizer
 
 V, NUM_SLOTS, K = 40, 4, 3
@@ -39,7 +40,6 @@ def adjustments(draw) -> Adjustment:
         repetition=draw(st.sampled_from([1.0, 1.3, 0.5])),
         frequency=draw(st.sampled_from([0.0, 0.7, -2.0])),
         presence=draw(st.sampled_from([0.0, -0.3, 1.5])),
-        forbidding=(),
     )
 
 
@@ -170,7 +170,7 @@ def test_each_node_as_if_its_path_had_been_output(requests, windows, seed):
 
 
 def test_a_request_that_comes_back_brings_its_output():
-    adjustment = Adjustment(None, (), ((1, 2, 3),), {4: 1.0}, 3, (5,), 1.2, 0.5, 0.5, ())
+    adjustment = Adjustment(None, (), ((1, 2, 3),), {4: 1.0}, 3, (5,), 1.2, 0.5, 0.5)
     ran, came_back = (SlotAdjustments.neutral(2, V, torch.device("cpu")) for _ in range(2))
     ran.write(1, adjustment, [7, 8], ())
     ran.take(torch.tensor([1]), torch.tensor([[1, 2, 2, 9]]).int(), torch.tensor([2]).int())
@@ -203,13 +203,13 @@ def test_bad_words_are_spelled_with_and_without_a_space(tokenizer):
                 "\n": [8],
             }[text]
 
-    found = Adjustment.of(SamplingParams(bad_words=["new", " newer", "er", "\n"]), Words(), V)
+    found = adjustment_of(SamplingParams(bad_words=["new", " newer", "er", "\n"]), Words(), V)
     assert found.forbidden_ids == (1, 2, 8) and found.forbidden_sequences == (
         (1, 3),
         (4, 5, 3),
         (3, 6),
     )
-    bytes_ = Adjustment.of(SamplingParams(bad_words=["ab", "c"]), tokenizer, 272)
+    bytes_ = adjustment_of(SamplingParams(bad_words=["ab", "c"]), tokenizer, 272)
     assert len(bytes_.forbidden_ids) == 1 and [
         len(found) for found in bytes_.forbidden_sequences
     ] == [2]
@@ -226,12 +226,12 @@ def test_bad_words_are_spelled_with_and_without_a_space(tokenizer):
 )
 def test_what_does_not_fit_the_model_is_refused(tokenizer, params, words):
     with pytest.raises(InvalidParams, match=words) as caught:
-        Adjustment.of(SamplingParams(**params), tokenizer, 272)
+        adjustment_of(SamplingParams(**params), tokenizer, 272)
     assert caught.value.param == next(iter(params))
 
 
 def test_nothing_to_adjust(tokenizer):
-    assert Adjustment.of(SamplingParams(temperature=1.0, logprobs=3), tokenizer, 272) is None
+    assert adjustment_of(SamplingParams(temperature=1.0, logprobs=3), tokenizer, 272) is None
 
 
 @pytest.mark.parametrize(

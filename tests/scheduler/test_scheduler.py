@@ -12,9 +12,9 @@ from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.errors import InvalidParams, PromptTooLong, RequestError
 from specguide.params import SamplingParams
-from specguide.request import Request
-from specguide.scheduler import Scheduler
-from specguide.scheduler.waiting import HEAD_START_S
+from specguide.request import Request, RequestSpec
+from specguide.scheduler import Scheduler, SchedulerLimits
+from specguide.scheduler.sequence import HEAD_START_S, SequenceState
 
 EOS, K, PAGE = 0, 3, 4
 
@@ -27,16 +27,10 @@ def make(
     is_idle=lambda slot: True,
     num_draft_tokens: int = K,
 ) -> Scheduler:
-    return Scheduler(
-        max_batch_size=max_batch_size,
-        max_model_len=max_model_len,
-        max_prefill_tokens=max_prefill_tokens,
-        num_draft_tokens=num_draft_tokens,
-        page_size=PAGE,
-        pages=PageAllocator(num_pages),
-        eos_token_ids=[EOS],
-        slot_is_idle=is_idle,
+    limits = SchedulerLimits(
+        max_batch_size, max_model_len, max_prefill_tokens, num_draft_tokens, num_draft_tokens, PAGE
     )
+    return Scheduler(limits, PageAllocator(num_pages), [EOS], is_idle)
 
 
 def request(
@@ -49,13 +43,18 @@ def request(
 ) -> Request:
     """Each of its own tokens, so that none finds another's pages, unless `token` says otherwise."""
     prompt = [100 + number if token is None else token] * prompt_len
-    return Request(
-        number, prompt, SamplingParams(**params), seed=0, priority=priority, arrival_s=arrival_s
+    spec = RequestSpec(
+        number, prompt, SamplingParams(**params), priority=priority, arrival_s=arrival_s
     )
+    return Request(spec)
 
 
 def plan(scheduler: Scheduler) -> Batch | None:
     return scheduler.schedule().batch
+
+
+def state_of(scheduler: Scheduler, one: Request) -> SequenceState:
+    return scheduler._sequences[one.request_id]
 
 
 def commit(scheduler: Scheduler, *results) -> list[Request]:
@@ -68,17 +67,18 @@ def test_prefill_and_decode_take_turns_and_slots_are_distinct():
     first, second = request(0), request(1)
     scheduler.add(first)
     batch = plan(scheduler)
-    assert batch.is_prefill and batch.requests == (first,)
+    assert batch.is_prefill and batch.request_ids == (0,)
     scheduler.commit(batch, [[7]], {})
     scheduler.add(second)
     batch = plan(scheduler)
-    assert not batch.is_prefill and batch.requests == (first,)  # it is not stalled by who came now
+    assert not batch.is_prefill and batch.request_ids == (0,)  # it is not stalled by who came now
     scheduler.commit(batch, [[8]], {})
     batch = plan(scheduler)
-    assert batch.is_prefill and batch.requests == (second,) and second.slot != first.slot
+    assert batch.is_prefill and batch.request_ids == (1,)
+    assert batch.slots != (state_of(scheduler, first).slot,)
     scheduler.commit(batch, [[8]], {})
     batch = plan(scheduler)
-    assert not batch.is_prefill and batch.requests == (first, second)
+    assert not batch.is_prefill and batch.request_ids == (0, 1)
     scheduler.check_integrity()
 
 
@@ -124,7 +124,7 @@ def pause_of(scheduler: Scheduler, one: Request, tokens: list[int]) -> int:
     gives `tokens`."""
     for num_others in range(99):
         batch = plan(scheduler)
-        if one in batch.requests:
+        if one.request_id in batch.request_ids:
             assert batch.is_prefill
             scheduler.commit(batch, [tokens], {})
             return num_others
@@ -145,7 +145,7 @@ def test_a_prefill_that_is_held_waits_the_longer_the_more_often_in_a_row():
     for _ in range(9):  # this says nothing of another matcher, later
         scheduler.commit(plan(scheduler), [[5], []], {})
     assert one.metrics.num_held == 12 and one.output_ids == [7]
-    scheduler._preempt(one)
+    scheduler._placement.preempt(state_of(scheduler, one))
     assert [pause_of(scheduler, one, tokens) for tokens in ([], [], [7])] == [0, 2, 4]
     scheduler.check_integrity()
 
@@ -160,7 +160,7 @@ def test_another_matcher_begins_without_the_pause_of_the_last_one():
     run_alone(scheduler, other)
     scheduler.add(one)
     assert [pause_of(scheduler, one, []) for _ in range(4)] == [1, 2, 4, 8]
-    scheduler._preempt(one)
+    scheduler._placement.preempt(state_of(scheduler, one))
     assert pause_of(scheduler, one, [7]) <= 1
 
 
@@ -170,9 +170,8 @@ def test_an_error_behind_the_last_token_comes_too_late():
         scheduler.add(one)
     scheduler.commit(plan(scheduler), [[5]] * 3, {})
     cause = RequestError("broken")
-    scheduler.commit(
-        plan(scheduler), [[6], [6, EOS], [6, 7]], {one.slot: cause for one in requests}
-    )
+    batch = plan(scheduler)
+    scheduler.commit(batch, [[6], [6, EOS], [6, 7]], dict.fromkeys(batch.slots, cause))
     assert [(one.output_ids, one.finish_reason, one.error) for one in requests] == [
         ([5, 6], "length", None),
         ([5, 6, EOS], "stop", None),
@@ -195,9 +194,10 @@ def test_an_error_waits_for_the_iterations_that_are_under_way(last, expected):
         scheduler.add(each)
     scheduler.commit(plan(scheduler), [[5], [5]], {})
     held, next_one = plan(scheduler), plan(scheduler)
-    assert commit(scheduler, held, [[], [6]], {one.slot: RequestError("broken")}) == []
-    assert plan(scheduler).requests == (other,)
-    assert commit(scheduler, next_one, [last, [6]], {one.slot: RequestError("later")}) == [one]
+    slot = held.slots[0]
+    assert commit(scheduler, held, [[], [6]], {slot: RequestError("broken")}) == []
+    assert plan(scheduler).request_ids == (other.request_id,)
+    assert commit(scheduler, next_one, [last, [6]], {slot: RequestError("later")}) == [one]
     assert (one.output_ids, one.finish_reason, one.error and str(one.error)) == expected
     scheduler.check_integrity()
 
@@ -227,7 +227,8 @@ def test_an_error_ends_its_own_request_only():
     for one in requests:
         scheduler.add(one)
     cause = RequestError("broken")
-    finished = commit(scheduler, plan(scheduler), [[1], [1]], {requests[0].slot: cause})
+    batch = plan(scheduler)
+    finished = commit(scheduler, batch, [[1], [1]], {batch.slots[0]: cause})
     assert (
         finished == [requests[0]]
         and requests[0].error is cause
@@ -262,7 +263,7 @@ def said(batch: Batch, random: Random) -> list[list[int]]:
 
     return [
         [random.randint(0, 9) for _ in range(random.randint(0, num_most(index)))]
-        for index in range(len(batch.requests))
+        for index in range(len(batch.slots))
     ]
 
 
@@ -346,9 +347,9 @@ def test_priority_is_a_head_start_that_nobody_keeps_for_ever():
         scheduler.add(one)
     order = []
     while (batch := plan(scheduler)) is not None:
-        order += [one for one in batch.requests if batch.is_prefill]
+        order += batch.request_ids if batch.is_prefill else ()
         scheduler.commit(batch, [[EOS]], {})
-    assert order == [high, low, late]
+    assert order == [1, 0, 2]
 
 
 @pytest.mark.parametrize("many", [10**6, 10**400], ids=["many", "too many"])
@@ -358,7 +359,7 @@ def test_any_priority_can_be_compared(many):
         scheduler.add(request(number, priority=priority, max_tokens=1))
     order = []
     while (batch := plan(scheduler)) is not None:
-        order += [one.request_id for one in batch.requests]
+        order += batch.request_ids
         scheduler.commit(batch, [[5]], {})
     assert order == [1, 2, 0]
 
@@ -372,13 +373,13 @@ def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
     while (batch := plan(scheduler)) is not None:
         num_turns += 1
         assert num_turns < 100
-        if batch.is_prefill and second in batch.requests and second.output_ids:
-            chunk = batch.chunks[batch.requests.index(second)]
+        if batch.is_prefill and 1 in batch.request_ids and second.output_ids:
+            chunk = batch.chunks[batch.request_ids.index(1)]
             assert (
                 chunk.starts_walk
                 and [*second.prompt_ids, *second.output_ids][chunk.start :] == chunk.token_ids
             )
-        scheduler.commit(batch, [[5 + one.request_id] for one in batch.requests], {})
+        scheduler.commit(batch, [[5 + number] for number in batch.request_ids], {})
         scheduler.check_integrity()
     assert first.metrics.num_preemptions == 0 < second.metrics.num_preemptions
     assert first.output_ids == [5] * 24 and second.output_ids == [6] * 24
@@ -391,13 +392,13 @@ def test_what_an_iteration_says_of_an_earlier_turn_is_void():
     scheduler.add(second)
     scheduler.commit(plan(scheduler), [[5], [6]], {})
     while not second.metrics.num_preemptions:
-        batch, released = scheduler.schedule()
-        if second in batch.requests:
+        batch, _, released = scheduler.schedule()
+        if 1 in batch.request_ids:
             stale = batch  # not committed: it is under way when its slot is lost
-            first_tokens = [[5] if one is first else [] for one in batch.requests]
+            first_tokens = [[] if number else [5] for number in batch.request_ids]
             scheduler.commit(batch, first_tokens, {})
     num_before = len(second.output_ids)
-    scheduler.commit(stale, [[9] for _ in stale.requests], {})
+    scheduler.commit(stale, [[9] for _ in stale.slots], {})
     assert len(second.output_ids) == num_before and released == (1,)
 
 
@@ -405,11 +406,11 @@ def test_pages_of_the_same_prompt_are_shared_also_within_one_iteration():
     scheduler = make(num_pages=64)
     for number in range(3):
         scheduler.add(request(number, prompt_len=22, token=7))
-    batch = plan(scheduler)
+    batch, requests, _ = scheduler.schedule()
     assert [(chunk.start, chunk.end) for chunk in batch.chunks] == [(0, 22), (20, 22), (20, 22)]
     assert {table[:5] for table in batch.block_tables} == {batch.block_tables[0][:5]}
     assert len({table[5] for table in batch.block_tables}) == 3
-    assert [one.metrics.num_cached for one in batch.requests] == [0, 20, 20]
+    assert [one.metrics.num_cached for one in requests] == [0, 20, 20]
     scheduler.check_integrity()
 
 
@@ -420,7 +421,8 @@ def test_a_drafters_page_stands_for_the_token_behind_it_too(num_draft_tokens, nu
         ([1] * 9, [1] * 8 + [2], [1] * 8 + [2, 3]),
     )
     requests = [
-        Request(number, prompt, SamplingParams(), seed=0) for number, prompt in enumerate(prompts)
+        Request(RequestSpec(number, prompt, SamplingParams()))
+        for number, prompt in enumerate(prompts)
     ]
     for one in requests:
         scheduler.add(one)

@@ -142,13 +142,13 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
         query, buffers = nodes.query, llm._engine._executor.guide.buffers
         for row, slot in enumerate(query.slots.tolist()):
             request = running.get(slot)
-            if buffers.held[slot] or request is None or request.grammar is None:
+            if buffers.held[slot] or request is None or request.params.guide is None:
                 continue
             for node in range(query.num_nodes if isinstance(nodes, TreeNodes) else 0):
                 path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
                 is_there = node == 0 or int(nodes.trees.tokens[row, node]) >= 0
                 place = int(nodes.trees.places[row, node])
-                matcher = request.grammar.matcher()
+                matcher = llm._engine.grammar_of(request.params).matcher()
                 if is_there and all(map(matcher.accept, [*request.output_ids, *path])):
                     expected = np.zeros(buffers.bitmask.shape[2], dtype=np.int32)
                     if not matcher.is_terminated:
@@ -168,7 +168,7 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
     for prompt, params in zip(prompts, all_params, strict=True):
         engine.add(engine.prompt_ids(prompt), params)
     while engine.num_unfinished:
-        running |= {request.slot: request for request in engine._scheduler._decoding}
+        running |= {each.slot: each.request for each in engine._scheduler._placement.decoding}
         engine.step()
     llm.close()
     assert num_checked > 500

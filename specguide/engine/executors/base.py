@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,9 @@ from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
+from specguide.resolved_config import ResolvedConfig
+from specguide.sampling import RequestProcessors
+from specguide.scheduler import SchedulerLimits
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,17 @@ class Capabilities:
     window: DraftLayout
     guided_drafts: bool
     lag: int
+
+    def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
+        """What there is room for."""
+        return SchedulerLimits(
+            max_batch_size=config.max_batch_size,
+            max_model_len=self.max_model_len,
+            max_prefill_tokens=config.max_prefill_tokens,
+            num_draft_tokens=self.window.num_drafts,
+            num_draft_positions=self.window.num_positions,
+            page_size=config.cache.page_size,
+        )
 
     def window_of(self, params: SamplingParams) -> DraftLayout | None:
         """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
@@ -58,11 +72,16 @@ class Executor(Protocol):
     """Runs batches, in the order in which they come. One thread calls it.
 
     capabilities: what it can run
+    processors:   of requests under way, by id, those that have logits processors; the loop adds and
+                  removes them. They stay in this process, while a batch may leave it
     guide:        the grammar stream; the loop gives it each batch's snapshot just before `execute`
     """
 
     @property
     def capabilities(self) -> Capabilities: ...
+
+    @property
+    def processors(self) -> MutableMapping[int, RequestProcessors]: ...
 
     @property
     def guide(self) -> GrammarStream: ...

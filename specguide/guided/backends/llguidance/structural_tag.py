@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guided.backends.grammar_form import grammar_form
-from specguide.guided.backends.greedy import check_greedy
-from specguide.guided.backends.lark_terms import choice_term, json_term, regex_term
-from specguide.guided.backends.whitespace import just
+from specguide.guided.backends.llguidance.greedy import check_greedy
+from specguide.guided.backends.llguidance.lark_terms import choice_term, json_term, regex_term
+from specguide.guided.grammar_form import grammar_form
+from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.whitespace import just
 
 _ANY_TEXT = "(?s:.*)"
 
-Node = dict[str, Any]
+Node = dict[str, Json]
 
 
 def structural_tag_rules(tag: Node, limits: GuideConfig) -> str:
@@ -192,7 +192,7 @@ class _Writer:
         return tags if node.get("at_least_one") else f"{tags}?"
 
 
-def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
+def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Json:
     value = node.get(name)
     if name in ("begin", "end") and isinstance(value, dict):
         raise _unsupported("a format over single tokens")
@@ -204,7 +204,7 @@ def _field(node: Node, name: str, types: type | tuple[type, ...]) -> Any:
     return value
 
 
-def _refuse(node: Node, **defaults: Any) -> None:
+def _refuse(node: Node, **defaults: Json) -> None:
     """Refuses fields that say something else than what is expressed here."""
     for name, default in defaults.items():
         if node.get(name, default) != default:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
@@ -20,10 +19,10 @@ from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, Ranges, intersect, union
 from specguide.guided.regex.parse import Concat, RegexError, UnsupportedRegex, literals, parse
 from specguide.guided.regex.writer import whole
-from specguide.guided.schema.json_values import JsonSchema, named_types
+from specguide.guided.schema.json_values import Json, JsonSchema, named_types
 from specguide.guided.schema.nodes import CoreSchema
 
-Node = dict[str, Any]
+Node = dict[str, Json]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from specguide.config import GuideConfig
-from specguide.guided.backends.base import Rewritten, checked_text
-from specguide.guided.backends.lark_terms import (
+from specguide.guided.backend import Rewritten, checked_text
+from specguide.guided.backends.llguidance.lark_terms import (
     choice_term,
     grammar_rules,
     json_term,
     regex_term,
 )
-from specguide.guided.backends.structural_tag import structural_tag_rules
+from specguide.guided.backends.llguidance.structural_tag import structural_tag_rules
+from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
 
 # Rows have every token that a grammar allows, not the one spelling of forced text that a tokenizer
@@ -27,7 +27,7 @@ def guide_to_lark(rewritten: Rewritten, limits: GuideConfig) -> str:
     return _RULES[rewritten.kind](rewritten.value, limits) + _OPTIONS
 
 
-_RULES: dict[str, Callable[[Any, GuideConfig], str]] = {
+_RULES: dict[str, Callable[[Json, GuideConfig], str]] = {
     "json_schema": lambda schema, limits: "start: " + json_term(schema, limits),
     "json_object": lambda _, limits: "start: " + json_term(ANY_OBJECT, limits),
     "regex": lambda pattern, _: "start: " + regex_term(checked_text(pattern, "regex")),

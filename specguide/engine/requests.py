@@ -1,0 +1,126 @@
+"""Owns the requests of an engine from the call that adds them until their caller has them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from specguide.engine.admission import Admission, Admitted
+from specguide.engine.deadlines import Deadlines
+from specguide.engine.executors import Executor
+from specguide.engine.failures import timeout
+from specguide.engine.walks import Walks
+from specguide.errors import EngineError, SpecguideError
+from specguide.guided.backends import CompiledGrammar
+from specguide.request import Request
+from specguide.sampling import RequestProcessors
+from specguide.scheduler import Scheduler
+
+
+class Requests:
+    """Takes requests to the scheduler once they may run, and ends them where no iteration does.
+
+    ended:  those that have ended, and that nobody has taken yet
+    walks:  the grammars of those that may run
+    on_end: called with each that has ended when it is taken
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        scheduler: Scheduler,
+        executor: Executor,
+        on_end: Sequence[Callable[[Request], None]],
+    ) -> None:
+        self._admission, self._scheduler, self._executor = admission, scheduler, executor
+        self._on_end = on_end
+        self.walks, self.deadlines = Walks(), Deadlines()
+        self.ended: list[Request] = []
+
+    @property
+    def num_unfinished(self) -> int:
+        """Those that have been added and not taken."""
+        return self._admission.num_compiling + len(self.ended) + self._scheduler.num_unfinished
+
+    @property
+    def has_none_to_run(self) -> bool:
+        """All there are wait for their grammar."""
+        return not self.ended and not self._scheduler.num_unfinished
+
+    def idle_s(self) -> float:
+        """Seconds until one must be looked at, unless a grammar is compiled; 0: now."""
+        is_busy = self._scheduler.num_unfinished or self.ended or self._admission.has_compiled
+        return 0.0 if is_busy else self.deadlines.wait_s()
+
+    def add(self, request: Request) -> None:
+        """Take one more. What is wrong with it ends it."""
+        self.deadlines.add(request)
+        if request.params.guide is None:
+            self._admit(request)
+        else:
+            self._admission.compile(request)
+
+    def wait(self) -> None:
+        """For a grammar or a deadline."""
+        self._admission.wait(self.deadlines.wait_s())
+
+    def take_up(self) -> None:
+        """Those whose grammar is there go to the scheduler; those whose time is up end."""
+        for request, compiled in self._admission.take_compiled():
+            self._admit(request, compiled)
+        for request in self.deadlines.take_expired():
+            self.end(request, timeout(request))
+
+    def end(self, request: Request, error: SpecguideError | None = None) -> None:
+        """End one outside an iteration: with `error`, or as aborted."""
+        self._admission.discard(request)
+        self.deadlines.discard(request)
+        self.release(self._scheduler.cancel(request, error))
+        self.ended.append(request)
+
+    def abort(self, error: SpecguideError | None = None) -> None:
+        """End all that wait for a slot or run: with `error`, or as aborted."""
+        _, finished, released = self._scheduler.abort(error)
+        self.ended += finished
+        self.release(released)
+
+    def close(self) -> None:
+        """Abort all; nobody will take them."""
+        for request in self._admission.take_all():
+            self.end(request)
+        self.abort()
+        self.ended.clear()
+
+    def release(self, slots: Sequence[int]) -> None:
+        """Requests have left these slots: nothing more is done for them there."""
+        for slot in slots:
+            self._executor.guide.detach(slot)
+        self._executor.release(slots)
+
+    def take_ended(self) -> list[Request]:
+        """Nothing is kept of them."""
+        ended, self.ended = self.ended, []
+        for request in ended:
+            self.deadlines.discard(request)
+            self.walks.discard(request)
+            self._executor.processors.pop(request.request_id, None)
+            for call in self._on_end:
+                call(request)
+        return ended
+
+    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
+        try:
+            self._enter(self._admission.admit(request, compiled))
+        except SpecguideError as error:
+            self.end(request, error)
+        except Exception as cause:  # of a library, say a tokenizer's: it is this request's alone
+            told = f"the request could not be taken up: {type(cause).__name__}: {cause}"
+            self.end(request, EngineError(told))
+
+    def _enter(self, admitted: Admitted) -> None:
+        request = admitted.request
+        self._scheduler.add(request, admitted.adjustment, admitted.window)
+        self.walks.add(request, admitted.grammar, admitted.window)
+        if admitted.processors:
+            processors = RequestProcessors(admitted.processors, request.output_ids)
+            self._executor.processors[request.request_id] = processors

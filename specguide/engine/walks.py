@@ -1,0 +1,77 @@
+"""Owns the compiled grammars of requests under way, and what the grammar stream is told of each
+batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from specguide.batch import Batch, GuideSnapshot, WalkStart
+from specguide.draft_layout import DraftLayout
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.matcher import FailedMatcher, Matcher
+from specguide.request import Request
+
+
+class _Walk(NamedTuple):
+    grammar: CompiledGrammar | None
+    window: DraftLayout | None
+
+
+class Walks:
+    """Whose grammar starts in which slot, and who goes on."""
+
+    def __init__(self) -> None:
+        self._walks: dict[int, _Walk] = {}
+
+    def add(
+        self, request: Request, grammar: CompiledGrammar | None, window: DraftLayout | None
+    ) -> None:
+        """A request may run from now on.
+
+        grammar: of its guide, None for a free request
+        window:  the drafts that it takes; None: all
+        """
+        self._walks[request.request_id] = _Walk(grammar, window)
+
+    def discard(self, request: Request) -> None:
+        """It has ended."""
+        self._walks.pop(request.request_id, None)
+
+    def snapshot(self, batch: Batch, requests: Sequence[Request]) -> GuideSnapshot:
+        """What the grammar does beside the batch of these requests.
+
+        Walks start with the last chunk of what is computed before the first token, or go on with it
+        when it is computed again because their first rows were late.
+        """
+        window = batch.levels and batch.levels.drafted
+        if not batch.is_prefill:
+            return GuideSnapshot(started=(), continued=batch.slots, window=window)
+        started, continued = [], []
+        for slot, chunk, request in zip(batch.slots, batch.chunks, requests, strict=True):
+            if chunk.next_id is None and chunk.starts_walk:
+                started.append(self._start(slot, request))
+            elif chunk.next_id is None:
+                continued.append(slot)
+        return GuideSnapshot(tuple(started), tuple(continued), window)
+
+    def _start(self, slot: int, request: Request) -> WalkStart:
+        walk = self._walks[request.request_id]
+        matcher = None if walk.grammar is None else matcher_behind(walk.grammar, request.output_ids)
+        token_ids = [*request.prompt_ids, *request.output_ids]
+        return WalkStart(slot, matcher, token_ids, walk.window)
+
+
+def matcher_behind(grammar: CompiledGrammar, output_ids: Sequence[int]) -> Matcher:
+    """A matcher of the grammar behind the output of a request that has waited again; one that fails
+    where that cannot be."""
+    try:
+        matcher = grammar.matcher()
+        refused = next((token for token in output_ids if not matcher.accept(token)), None)
+    except Exception as error:  # of a library or a user
+        return FailedMatcher(error)
+    if refused is not None:
+        return FailedMatcher(
+            ValueError(f"it refuses token {refused} of an output that it has allowed")
+        )
+    return matcher

@@ -1,0 +1,173 @@
+"""Owns the terminals of llguidance's Lark for scalars of a core schema: literals, numerals, strings
+that match patterns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from specguide.guided.budget import kept
+from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
+from specguide.guided.regex.multiples import multiples
+from specguide.guided.regex.parse import (
+    MAX_CHARS,
+    Chars,
+    Concat,
+    Either,
+    Repeat,
+    literal,
+    parse,
+)
+from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.writer import whole, write
+from specguide.guided.schema.json_values import Json, exact, is_number
+from specguide.guided.schema.merge_kinds import holds_number
+from specguide.guided.schema.nodes import Node, Numbers
+from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema_numbers import number_regex, spellings
+
+_ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
+_PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))
+
+
+class NoRules(Exception):
+    """The schema has no simple rules."""
+
+
+def text_literal(value: Json) -> str:
+    """A JSON value's own text as a literal."""
+    return _lark_string(json.dumps(value, ensure_ascii=False))
+
+
+def _lark_string(text: str) -> str:
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+def value_literal(value: Json) -> str:
+    """A scalar as a terminal; a number in every plain spelling."""
+    if is_number(value):
+        return " | ".join(map(_lark_string, spellings(value)))
+    return text_literal(value)
+
+
+def lexemes(value: Json) -> Iterable[str]:
+    """A value's text in pieces, between which whitespace may stand."""
+    if isinstance(value, list):
+        yield '"["'
+        for i, item in enumerate(value):
+            yield from ('","',) * (i > 0)
+            yield from lexemes(item)
+        yield '"]"'
+    elif isinstance(value, dict):
+        yield '"{"'
+        for i, (name, item) in enumerate(value.items()):
+            yield from ('","',) * (i > 0)
+            yield from (text_literal(name), '":"')
+            yield from lexemes(item)
+        yield '"}"'
+    else:
+        yield f"({value_literal(value)})"
+
+
+def scalar_terminals(node: Node, name: str) -> list[str]:
+    """Terminals of a scalar type; none of them where it has no value."""
+    if name == "null":
+        return ['"null"']
+    if name == "boolean":
+        return ["/true|false/"]
+    if name == "string":
+        return [_string(node)]
+    return _number(node.kinds.numbers, name)
+
+
+def _number(asked: Numbers, name: str) -> list[str]:
+    regex = number_regex(asked, name)
+    if asked.multiple_of is None:
+        return [] if regex is None else [_regex(regex)]
+    factors = multiples(exact(asked.multiple_of))
+    if (
+        regex is None
+        or factors is None
+        or asked.is_fraction
+        or not holds_number(asked, whole=name == "integer")
+    ):
+        raise NoRules
+    return [f"({_regex(regex)} & {_regex(factors)})"]
+
+
+def _regex(pattern: str) -> str:
+    if len(pattern) > MAX_CHARS:
+        raise NoRules
+    return f"/{pattern}/"
+
+
+_CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
+ANY_STRING = f'/"{_CHAR}*"/'
+
+
+def _string(node: Node) -> str:
+    asked = node.kinds.strings
+    also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
+    patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
+    least, most = asked.min_length or 0, asked.max_length
+    parts = list(map(quoted_pattern, patterns))
+    if least or most is not None:
+        parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
+    if not parts:
+        return ANY_STRING
+    if patterns and len(parts) > 1:
+        witness = _shortest(whole(parse(patterns[0]), search=True))
+        if (
+            witness is None
+            or not all(pattern_matches(pattern, witness) for pattern in patterns[1:])
+            or not least <= len(witness) <= (len(witness) if most is None else most)
+        ):
+            raise NoRules  # there may be no such string, which the library would find out
+    elif most is not None and least > most:
+        raise NoRules
+    return parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
+
+
+@kept
+def quoted_pattern(pattern: str) -> str:
+    """The JSON strings whose text a pattern matches."""
+    return _regex(f'"(?:{write(_escaped(whole(parse(pattern), search=True)))})"')
+
+
+def _escaped(node: Regex) -> Regex:
+    if isinstance(node, Chars):
+        text = intersect(node.chars.inner, JSON_TEXT)
+        plain = intersect(text, _PLAIN)
+        options: list[Regex] = [Chars(CharSet(plain, plain))] if plain else []
+        escapes = "".join(
+            letter
+            for code, letter in _ESCAPES.items()
+            if any(low <= code <= high for low, high in text)
+        )
+        options += (
+            [Concat((literal("\\"), Either(tuple(map(literal, escapes)))))] if escapes else []
+        )
+        return options[0] if len(options) == 1 else Either(tuple(options))
+    if isinstance(node, Repeat):
+        item = _escaped(node.item)
+        return Repeat(item, node.least, node.most)
+    if isinstance(node, (Concat, Either)):
+        return type(node)(tuple(map(_escaped, node.items)))
+    raise NoRules
+
+
+def _shortest(node: Regex) -> str | None:
+    """A text of few characters that a tree without anchors matches; None for none."""
+    if isinstance(node, Chars):
+        return chr(node.chars.inner[0][0]) if node.chars.inner else None
+    if isinstance(node, Repeat):
+        item = _shortest(node.item) if node.least else ""
+        return None if item is None else item * node.least
+    if isinstance(node, Concat):
+        parts = list(map(_shortest, node.items))
+        return None if None in parts else "".join(part for part in parts if part)
+    if isinstance(node, Either):
+        return min(
+            (text for text in map(_shortest, node.items) if text is not None), key=len, default=None
+        )
+    return None

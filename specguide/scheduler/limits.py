@@ -1,0 +1,36 @@
+"""Owns what there is room for: SchedulerLimits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SchedulerLimits:
+    """What there is room for.
+
+    max_batch_size:      slots
+    max_model_len:       longest prompt plus output, tokens
+    max_prefill_tokens:  most tokens of prompts in an iteration
+    num_draft_tokens:    K, most that are accepted at once
+    num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
+    page_size:           tokens a page
+    """
+
+    max_batch_size: int
+    max_model_len: int
+    max_prefill_tokens: int
+    num_draft_tokens: int
+    num_draft_positions: int
+    page_size: int
+
+    @property
+    def window(self) -> int:
+        """Most tokens that an iteration gives."""
+        return self.num_draft_tokens + 1
+
+    @property
+    def num_behind(self) -> int:
+        """Positions behind its last token that a request may come to: one that has ended runs
+        along until the host knows."""
+        return self.window + self.num_draft_positions

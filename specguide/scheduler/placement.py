@@ -1,0 +1,111 @@
+"""Owns who runs and who waits: the slots and pages that running requests hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from specguide.errors import EngineError
+from specguide.scheduler.block_tables import BlockTables
+from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.sequence import SequenceState
+from specguide.scheduler.slots import SlotPool
+from specguide.scheduler.waiting import WaitingQueue
+
+if TYPE_CHECKING:
+    from specguide.cache import PageAllocator
+
+by_entitlement = attrgetter("entitlement")
+
+
+class Placement:
+    """Gives slots and pages to requests, and takes them from those that are entitled least.
+
+    waiting:    those without a slot
+    prefilling: those with a slot whose keys are not all planned yet
+    decoding:   the others with a slot
+    tables:     whose pages are whose
+    """
+
+    def __init__(
+        self, limits: SchedulerLimits, pages: PageAllocator, slot_is_idle: Callable[[int], bool]
+    ) -> None:
+        self._limits, self._pages = limits, pages
+        num_ahead = min(limits.num_draft_tokens, 1)
+        self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead)
+        self.waiting = WaitingQueue()
+        self.prefilling: list[SequenceState] = []
+        self.decoding: list[SequenceState] = []
+        self._slots = SlotPool(limits.max_batch_size, slot_is_idle)
+        self._released: list[int] = []  # since the last answer
+
+    def check_integrity(self) -> None:
+        """Raise EngineError unless every page and slot is held by those that should hold it."""
+        running = [*self.prefilling, *self.decoding]
+        if len({sequence.slot for sequence in running}) != len(running) or any(
+            sequence.slot < 0 for sequence in running
+        ):
+            raise EngineError("a slot is held by two requests, or a running request has none")
+        self.tables.check_integrity(running)
+
+    def admit(self) -> None:
+        """Give those that wait slots, as long as there are slots and pages."""
+        promised = sum(self._num_pages_to_come(sequence) for sequence in self.prefilling)
+        while (sequence := self.waiting.first()) is not None:
+            promised += self._num_pages_to_come(sequence)
+            if promised > self._pages.num_free:
+                return
+            slot = self._slots.acquire()
+            if slot is None:
+                return
+            sequence.slot = slot
+            request = sequence.request
+            waited_s = time.perf_counter() - request.arrival_s
+            request.metrics.queue_s = request.metrics.queue_s or waited_s
+            self.prefilling.append(self.waiting.pop())
+
+    def _num_pages_to_come(self, sequence: SequenceState) -> int:
+        """Pages that it takes to the end of its prefill and first iteration, as far as it has none
+        yet."""
+        num_positions = min(sequence.num_tokens + self.num_ahead, self.most_positions(sequence))
+        return self.tables.num_pages(num_positions) - self.tables.num_held(sequence)
+
+    @property
+    def num_ahead(self) -> int:
+        """Positions behind a prompt that it takes to the end of its first iteration."""
+        return self._limits.num_behind + 1
+
+    def most_positions(self, sequence: SequenceState) -> int:
+        """Positions that it may ever come to."""
+        return sequence.max_len + self._limits.num_behind
+
+    def make_room(self, sequence: SequenceState, num_positions: int) -> bool:
+        """Pages for so many positions, if need be of requests that are less entitled; False where
+        it waits again."""
+        most = self.most_positions(sequence)
+        while not self.tables.grow(sequence, min(num_positions, most), most):
+            victim = max([*self.prefilling, *self.decoding], key=by_entitlement)
+            self.preempt(victim)
+            if victim is sequence:
+                return False
+        return True
+
+    def preempt(self, sequence: SequenceState) -> None:
+        """It loses its slot and pages, and waits again."""
+        self.leave(sequence)
+        sequence.lose_slot()
+        self.waiting.push(sequence)
+
+    def leave(self, sequence: SequenceState) -> None:
+        """It runs no more; its pages are free."""
+        (self.prefilling if sequence in self.prefilling else self.decoding).remove(sequence)
+        self.tables.close(sequence)
+        self._slots.release(sequence.slot)
+        self._released.append(sequence.slot)
+
+    def take_released(self) -> tuple[int, ...]:
+        """Slots that were left since the last call."""
+        released, self._released = tuple(self._released), []
+        return released

@@ -1,0 +1,166 @@
+"""Owns what the scheduler knows of one request: where it stands, and how far it has come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry
+from specguide.draft_layout import DraftLayout
+from specguide.errors import SpecguideError
+from specguide.request import FinishReason, Request
+
+HEAD_START_S = 10.0
+"""What one step of priority is worth: a request runs as if it had come so much earlier, seconds.
+
+So of two requests that came within that time the one of higher priority runs first, and yet none
+waits for ever: who comes late enough is behind it, whatever their priority.
+"""
+
+_MOST_STEPS = 10**6
+"""Of priority, up or down; more count as so many. Greater numbers would drown the arrival."""
+
+
+@dataclass(eq=False)
+class SequenceState:
+    """A request from `Scheduler.add` to its end. The scheduler alone changes it.
+
+    max_len:       tokens, prompt and output, at which it ends
+    own_end_ids:   the model's own end tokens, where they end it
+    end_ids:       tokens that end it, own_end_ids among them
+    adjustment:    what its parameters do to its logits, None for nothing
+    window:        the drafts that it takes; None: all
+    slot:          its place in every fixed-address buffer; -1 while it waits
+    num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
+                   when these are all
+    num_scored:    prompt tokens whose log-probabilities have come, the first one included, which
+                   has none
+    num_in_flight: iterations that it is in and that are not committed
+    has_walk:      its grammar has started in its slot
+    num_late:      times in a row that its prefill was held
+    not_before:    iteration of the scheduler before which its prefill is not run again, unless
+                   nothing else can run
+    epoch:         times that it has lost its slot to another; what an iteration of an earlier epoch
+                   says is void
+    error:         what it ends with once no iteration with it is under way
+    """
+
+    request: Request
+    max_len: int
+    own_end_ids: frozenset[int] = frozenset()
+    end_ids: frozenset[int] = frozenset()
+    adjustment: Adjustment | None = None
+    window: DraftLayout | None = None
+    slot: int = -1
+    num_computed: int = 0
+    num_scored: int = 1
+    num_in_flight: int = 0
+    has_walk: bool = False
+    num_late: int = 0
+    not_before: int = 0
+    epoch: int = 0
+    error: SpecguideError | None = None
+
+    def __post_init__(self) -> None:
+        spec = self.request.spec
+        num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
+        self.entitlement = spec.arrival_s - HEAD_START_S * num_steps, spec.request_id
+        """Sorts requests: the least is the first to run, and the last to lose its pages."""
+        self.has_processors = bool(spec.params.logits_processors)
+        self._sampling = SamplingValues.of(spec)
+
+    @property
+    def request_id(self) -> int:
+        return self.request.spec.request_id
+
+    @property
+    def num_tokens(self) -> int:
+        """Prompt and output tokens."""
+        return len(self.request.spec.prompt_ids) + len(self.request.output_ids)
+
+    @property
+    def num_unscored(self) -> int:
+        """Prompt tokens whose log-probabilities are asked for and not there yet."""
+        spec = self.request.spec
+        return len(spec.prompt_ids) - self.num_scored if spec.has_prompt_logprobs else 0
+
+    @property
+    def num_reusable(self) -> int:
+        """Its first tokens whose keys may be those of an earlier request, since nobody wants to
+        know what they say."""
+        return self.num_scored - 1 if self.num_unscored else self.num_tokens
+
+    def ids_to_score(self, start: int, end: int) -> Sequence[int]:
+        """Prompt tokens to score where those from position `start` to before `end` are computed:
+        those after each."""
+        return self.request.spec.prompt_ids[start + 1 : end + 1] if self.num_unscored else ()
+
+    def tokens(self, start: int, end: int) -> list[int]:
+        """Of prompt and output, those from position `start` to before `end`."""
+        prompt_ids, output_ids = self.request.spec.prompt_ids, self.request.output_ids
+        first_output = max(0, start - len(prompt_ids))
+        return [
+            *prompt_ids[start:end],
+            *output_ids[first_output : max(0, end - len(prompt_ids))],
+        ]
+
+    def entry(self) -> SlotEntry:
+        """What the step must know of it when it enters its slot."""
+        request, adjusted = self.request, None
+        if self.adjustment is not None:
+            adjusted = AdjustedOutput(
+                self.adjustment, tuple(request.spec.prompt_ids), tuple(request.output_ids)
+            )
+        return SlotEntry(
+            max_len=self.max_len,
+            end_ids=tuple(self.end_ids),
+            sampling=self._sampling,
+            adjusted=adjusted,
+            window=self.window,
+            guided_drafts=request.spec.has_guided_drafts,
+        )
+
+    def append(self, token: int) -> FinishReason | None:
+        """One more token of output. Why it ends with it, if it does: the text may know of a stop
+        string only at its end."""
+        request, params = self.request, self.request.params
+        request.output_ids.append(token)
+        is_end = token in self.end_ids
+        is_full = self.num_tokens >= self.max_len
+        may_stop = len(request.output_ids) >= params.min_tokens
+        request.stop_reason = request.text.add(token, may_stop)
+        if request.stop_reason is None and (is_end or is_full):
+            request.stop_reason = request.text.end()
+        if request.stop_reason is not None:
+            return "stop"
+        if is_end and token not in self.own_end_ids:
+            request.stop_reason = token
+        return "stop" if is_end else "length" if is_full else None
+
+    def take_scores(self, chunk: Chunk) -> None:
+        """The log-probabilities of the prompt tokens behind a chunk's are there, whatever has
+        become of its slot meanwhile."""
+        if chunk.start + 1 <= self.num_scored:
+            self.num_scored = max(self.num_scored, chunk.start + 1 + len(chunk.scored_ids))
+
+    def lose_slot(self) -> None:
+        """It waits again, and another matcher begins."""
+        self.slot = -1
+        self.num_computed = 0
+        self.num_in_flight = 0
+        self.has_walk = False
+        self.num_late = 0
+        self.not_before = 0
+        self.error = None
+        self.epoch += 1
+        self.request.metrics.num_preemptions += 1
+
+
+def finish(request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:
+    """Write how a request has ended, and what it cost."""
+    request.finish_reason = reason
+    request.error = error
+    request.text.end()
+    request.metrics.output_tokens = len(request.output_ids)
+    request.metrics.total_s = time.perf_counter() - request.arrival_s
