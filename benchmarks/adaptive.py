@@ -36,13 +36,15 @@ from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import AllDrafts, LevelChoice
-from specguide.engine.executors.local import SHIPPED_MODEL, LocalExecutor
+from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.facts import SHIPPED_MODEL, facts_of
 from specguide.engine.observers import Committed
 from specguide.engine.parts import EngineParts
 from specguide.engine.walks import Walks
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request, RequestSpec
+from specguide.resolved_config import resolve
 
 K, PROMPT_LEN, MAX_LEN, PAGE_SIZE = 3, 16, 2048, 16
 TEXTS = ("hostile", "friendly", "switching")
@@ -125,7 +127,7 @@ class Writer:
         ).int()
         self._texts = text.tolist()
         self._runner = LocalExecutor.of(
-            config,
+            resolve(config, facts_of(target)),
             target,
             head if spec else None,
             EngineParts(sampler=task.forced(text.to(target.device), num_drafts).sampler),

@@ -38,11 +38,13 @@ from benchmarks.real_text import Case, Started, load_cases, load_vocabulary
 from specguide.batch import Batch, Chunk, SamplingValues, SlotEntry
 from specguide.config import CacheConfig, EngineConfig, GuideConfig
 from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.facts import facts_of
 from specguide.engine.walks import Walks
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
+from specguide.resolved_config import resolve
 from specguide.trace import write_chrome_trace
 
 PROMPT_LEN, MAX_LEN, PAGE_SIZE = 30, 2048, 16
@@ -131,7 +133,7 @@ class Run:
         )
         drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
         parts = replace(mode.parts, sampler=forced.sampler)
-        self.runner = LocalExecutor.of(config, target, drafter, parts)
+        self.runner = LocalExecutor.of(resolve(config, facts_of(target)), target, drafter, parts)
         self.tables = [
             tuple(range(slot * pages_each, (slot + 1) * pages_each)) for slot in range(batch_size)
         ]

@@ -11,7 +11,6 @@ from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTre
 from specguide.errors import InvalidParams
 
 MOST_DRAFTS = 32
-GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling")
 
 
@@ -57,8 +56,6 @@ class SpecConfig:
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if self.method == AUTO:
-            object.__setattr__(self, "adaptive", True)
         method_named(self.method)
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(
@@ -67,7 +64,6 @@ class SpecConfig:
             )
         if self.tree is not None:
             self._check_tree(self.tree)
-            object.__setattr__(self, "num_draft_tokens", self.tree.expansion.depth)
         self._check_proposals()
 
     def _check_tree(self, tree: DynamicTree | DraftTree) -> None:
@@ -201,11 +197,6 @@ class GuideConfig:
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
-        if self.backend not in GUIDE_BACKENDS:
-            raise InvalidParams(
-                f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
-                param="guide_backend",
-            )
         for name, least in (
             ("deadline_us", 1),
             ("target_wait_us", 0),

@@ -93,17 +93,17 @@ def _backends() -> Iterator[Finding]:
             mend=mend,
         )
     if not any(status.version for status in report):
-        yield Finding(
-            "grammar backends", False, "none installed", mend="pip install llguidance xgrammar"
-        )
+        packages = " ".join(status.name for status in report)
+        yield Finding("grammar backends", False, "none installed", mend=f"pip install {packages}")
 
 
 def _shipped_model() -> Iterator[Finding]:
     from specguide.config import EngineConfig, SpecConfig
     from specguide.engine.executors.local import LocalExecutor
+    from specguide.engine.facts import resolved
 
     config = EngineConfig(spec=SpecConfig(), max_batch_size=1)
-    capabilities = LocalExecutor.load(config).capabilities
+    capabilities = LocalExecutor.load(resolved(config)).capabilities
     yield Finding(
         "shipped model",
         True,

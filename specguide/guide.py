@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
+from specguide.converted import converted
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.integers import as_int, is_int
 
@@ -25,7 +26,8 @@ class Guide:
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
     matcher:        a function that makes a matcher of your own, see
                     specguide.guided.matcher.Matcher
-    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
+    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); one that
+                    there is not is refused where the guide is compiled
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -45,12 +47,6 @@ class Guide:
             found = " and ".join(given) if given else "none"
             raise InvalidGuide(
                 f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide"
-            )
-        if self.backend not in (None, "auto", "llguidance", "xgrammar"):
-            raise InvalidGuide(
-                f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or '
-                '"xgrammar"',
-                param="backend",
             )
         _CHECKS[given[0]](getattr(self, given[0]))
 
@@ -88,7 +84,7 @@ class Reasoning:
 
     end: str = "</think>"
     begin: str | None = None
-    max_tokens: int | None = None
+    max_tokens: int | None = converted(None, as_int)
 
     def __post_init__(self) -> None:
         for name in ("end", "begin"):
@@ -99,7 +95,6 @@ class Reasoning:
                     f"{mark!r}",
                     param="reasoning",
                 )
-        object.__setattr__(self, "max_tokens", as_int(self.max_tokens))
         if self.max_tokens is not None and not (is_int(self.max_tokens) and self.max_tokens >= 0):
             raise InvalidParams(
                 "max_tokens of reasoning must be an integer ≥ 0 or None, found "

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from specguide.converted import converted
 from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning, is_text
 from specguide.integers import as_int, as_ints, is_int
@@ -37,14 +38,13 @@ class Speculation:
     Raises InvalidParams naming the field.
     """
 
-    num_draft_tokens: int | None = None
-    num_forced_tokens: int | None = None
+    num_draft_tokens: int | None = converted(None, as_int)
+    num_forced_tokens: int | None = converted(None, as_int)
     guided_drafts: bool | None = None
 
     def __post_init__(self) -> None:
         for name in ("num_draft_tokens", "num_forced_tokens"):
-            number = as_int(getattr(self, name))
-            object.__setattr__(self, name, number)
+            number = getattr(self, name)
             if number is not None and not (is_int(number) and number >= 0):
                 raise InvalidParams(
                     f"speculation.{name} must be an integer ≥ 0 or None, found {number!r}",
@@ -56,6 +56,43 @@ class Speculation:
                 f"{self.guided_drafts!r}",
                 param="speculation.guided_drafts",
             )
+
+
+def _as_tuple(values: Any) -> Any:
+    return (
+        tuple(values)
+        if isinstance(values, Iterable) and not isinstance(values, (str, bytes))
+        else values
+    )
+
+
+def _as_ids(values: Any) -> Any:
+    try:
+        return values if isinstance(values, (str, bytes)) else tuple(as_ints(values))
+    except TypeError:  # nothing that has elements
+        return values
+
+
+def _as_biases(biases: Any) -> Any:
+    """A dict of its own; ids may be text, as JSON has them."""
+    if not isinstance(biases, Mapping):
+        return biases
+    return {
+        int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
+        for token, bias in biases.items()
+    }
+
+
+def _as_processors(values: Any) -> Any:
+    return () if values is None else _as_tuple(values)
+
+
+def _as_stop(stop: Any) -> Any:
+    if stop is None:
+        return ()
+    if isinstance(stop, str):
+        return (stop,)
+    return tuple(stop) if isinstance(stop, Sequence) else stop
 
 
 @dataclass(frozen=True)
@@ -115,40 +152,34 @@ class SamplingParams:
     Raises InvalidParams naming the parameter.
     """
 
-    max_tokens: int = 256
+    max_tokens: int = converted(256, as_int)
     temperature: float = 0.0
-    top_k: int = 0
+    top_k: int = converted(0, as_int)
     top_p: float = 1.0
     min_p: float = 0.0
-    seed: int | None = None
-    stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = converted(None, as_int)
+    stop_token_ids: tuple[int, ...] = converted((), _as_ids)
     ignore_eos: bool = False
     guide: Guide | None = None
     reasoning: Reasoning | None = None
-    allowed_token_ids: tuple[int, ...] | None = None
-    bad_words: tuple[str, ...] = ()
-    logit_bias: Mapping[int, float] | None = None
-    min_tokens: int = 0
+    allowed_token_ids: tuple[int, ...] | None = converted(None, _as_ids)
+    bad_words: tuple[str, ...] = converted((), _as_tuple)
+    logit_bias: Mapping[int, float] | None = converted(None, _as_biases)
+    min_tokens: int = converted(0, as_int)
     repetition_penalty: float = 1.0
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
-    logprobs: int | None = None
-    prompt_logprobs: int | None = None
-    logits_processors: Sequence[Callable[..., Any]] | None = ()
-    stop: str | Sequence[str] | None = ()
+    logprobs: int | None = converted(None, as_int)
+    prompt_logprobs: int | None = converted(None, as_int)
+    logits_processors: Sequence[Callable[..., Any]] | None = converted((), _as_processors)
+    stop: str | Sequence[str] | None = converted((), _as_stop)
     include_stop_str_in_output: bool = False
-    n: int = 1
+    n: int = converted(1, as_int)
     timeout_s: float | None = None
     speculation: Speculation | None = None
     return_drafts: bool = False
 
     def __post_init__(self) -> None:
-        for name, normal in _NORMAL.items():
-            object.__setattr__(self, name, normal(getattr(self, name)))
-        stop = (
-            (self.stop,) if isinstance(self.stop, str) else () if self.stop is None else self.stop
-        )
-        object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, Sequence) else stop)
         wrong = next(
             (name for name, (is_valid, _) in _RULES.items() if not is_valid(getattr(self, name))),
             None,
@@ -253,10 +284,6 @@ def _are_processors(values: Any) -> bool:
     )
 
 
-def _as_processors(values: Any) -> Any:
-    return () if values is None else _as_tuple(values)
-
-
 _RULES: dict[str, tuple[_Predicate, str]] = {
     "max_tokens": (_int_in(1), "an integer ≥ 1"),
     "temperature": (_real_in(0), "a finite number ≥ 0"),
@@ -300,41 +327,3 @@ _RULES: dict[str, tuple[_Predicate, str]] = {
     "return_drafts": (_instance_of(bool), "True or False"),
 }
 """Of SamplingParams' fields: which values are valid, as a predicate and in words."""
-
-
-def _as_tuple(values: Any) -> Any:
-    return (
-        tuple(values)
-        if isinstance(values, Iterable) and not isinstance(values, (str, bytes))
-        else values
-    )
-
-
-def _as_ids(values: Any) -> Any:
-    try:
-        return values if isinstance(values, (str, bytes)) else tuple(as_ints(values))
-    except TypeError:  # nothing that has elements
-        return values
-
-
-def _as_biases(biases: Any) -> Any:
-    """A dict of its own; ids may be text, as JSON has them."""
-    if not isinstance(biases, Mapping):
-        return biases
-    return {
-        int(token) if isinstance(token, str) and token.isdecimal() else as_int(token): bias
-        for token, bias in biases.items()
-    }
-
-
-_NORMAL: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(
-        ("max_tokens", "top_k", "seed", "min_tokens", "logprobs", "prompt_logprobs", "n"), as_int
-    ),
-    "stop_token_ids": _as_ids,
-    "allowed_token_ids": _as_ids,
-    "bad_words": _as_tuple,
-    "logits_processors": _as_processors,
-    "logit_bias": _as_biases,
-}
-"""How values of SamplingParams' fields become those that are checked and kept."""

@@ -22,6 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "errors",
         "env",
         "integers",
+        "converted",
         "json_fields",
         "ready_grammars",
         "guide",
@@ -30,6 +31,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "draft_layout",
         "draft_methods",
         "config",
+        "resolved_config",
         "request",
         "batch",
     ),
@@ -159,6 +161,13 @@ def test_no_imports_go_in_a_circle() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail(f"imports, those for types included, go in a circle: {error.args[1]}")
+
+
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_no_frozen_object_changes_itself(path: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    found = [call for call in calls if ast.unparse(call.func) == "object.__setattr__"]
+    assert not found, f"{label(path)}:{found[0].lineno} sets a field of a frozen object"
 
 
 @pytest.mark.parametrize("path", modules(), ids=label)

@@ -7,8 +7,7 @@ from specguide.cache.tensors import KVCache, page_num_bytes, slot_mapping
 from specguide.kernels import operation, triton
 
 move_keys = operation(tensors.move_keys, lambda: triton.tree.move_keys)
-place_chains = operation(tensors.place_chains, lambda: triton.chain.place_chains)
-place_trees = operation(tensors.place_trees, lambda: triton.tree.place_trees)
+place_nodes = operation(tensors.place_nodes, lambda: triton.nodes.place_nodes)
 
 __all__ = [
     "CacheNeeds",
@@ -18,7 +17,6 @@ __all__ = [
     "cache_size",
     "move_keys",
     "page_num_bytes",
-    "place_chains",
-    "place_trees",
+    "place_nodes",
     "slot_mapping",
 ]

@@ -89,58 +89,39 @@ def slot_mapping(
     return slot.masked_fill((position_ids < 0) | (page < 0), -1)
 
 
-def place_chains(
-    tokens: Tensor, start: Tensor, block_table: Tensor, page_size: int, offset: int = 0
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Where chains of N tokens go, from positions `start` + `offset` on.
-
-    tokens:      int32 [B, N], -1 for none
-    start:       int64 [B]
-    block_table: int32 [B, P], -1 where there is no page
-    Returns input_ids int64 [B · N], 0 where there is no token, position_ids int64 [B · N],
-    slot_mapping int64 [B · N] with -1 where there is no page, and seq_lens int32 [B].
-    """
-    num_chains, num_nodes = tokens.shape
-    positions = start[:, None] + torch.arange(offset, offset + num_nodes, device=start.device)
-    sequence_ids = torch.arange(num_chains, device=start.device).repeat_interleave(num_nodes)
-    position_ids = positions.flatten()
-    return (
-        tokens.clamp(min=0).long().flatten(),
-        position_ids,
-        slot_mapping(block_table, sequence_ids, position_ids, page_size),
-        (positions[:, -1] + 1).int(),
-    )
-
-
-def place_trees(
+def place_nodes(
     tokens: Tensor,
     start: Tensor,
-    depths: Tensor,
     block_table: Tensor,
     page_size: int,
     offset: int = 0,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Where the last Q of the M nodes of trees go, whose keys stand one behind the other from
-    `start` + `offset` on.
+    depths: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """Where the last Q of M nodes of each of B requests go, whose keys stand one behind the other
+    from `start` + `offset` on.
 
-    tokens: int32 [B, Q], -1 for none
-    start:  int64 [B]
-    depths: int64 [B, M] or [M], how far each node's position is behind `start` + `offset`
-    the others as for `place_chains`
-    Returns input_ids, position_ids and slot_mapping int64 [B · Q], seq_lens int32 [B], and the
-    positions of all M nodes, int64 [B, M].
+    tokens:      int32 [B, Q], -1 for none
+    start:       int64 [B]
+    block_table: int32 [B, P], -1 where there is no page
+    depths:      int64 [B, M] or [M], how far each node's position is behind `start` + `offset`;
+                 None: M = Q, and each node follows the one before
+    Returns input_ids int64 [B · Q], 0 where there is no token, position_ids int64 [B · Q],
+    slot_mapping int64 [B · Q] with -1 where there is no page, seq_lens int32 [B], and, with depths,
+    the positions of all M nodes, int64 [B, M].
     """
-    (num_trees, num_own), num_nodes = tokens.shape, depths.shape[-1]
+    num_requests, num_own = tokens.shape
+    num_nodes = num_own if depths is None else depths.shape[-1]
+    nodes = torch.arange(num_nodes, device=start.device)
     first = start[:, None] + offset
-    positions = first + depths
-    places = first + torch.arange(num_nodes - num_own, num_nodes, device=start.device)
-    sequence_ids = torch.arange(num_trees, device=start.device).repeat_interleave(num_own)
+    positions = first + (nodes if depths is None else depths)
+    places = first + nodes[num_nodes - num_own :]
+    sequence_ids = torch.arange(num_requests, device=start.device).repeat_interleave(num_own)
     return (
         tokens.clamp(min=0).long().flatten(),
         positions[:, num_nodes - num_own :].flatten(),
         slot_mapping(block_table, sequence_ids, places.flatten(), page_size),
         (first[:, 0] + num_nodes).int(),
-        positions,
+        None if depths is None else positions,
     )
 
 

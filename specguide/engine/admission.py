@@ -11,7 +11,6 @@ from itertools import count
 from typing import NamedTuple
 
 from specguide.batch import Adjustment
-from specguide.config import EngineConfig
 from specguide.draft_layout import DraftLayout
 from specguide.engine.executors import Capabilities
 from specguide.errors import EngineError, InvalidParams, SpecguideError
@@ -22,6 +21,7 @@ from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_int, as_ints, is_int
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestSpec
+from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
 from specguide.sampling.processors import Processor
 from specguide.scheduler import OutputText
@@ -52,7 +52,7 @@ class Admission:
     """
 
     def __init__(
-        self, config: EngineConfig, tokenizer: Tokenizer, capabilities: Capabilities
+        self, config: ResolvedConfig, tokenizer: Tokenizer, capabilities: Capabilities
     ) -> None:
         vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = (
@@ -60,9 +60,7 @@ class Admission:
         )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.is_path or (
-            config.spec is not None and config.spec.adaptive
-        )
+        self._takes_processors = capabilities.window.is_path or config.is_adaptive
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()

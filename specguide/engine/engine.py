@@ -16,6 +16,7 @@ from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
 from specguide.engine.draft_counts import DraftCounts
 from specguide.engine.executors import Executor, LocalExecutor, load_tokenizer
+from specguide.engine.facts import resolved
 from specguide.engine.failures import iteration_errors, told
 from specguide.engine.in_use import InUse, one_at_a_time
 from specguide.engine.iterations import InFlight, Iterations, launch
@@ -24,7 +25,7 @@ from specguide.engine.observers import Committed, Observer
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
 from specguide.errors import EngineError, InvalidParams
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request
 from specguide.scheduler import Schedule, Scheduler
@@ -48,25 +49,26 @@ class Engine:
 
     def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
         """executor: runs the batches; None: one in this process, with the models of `config`"""
+        if config.guide is not None:
+            check_backend(config.guide)
         self.in_use = InUse()
-        self.config = config
+        self.config = resolved(config)
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter
-            tokenizer = reader.submit(load_tokenizer, config)
-            self._executor: Executor = executor or LocalExecutor.load(config)
+            tokenizer = reader.submit(load_tokenizer, self.config)
+            self._executor: Executor = executor or LocalExecutor.load(self.config)
         self.tokenizer = tokenizer.result()
         capabilities, self._guide = self._executor.capabilities, self._executor.guide
         self._recorder = self._guide.recorder
         self.vocab_size, self.max_model_len = capabilities.vocab_size, capabilities.max_model_len
-        self._admission = Admission(config, self.tokenizer, capabilities)
+        self._admission = Admission(self.config, self.tokenizer, capabilities)
         self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
-            capabilities.scheduler_limits(config),
+            capabilities.scheduler_limits(self.config),
             self._pages,
             self.tokenizer.eos_token_ids,
             slot_is_idle=self._guide.is_idle,
         )
-        is_adaptive = config.spec is not None and config.spec.adaptive
-        self._levels = LevelChoice(capabilities.window) if is_adaptive else AllDrafts()
+        self._levels = LevelChoice(capabilities.window) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.window.num_drafts)
         tellers = Logprobs(), DraftCounts(), Iterations()
         self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals)

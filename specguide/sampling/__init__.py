@@ -3,6 +3,7 @@ from it."""
 
 from specguide.kernels import SamplingTensors, operation, triton
 from specguide.sampling import accept, growth
+from specguide.sampling.accept import AcceptState, Branches
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
 from specguide.sampling.adjustment import adjustment_of
 from specguide.sampling.growth import GrowingTrees, TreeLevel
@@ -16,14 +17,15 @@ from specguide.sampling.scores import score_tokens
 from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
 
-accept_chains = operation(accept.accept_chains, lambda: triton.chain.accept_chains)
-accept_trees = operation(accept.accept_trees, lambda: triton.tree.accept_trees)
-append_drafts = operation(accept.append_drafts, lambda: triton.chain.append_drafts)
+accept_drafts = operation(accept.accept_drafts, lambda: triton.nodes.accept_drafts)
+append_drafts = operation(accept.append_drafts, lambda: triton.drafts.append_drafts)
 finish_trees = operation(growth.finish_trees, lambda: triton.growth.finish_trees)
 grow_trees = operation(growth.grow_trees, lambda: triton.growth.grow_trees)
-store_drafts = operation(accept.store_drafts, lambda: triton.chain.store_drafts)
+store_drafts = operation(accept.store_drafts, lambda: triton.drafts.store_drafts)
 
 __all__ = [
+    "AcceptState",
+    "Branches",
     "Failures",
     "GrowingTrees",
     "RequestProcessors",
@@ -31,8 +33,7 @@ __all__ = [
     "SlotAdjustments",
     "SlotTrees",
     "TreeLevel",
-    "accept_chains",
-    "accept_trees",
+    "accept_drafts",
     "adjust_logits",
     "adjustment_of",
     "append_drafts",

@@ -3,6 +3,8 @@ then drafts."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -10,99 +12,74 @@ from specguide.sampling.trees import SlotTrees
 from specguide.sampling.verify import verify_chain, verify_tree
 
 
-def accept_chains(
+class AcceptState(NamedTuple):
+    """What a verification reads and writes of S slots, in place.
+
+    tokens:       int32 [S, N], golden token and drafts
+    late:         uint8 [S], read
+    active:       bool [S]
+    lengths:      int64 [S]
+    max_lens:     int64 [S], read
+    end_ids:      int32 [S, a power of two], read
+    num_accepted: int32 [S]
+    """
+
+    tokens: Tensor
+    late: Tensor
+    active: Tensor
+    lengths: Tensor
+    max_lens: Tensor
+    end_ids: Tensor
+    num_accepted: Tensor
+
+
+class Branches(NamedTuple):
+    """Where several drafts may follow a node.
+
+    trees:         of all slots; siblings have different tokens
+    depth:         D, most drafts that are accepted
+    accepted_path: int32 [S, D or more], written: the places of the accepted drafts, -1 past the
+                   last one; a held slot's stays
+    """
+
+    trees: SlotTrees
+    depth: int
+    accepted_path: Tensor
+
+
+def accept_drafts(
     target_tokens: Tensor,
     slots: Tensor,
     start: Tensor,
-    *,
-    tokens: Tensor,
-    late: Tensor,
-    active: Tensor,
-    lengths: Tensor,
-    max_lens: Tensor,
-    end_ids: Tensor,
-    slot_num_accepted: Tensor,
-) -> Tensor:
-    """Verify B chains and move their slots on; a slot that is late or not active is held and stays
-    as it is.
+    state: AcceptState,
+    branches: Branches | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Verify the drafts of B slots and move these on; a slot that is late or not active is held and
+    stays as it is.
 
     target_tokens: int32 [B, N], what the target says after each node
     slots, start:  int64 [B]; start is the position of the first node
-    the others:    by slot, and written in place: tokens int32 [S, K + 1], late uint8, active bool,
-    lengths and
-                   max_lens int64, end_ids int32 [S, a power of two], slot_num_accepted int32
-    Returns drafts accepted, int32 [B], -1 where the slot was held. A slot is active no longer when
-    its request ends with these tokens, so that iterations launched before the host knows do no
-    harm.
+    branches:      None: each draft follows the one before, and they are the slots' tokens
+    Returns drafts accepted, int32 [B], -1 where the slot was held; and with branches the accepted
+    nodes, int64 [B, D + 1], from node 0 on, -1 past the last one and in a slot that was held. A
+    slot is active no longer when its request ends with these tokens, so that iterations launched
+    before the host knows do no harm.
     """
-    held = (late[slots] != 0) | ~active[slots]
-    num_accepted, golden = verify_chain(
-        target_tokens, tokens[slots, 1 : target_tokens.shape[1]], held
-    )
-    _move_on(
-        target_tokens,
-        num_accepted,
-        golden,
-        slots,
-        start,
-        tokens,
-        active,
-        lengths,
-        max_lens,
-        end_ids,
-        slot_num_accepted,
-    )
-    return num_accepted
-
-
-def accept_trees(
-    target_tokens: Tensor,
-    slots: Tensor,
-    start: Tensor,
-    trees: SlotTrees,
-    depth: int,
-    *,
-    tokens: Tensor,
-    accepted_path: Tensor,
-    late: Tensor,
-    active: Tensor,
-    lengths: Tensor,
-    max_lens: Tensor,
-    end_ids: Tensor,
-    slot_num_accepted: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Verify B trees and move their slots on, as `accept_chains` does.
-
-    target_tokens: int32 [B, N], what the target says after each of the first N nodes
-    trees:         of all slots; siblings have different tokens
-    depth:         D, most drafts that are accepted
-    tokens:        int32 [S, R], of which the first is written
-    accepted_path: int32 [S, D or more], written: the places of the accepted drafts, -1 past the
-                   last one; a held slot's stays
-    Returns drafts accepted, int32 [B], -1 where the slot was held, and the accepted nodes, int64
-    [B, D + 1], from node 0 on, -1 past the last one and in a slot that was held.
-    """
-    held = (late[slots] != 0) | ~active[slots]
-    its = trees.select(slots, target_tokens.shape[1])
-    num_accepted, path = verify_tree(target_tokens, its.tokens, its.parents, depth)
+    held = (state.late[slots] != 0) | ~state.active[slots]
+    if branches is None:
+        drafts = state.tokens[slots, 1 : target_tokens.shape[1]]
+        num_accepted, golden = verify_chain(target_tokens, drafts, held)
+        _move_on(target_tokens, num_accepted, golden, slots, start, state)
+        return num_accepted, None
+    its = branches.trees.select(slots, target_tokens.shape[1])
+    num_accepted, path = verify_tree(target_tokens, its.tokens, its.parents, branches.depth)
     said = target_tokens.gather(1, path.clamp(min=0))
     golden = said.gather(1, num_accepted[:, None].long())[:, 0].masked_fill(held, -1)
     num_accepted, path = num_accepted.masked_fill(held, -1), path.masked_fill(held[:, None], -1)
     places = its.places.gather(1, path[:, 1:].clamp(min=0)).masked_fill(path[:, 1:] < 0, -1).int()
-    accepted_path[slots, :depth] = torch.where(held[:, None], accepted_path[slots, :depth], places)
-    _move_on(
-        said,
-        num_accepted,
-        golden,
-        slots,
-        start,
-        tokens,
-        active,
-        lengths,
-        max_lens,
-        end_ids,
-        slot_num_accepted,
-    )
+    before = branches.accepted_path[slots, : branches.depth]
+    branches.accepted_path[slots, : branches.depth] = torch.where(held[:, None], before, places)
+    _move_on(said, num_accepted, golden, slots, start, state)
     return num_accepted, path
 
 
@@ -112,22 +89,18 @@ def _move_on(
     golden: Tensor,
     slots: Tensor,
     start: Tensor,
-    tokens: Tensor,
-    active: Tensor,
-    lengths: Tensor,
-    max_lens: Tensor,
-    end_ids: Tensor,
-    slot_num_accepted: Tensor,
+    state: AcceptState,
 ) -> None:
     """Write what follows from a verification; said: int32 [B, n], the new tokens first."""
     held = num_accepted < 0
-    slot_num_accepted[slots] = num_accepted
-    tokens[slots, 0] = torch.where(held, tokens[slots, 0], golden)
-    lengths[slots] = torch.where(held, lengths[slots], start + num_accepted + 1)
+    state.num_accepted[slots] = num_accepted
+    state.tokens[slots, 0] = torch.where(held, state.tokens[slots, 0], golden)
+    state.lengths[slots] = torch.where(held, state.lengths[slots], start + num_accepted + 1)
     is_new = torch.arange(said.shape[1], device=slots.device) <= num_accepted[:, None]
-    is_end = (said[:, :, None] == end_ids[slots][:, None]).any(-1)
-    has_ended = (is_new & is_end).any(-1) | (lengths[slots] + 1 >= max_lens[slots])
-    active[slots] = active[slots] & (held | ~has_ended)
+    is_end = (said[:, :, None] == state.end_ids[slots][:, None]).any(-1)
+    is_full = state.lengths[slots] + 1 >= state.max_lens[slots]
+    has_ended = (is_new & is_end).any(-1) | is_full
+    state.active[slots] = state.active[slots] & (held | ~has_ended)
 
 
 def store_drafts(
@@ -136,7 +109,7 @@ def store_drafts(
     """Write draft `node` of B slots into `tokens`, -1 beyond their limits; a slot that was held
     keeps the one it has.
 
-    drafts, num_accepted: int32 [B], the latter as `accept_chains` gives it
+    drafts, num_accepted: int32 [B], the latter as `accept_drafts` gives it
     limits:               int32 [S], most drafts of each slot
     slots:                int64 [B]
     tokens:               int32 [S, K + 1]
@@ -151,7 +124,7 @@ def append_drafts(
     """Write the drafts of B slots into `tokens`, each behind its chain; none where the chain is
     full or was held.
 
-    drafts, num_accepted: int32 [B], the latter as `accept_chains` gives it
+    drafts, num_accepted: int32 [B], the latter as `accept_drafts` gives it
     chain_len:            int32 [S], drafts that each slot has
     slots:                int64 [B]
     tokens:               int32 [S, W + 1]

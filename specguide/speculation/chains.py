@@ -9,14 +9,14 @@ from torch import Tensor
 from specguide.draft_layout import DraftLayout
 from specguide.sampling import (
     Failures,
-    accept_chains,
+    accept_drafts,
     chain_paths,
     process_logits,
     score_tokens,
     store_drafts,
 )
 from specguide.slots import Slots
-from specguide.speculation.drafting import Accepted, DraftingParts
+from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query
 from specguide.speculation.results import Verified
@@ -29,7 +29,7 @@ class Chains:
 
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._guide = parts
-        self._tokens = self._state.nodes.tokens
+        self._tokens, self._accept_state = self._state.nodes.tokens, accept_state(parts)
         self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
     def clear(self, slots: Tensor) -> None:
@@ -60,7 +60,9 @@ class Chains:
         drafts, origins = self._drafts(query).clone(), self._origins(query)
         processed, failures = self._process(logits, query, sampling)
         said = self._sampler.choose(processed, nodes, sampling)
-        num_accepted = self._accept(said, query)
+        num_accepted, _ = accept_drafts(
+            said, self._state.ids[query.slots], query.start, self._accept_state
+        )
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], said, num_accepted)
         scores = score_tokens(logits, said) if sampling.kind >= SamplingKind.SCORED else None
@@ -119,19 +121,3 @@ class Chains:
     def _origins(self, query: Query) -> Tensor | None:
         """Who proposed them, uint8 [B, N - 1]; None: the drafter alone."""
         return None
-
-    def _accept(self, said: Tensor, query: Query) -> Tensor:
-        """Drafts accepted, int32 [B]; -1: held."""
-        state = self._state
-        return accept_chains(
-            said,
-            state.ids[query.slots],
-            query.start,
-            tokens=self._tokens,
-            late=self._guide.held,
-            active=state.active,
-            lengths=state.lengths,
-            max_lens=state.max_lens,
-            end_ids=state.end_ids,
-            slot_num_accepted=state.nodes.num_accepted,
-        )

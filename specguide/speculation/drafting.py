@@ -9,6 +9,7 @@ from torch import Tensor
 
 from specguide.draft_layout import DraftLayout
 from specguide.guided.stream import GrammarStream
+from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
@@ -71,6 +72,20 @@ class DraftingParts(NamedTuple):
     sampler: Sampler
     state: SlotTable
     guide: GrammarStream
+
+
+def accept_state(parts: DraftingParts) -> AcceptState:
+    """What a verification reads and writes of the slots."""
+    state = parts.state
+    return AcceptState(
+        tokens=state.nodes.tokens,
+        late=parts.guide.held,
+        active=state.active,
+        lengths=state.lengths,
+        max_lens=state.max_lens,
+        end_ids=state.end_ids,
+        num_accepted=state.nodes.num_accepted,
+    )
 
 
 DraftingFactory = Callable[[DraftingParts], Drafting]

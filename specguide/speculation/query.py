@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from specguide.cache import place_chains, place_trees, slot_mapping
+from specguide.cache import place_nodes, slot_mapping
 from specguide.kernels.attention import ForwardContext, TreeKeys
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
@@ -109,31 +109,9 @@ def chain_query(
 ) -> Query:
     """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every
     token is a node."""
-    num_requests, num_nodes = tokens.shape
     block_table = table.block_table[slots]
-    input_ids, position_ids, mapping, seq_lens = place_chains(
-        tokens, start, block_table, table.sizes.page_size, offset
-    )
-    first_node, query_start_loc = _chain_starts(num_requests, num_nodes, start.device)
-    context = ForwardContext(
-        position_ids=position_ids,
-        slot_mapping=mapping,
-        block_table=block_table,
-        query_start_loc=query_start_loc,
-        seq_lens=seq_lens,
-        max_query_len=num_nodes,
-        page_size=table.sizes.page_size,
-        attention=table.attention,
-    )
-    return Query(
-        slots=slots,
-        input_ids=input_ids,
-        context=context,
-        first_node=first_node,
-        start=position_ids.view(num_requests, num_nodes)[:, 0],
-        num_nodes=num_nodes,
-        is_chain=True,
-    )
+    placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset)
+    return _placed_query(table, slots, block_table, tokens.shape, placed)
 
 
 def tree_query(
@@ -153,12 +131,24 @@ def tree_query(
     depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
     sees:   bool [B, Q, M], as TreeKeys
     """
-    num_requests, num_own = tokens.shape
     block_table = table.block_table[slots]
-    input_ids, position_ids, mapping, seq_lens, positions = place_trees(
-        tokens, start, depths, block_table, table.sizes.page_size, offset
-    )
-    first_node, query_start_loc = _chain_starts(num_requests, num_own, start.device)
+    placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)
+    return _placed_query(table, slots, block_table, tokens.shape, placed, sees)
+
+
+def _placed_query(
+    table: SlotTable,
+    slots: Slots,
+    block_table: Tensor,
+    shape: torch.Size,
+    placed: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
+    sees: Tensor | None = None,
+) -> Query:
+    """Of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
+    input_ids, position_ids, mapping, seq_lens, positions = placed
+    num_requests, num_own = shape
+    first_node, query_start_loc = _chain_starts(num_requests, num_own, input_ids.device)
+    tree = None if sees is None or positions is None else TreeKeys(sees, positions)
     context = ForwardContext(
         position_ids=position_ids,
         slot_mapping=mapping,
@@ -168,7 +158,7 @@ def tree_query(
         max_query_len=num_own,
         page_size=table.sizes.page_size,
         attention=table.attention,
-        tree=TreeKeys(sees, positions),
+        tree=tree,
     )
     return Query(
         slots=slots,

@@ -16,17 +16,18 @@ from torch import Tensor
 from specguide.draft_layout import DraftLayout
 from specguide.kernels import constant
 from specguide.sampling import (
+    Branches,
     GrowingTrees,
     SlotTrees,
     TreeLevel,
-    accept_trees,
+    accept_drafts,
     finish_trees,
     grow_trees,
     score_tokens,
 )
 from specguide.slots import Slots
 from specguide.speculation.chains import Chains
-from specguide.speculation.drafting import Accepted, DraftingParts
+from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import Verified
@@ -48,7 +49,7 @@ class Trees:
     def __init__(self, parts: DraftingParts) -> None:
         self._passes, self._sampler, self._state, self._guide = parts
         self._chains = Chains(parts)  # where there are no drafts
-        self._slot_nodes = self._state.nodes
+        self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
         num_nodes = self._guide.window.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
 
@@ -86,7 +87,9 @@ class Trees:
             return self._chains.verify(logits, nodes, features, sampling)
         query, slots = nodes.query, self._state.ids[nodes.query.slots]
         said = self._sampler.choose(logits, nodes, sampling)
-        num_accepted, path = self._accept(said, nodes, slots)
+        branches = Branches(self._trees, nodes.depth, self._slot_nodes.accepted_path)
+        num_accepted, path = accept_drafts(said, slots, query.start, self._accept_state, branches)
+        assert path is not None
         on_path = path.clamp(min=0)
         said_on_path = said.gather(1, on_path)
         index = (query.first_node[:, None] + on_path).flatten()
@@ -101,25 +104,6 @@ class Trees:
         chain = chain_query(self._state, tokens, query.start, query.slots)
         verified = Verified(said_on_path, num_accepted, drafts, scores, {})
         return Accepted(verified, chain, features[index])
-
-    def _accept(self, said: Tensor, nodes: TreeNodes, slots: Tensor) -> tuple[Tensor, Tensor]:
-        """Drafts accepted, int32 [B], -1: held; and the nodes of the path, int64 [B, D + 1]."""
-        state = self._state
-        return accept_trees(
-            said,
-            slots,
-            nodes.query.start,
-            self._trees,
-            nodes.depth,
-            tokens=self._slot_nodes.tokens,
-            accepted_path=self._slot_nodes.accepted_path,
-            late=self._guide.held,
-            active=state.active,
-            lengths=state.lengths,
-            max_lens=state.max_lens,
-            end_ids=state.end_ids,
-            slot_num_accepted=self._slot_nodes.num_accepted,
-        )
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of

@@ -15,12 +15,12 @@ from test_speculation_choice import check_choice, fitting
 
 from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
-from specguide.config import CacheConfig
+from specguide.config import CacheConfig, EngineConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.engine.adaptive import LevelChoice
+from specguide.engine.facts import resolved
 from specguide.errors import InvalidParams
-from specguide.speculation.drafters import chosen_method
 
 
 def make(folders, method: str, **options) -> LLM:
@@ -177,18 +177,19 @@ def test_where_nothing_is_chosen():
 
 
 def test_auto_takes_the_head_that_belongs_to_the_target(folders, tmp_path):
-    auto, few = SpecConfig("auto"), SpecConfig("auto", num_forced_tokens=4)
-    assert chosen_method(auto, None) == SpecConfig("eagle3", tree=DynamicTree(), adaptive=True)
-    assert chosen_method(few, None) == SpecConfig("eagle3", num_forced_tokens=4, adaptive=True)
-    assert chosen_method(auto, folders[0]) == SpecConfig(
-        "suffix", num_forced_tokens=8, adaptive=True
+    def comes_to(model, **spec):
+        return resolved(EngineConfig(model, SpecConfig("auto", **spec), device="cpu")).spec
+
+    tree = dict(tree=DynamicTree(), num_draft_tokens=DynamicTree().depth, adaptive=True)
+    assert comes_to(None) == SpecConfig("eagle3", **tree)
+    assert comes_to(None, num_forced_tokens=4) == SpecConfig(
+        "eagle3", num_forced_tokens=4, adaptive=True
     )
-    assert chosen_method(few, folders[0]) == SpecConfig(
+    assert comes_to(folders[0]) == SpecConfig("suffix", num_forced_tokens=8, adaptive=True)
+    assert comes_to(folders[0], num_forced_tokens=4) == SpecConfig(
         "suffix", num_forced_tokens=4, adaptive=True
     )
-    assert chosen_method(auto, save_mimo(tmp_path)) == SpecConfig(
-        "mtp", tree=DynamicTree(), adaptive=True
-    )
+    assert comes_to(save_mimo(tmp_path)) == SpecConfig("mtp", **tree)
     with pytest.raises(InvalidParams, match="leave model out"):
         SpecConfig("auto", model="head")
 

@@ -13,6 +13,7 @@ from test_engine import cases, make
 
 from specguide.config import EngineConfig
 from specguide.engine.executors.local import LocalExecutor
+from specguide.engine.facts import resolved
 from specguide.errors import InvalidParams
 from specguide.kernels.shared_memory import mapped
 from specguide.speculation import step as step_module
@@ -41,7 +42,7 @@ def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> tor
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
     monkeypatch.setattr("specguide.engine.executors.local.Decoder.load", load)
     with pytest.raises(Found) as found:
-        LocalExecutor.load(EngineConfig(device=name))
+        LocalExecutor.load(resolved(EngineConfig(device=name)))
     return found.value.args[0]
 
 

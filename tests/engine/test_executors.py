@@ -21,6 +21,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_tree import DynamicTree
 from specguide.engine import Engine
 from specguide.engine.executors import Capabilities, LocalExecutor, PendingOutput
+from specguide.engine.facts import resolved
 from specguide.guided.no_grammar import NoGrammar
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.params import Speculation
@@ -120,7 +121,7 @@ def test_batches_may_go_to_another_process(mode):
         max_prefill_tokens=32,
         cache=CacheConfig(page_size=4, num_pages=80),  # too few for four: some lose theirs
     )
-    here, there = Engine(config), ByPost(LocalExecutor.load(config))
+    here, there = Engine(config), ByPost(LocalExecutor.load(resolved(config)))
     abroad = Engine(config, executor=there)
     try:
         expected = [told(request) for request in run(here, asked)]

@@ -8,8 +8,8 @@ import torch
 from gpu_case import to_device
 from sanitized import sanitized
 
-from specguide.cache import place_chains, tensors
-from specguide.sampling import accept, accept_chains, store_drafts
+from specguide.cache import place_nodes, tensors
+from specguide.sampling import AcceptState, accept, accept_drafts, store_drafts
 from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
@@ -33,11 +33,12 @@ def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
         starts = torch.randint(
             0, MAX_PAGES * PAGE_SIZE - num_nodes - 2, (NUM_SLOTS, 3), generator=generator
         )
-        wanted = tensors.place_chains(tokens, starts[:, 1], table, PAGE_SIZE, offset)
-        found = place_chains(
+        wanted = tensors.place_nodes(tokens, starts[:, 1], table, PAGE_SIZE, offset)
+        found = place_nodes(
             to_device(tokens), to_device(starts)[:, 1], to_device(table), PAGE_SIZE, offset
         )
-        for one, other in zip(found, wanted, strict=True):
+        assert found[-1] is wanted[-1] is None
+        for one, other in zip(found[:-1], wanted[:-1], strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
@@ -55,21 +56,22 @@ def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
         lengths = random(0, 90, NUM_SLOTS)
         end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
         end_ids[:, 0] = 3
-        written = dict(
+        written = AcceptState(
             tokens=random(-1, 4, NUM_SLOTS, K + 1).int(),
             late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
             active=random(0, 5, NUM_SLOTS) > 0,
             lengths=lengths,
             max_lens=lengths + random(1, 8, NUM_SLOTS),
             end_ids=end_ids,
-            slot_num_accepted=random(0, 4, NUM_SLOTS).int(),
+            num_accepted=random(0, 4, NUM_SLOTS).int(),
         )
-        live = {name: to_device(tensor) for name, tensor in written.items()}
+        live = AcceptState(*map(to_device, written))
         said, start = random(-1, 4, len(slots), num_nodes).int(), lengths[slots]
-        found = accept_chains(to_device(said), to_device(slots), to_device(start), **live)
-        assert torch.equal(found.cpu(), accept.accept_chains(said, slots, start, **written))
-        for name, tensor in written.items():
-            assert torch.equal(live[name].cpu(), tensor), name
+        found, path = accept_drafts(to_device(said), to_device(slots), to_device(start), live)
+        expected, _ = accept.accept_drafts(said, slots, start, written)
+        assert torch.equal(found.cpu(), expected) and path is None
+        for name, one, other in zip(AcceptState._fields, live, written, strict=True):
+            assert torch.equal(one.cpu(), other), name
 
 
 @pytest.mark.sanitized

@@ -13,9 +13,9 @@ from test_trees import EXPANSIONS, grown
 from torch import Tensor
 
 from specguide import sampling
-from specguide.cache import move_keys, place_trees, tensors
+from specguide.cache import move_keys, place_nodes, tensors
 from specguide.draft_tree import TreeExpansion
-from specguide.sampling import SlotTrees, TreeLevel, accept, accept_trees
+from specguide.sampling import AcceptState, Branches, SlotTrees, TreeLevel, accept, accept_drafts
 from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
@@ -57,25 +57,30 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
         lengths = random(0, 90, NUM_SLOTS)
         end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
         end_ids[:, 0] = random(0, 9, NUM_SLOTS).int()
-        written = dict(
+        written = AcceptState(
             tokens=random(-1, 4, NUM_SLOTS, NUM_PLACES).int(),
-            accepted_path=random(0, 9, NUM_SLOTS, DEPTH).int(),
             late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
             active=random(0, 5, NUM_SLOTS) > 0,
             lengths=lengths,
             max_lens=lengths + random(1, 8, NUM_SLOTS),
             end_ids=end_ids,
-            slot_num_accepted=random(0, 4, NUM_SLOTS).int(),
+            num_accepted=random(0, 4, NUM_SLOTS).int(),
         )
-        live = {name: to_device(tensor) for name, tensor in written.items()}
+        accepted_path = random(0, 9, NUM_SLOTS, DEPTH).int()
+        live, live_path = AcceptState(*map(to_device, written)), to_device(accepted_path)
         num_nodes, depth = (NUM_NODES, DEPTH) if seed % 4 else (NUM_NODES - 2, DEPTH - 1)
         said, start = random(-1, 3, len(slots), num_nodes).int(), lengths[slots]
-        found = accept_trees(*map(to_device, (said, slots, start, trees)), depth, **live)
-        expected = accept.accept_trees(said, slots, start, trees, depth, **written)
+        branches = Branches(to_device(trees), depth, live_path)
+        found = accept_drafts(*map(to_device, (said, slots, start)), live, branches)
+        branches = Branches(trees, depth, accepted_path)
+        expected = accept.accept_drafts(said, slots, start, written, branches)
         for one, other in zip(found, expected, strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
-        for name, tensor in written.items():
-            assert torch.equal(live[name].cpu(), tensor), name
+        names = (*AcceptState._fields, "accepted_path")
+        for name, one, other in zip(
+            names, (*live, live_path), (*written, accepted_path), strict=True
+        ):
+            assert torch.equal(one.cpu(), other), name
         depths |= set(expected[0].tolist())
     assert depths == {-1, 0, 1, 2, 3}
 
@@ -113,11 +118,9 @@ def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
         random(-1, 30, 5, 12).int(),
     )
     for depths in (random(0, 7, num_nodes), random(0, 7, 5, num_nodes)):
-        case = tokens, start, depths, block_table
-        found, expected = (
-            place_trees(*map(to_device, case), 64, 1),
-            tensors.place_trees(*case, 64, 1),
-        )
+        case = tokens, start, block_table
+        found = place_nodes(*map(to_device, case), 64, 1, to_device(depths))
+        expected = tensors.place_nodes(*case, 64, 1, depths)
         for one, other in zip(found, expected, strict=True):
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 

@@ -9,10 +9,11 @@ from specguide import LLM
 from specguide.config import EngineConfig
 from specguide.engine import Engine
 from specguide.engine.executors import LocalExecutor
+from specguide.engine.facts import resolved
 
 
 def baseline_llm(model: Any, baseline: str | None = None, **config: Any) -> LLM:
     """baseline: of BASELINES; None: the engine's own parts. The others: EngineConfig's."""
     engine_config = EngineConfig(model, **config)
     parts = BASELINES[baseline] if baseline else None
-    return LLM.around(Engine(engine_config, LocalExecutor.load(engine_config, parts)))
+    return LLM.around(Engine(engine_config, LocalExecutor.load(resolved(engine_config), parts)))

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
-from specguide.config import EngineConfig
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
+from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import SchedulerLimits
 
@@ -36,7 +36,7 @@ class Capabilities:
     guided_drafts: bool
     lag: int
 
-    def scheduler_limits(self, config: EngineConfig) -> SchedulerLimits:
+    def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
         """What there is room for."""
         return SchedulerLimits(
             max_batch_size=config.max_batch_size,

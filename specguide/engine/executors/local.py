@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,11 +12,9 @@ from tqdm import tqdm
 from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
-from specguide.config import EngineConfig, SpecConfig
-from specguide.draft_layout import NO_DRAFTS
 from specguide.engine.executors.base import Capabilities
+from specguide.engine.facts import SHIPPED_MODEL, target_folder
 from specguide.engine.parts import EngineParts
-from specguide.errors import InvalidParams
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
@@ -25,6 +22,7 @@ from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
+from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
 from specguide.speculation import PendingOutput, Step, StepOptions
@@ -32,7 +30,6 @@ from specguide.speculation.drafters import (
     NO_DRAFTER,
     DrafterSpec,
     DraftTarget,
-    chosen_method,
     drafter_named,
     keys_of_config,
 )
@@ -41,7 +38,6 @@ from specguide.speculation.warm_up import WarmUp
 from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
 
-SHIPPED_MODEL = Path(__file__).parents[2] / "assets" / "small"
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
 """Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
@@ -61,19 +57,16 @@ class LocalExecutor:
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, config: EngineConfig, parts: EngineParts | None = None) -> LocalExecutor:
+    def load(cls, config: ResolvedConfig, parts: EngineParts | None = None) -> LocalExecutor:
         """Load target and drafter and allocate their caches; sets torch's number of CPU threads.
 
         Raises CheckpointError for a folder that does not fit, InvalidParams for a device or size
         that does not.
         """
-        if config.spec is not None:
-            config = replace(config, spec=chosen_method(config.spec, config.model))
-        device = _device(config)
-        dtype = _dtype(config, device)
+        device, dtype = torch.device(config.device), getattr(torch, config.dtype)
         torch.set_num_threads(env.num_forward_threads())
         target = Decoder.load(
-            target_folder(config), device, dtype, max_positions=config.max_model_len
+            target_folder(config.model), device, dtype, max_positions=config.max_model_len
         )
         drafter, entry = None, _entry(config)
         if config.spec is not None and entry.load is not None:
@@ -83,7 +76,7 @@ class LocalExecutor:
     @classmethod
     def of(
         cls,
-        config: EngineConfig,
+        config: ResolvedConfig,
         target: Decoder,
         drafter: Any,
         parts: EngineParts | None = None,
@@ -94,14 +87,13 @@ class LocalExecutor:
         parts:   None: the usual ones
         """
         parts = parts or EngineParts()
-        max_model_len = _max_model_len(config, target.config.max_position_embeddings)
         page_size = config.cache.page_size
-        spec, entry = config.spec or SpecConfig(), _entry(config)
-        window = spec.layout if config.spec else NO_DRAFTS
+        entry = _entry(config)
+        window = config.layout
         # A request that has ended runs along until the host knows, beyond its last token by two
         # windows at most; and the places of a span of forced tokens are looked up beyond its end.
         num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
-        max_pages = -(-(max_model_len + num_behind) // page_size)
+        max_pages = -(-(config.max_model_len + num_behind) // page_size)
         keys = [keys_of_config(target), entry.keys(drafter) if drafter is not None else None]
         shapes = [
             (num_layers, page_size, num_heads, head_dim)
@@ -113,7 +105,7 @@ class LocalExecutor:
             CacheNeeds(
                 page_bytes,
                 max_pages,
-                max_model_len,
+                config.max_model_len,
                 config.max_batch_size,
                 _activation_bytes(
                     target,
@@ -135,20 +127,19 @@ class LocalExecutor:
             )
             for num_layers, page_size, num_kv_heads, head_dim in shapes
         )
-        lag = (1 if target.device.type == "cuda" else 0) if config.lag is None else config.lag
         sizes = SlotSizes(
             config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
         )
         state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
-        recorder = _recorder(config.trace, target.device, lag)
-        lookup = entry.lookup(spec) if entry.lookup else None
+        recorder = _recorder(config.trace, target.device, config.lag)
+        lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
         guide = _grammar_stream(config, state, recorder, lookup, parts.executor)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(guide, state, guided_drafts=spec.guided_drafts)
-        options = StepOptions(lag, config.enforce_eager, spec.adaptive, entry.drafting)
+        sampler = parts.sampler(guide, state, guided_drafts=config.guided_drafts)
+        options = StepOptions(config.lag, config.enforce_eager, config.is_adaptive, entry.drafting)
         step = parts.step(passes, sampler, state, guide, options)
         if (
             target.device.type == "cuda"
@@ -156,11 +147,11 @@ class LocalExecutor:
             torch.cuda.synchronize(target.device)
         capabilities = Capabilities(
             vocab_size=target.config.vocab_size,
-            max_model_len=max_model_len,
+            max_model_len=config.max_model_len,
             cache_size=size,
             window=window,
-            guided_drafts=spec.guided_drafts,
-            lag=lag,
+            guided_drafts=config.guided_drafts,
+            lag=config.lag,
         )
         return cls(step, guide, capabilities, config.max_prefill_tokens)
 
@@ -188,24 +179,19 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
         warm_up()
 
 
-def target_folder(config: EngineConfig) -> Path:
-    """Folder of the target checkpoint; the shipped model where none is named."""
-    return Path(config.model) if config.model is not None else SHIPPED_MODEL / "target"
-
-
-def load_tokenizer(config: EngineConfig) -> Tokenizer:
+def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
     """The target's. Raises CheckpointError for one that cannot be read."""
-    tokenizer = Tokenizer.from_folder(target_folder(config))
+    tokenizer = Tokenizer.from_folder(target_folder(config.model))
     tokenizer.detokenizer()  # raises now where it would raise later
     return tokenizer
 
 
-def _entry(config: EngineConfig) -> DrafterSpec:
+def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
 
 
 def _grammar_stream(
-    config: EngineConfig,
+    config: ResolvedConfig,
     state: SlotTable,
     recorder: Recorder,
     lookup: native.LookupSource | None,
@@ -217,56 +203,6 @@ def _grammar_stream(
         return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
     walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
     return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
-
-
-def _device(config: EngineConfig) -> torch.device:
-    try:
-        device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError as error:
-        raise InvalidParams(
-            f"device {config.device!r} is unknown: {error}", param="device"
-        ) from error
-    if device.type not in ("cpu", "cuda"):
-        raise InvalidParams(
-            f'device {config.device!r} is not supported; use "cpu" or "cuda"', param="device"
-        )
-    return _cuda_device(device) if device.type == "cuda" else device
-
-
-def _cuda_device(device: torch.device) -> torch.device:
-    """With its index, since what is current is each thread's own."""
-    if not torch.cuda.is_available():
-        raise InvalidParams(
-            f"device {str(device)!r}: torch finds no CUDA device here", param="device"
-        )
-    index, num_devices = device.index, torch.cuda.device_count()
-    if index is not None and index >= num_devices:
-        raise InvalidParams(
-            f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
-            f"'cuda:{num_devices - 1}'",
-            param="device",
-        )
-    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
-
-
-def _dtype(config: EngineConfig, device: torch.device) -> torch.dtype:
-    name = config.dtype or ("bfloat16" if device.type == "cuda" else "float32")
-    dtype = getattr(torch, name, None)
-    if dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        raise InvalidParams(
-            f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype"
-        )
-    return dtype
-
-
-def _max_model_len(config: EngineConfig, limit: int) -> int:
-    if config.max_model_len is not None and not 2 <= config.max_model_len <= limit:
-        raise InvalidParams(
-            f"max_model_len must be 2 to {limit}, the model's context; found "
-            f"{config.max_model_len}",
-            param="max_model_len",
-        )
-    return config.max_model_len or limit
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:

@@ -2,7 +2,6 @@
 one."""
 
 from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ngram, suffix
-from specguide.speculation.drafters.auto import chosen_method
 from specguide.speculation.drafters.base import (
     NO_DRAFTER,
     DrafterSpec,
@@ -19,7 +18,6 @@ __all__ = [
     "NO_DRAFTER",
     "DraftTarget",
     "DrafterSpec",
-    "chosen_method",
     "drafter_named",
     "keys_of_config",
     "register",

@@ -1,0 +1,88 @@
+"""Owns what is found out about device and target before anything is loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from specguide.config import EngineConfig
+from specguide.errors import InvalidParams
+from specguide.models import Decoder, MtpHead, read_config
+from specguide.resolved_config import Facts, ResolvedConfig, resolve
+
+SHIPPED_MODEL = Path(__file__).parents[1] / "assets" / "small"
+
+
+def resolved(config: EngineConfig) -> ResolvedConfig:
+    """What a configuration comes to on this machine.
+
+    Raises CheckpointError for a target that cannot be read, InvalidParams for a device or size that
+    does not fit.
+    """
+    return resolve(config, find_facts(config))
+
+
+def find_facts(config: EngineConfig) -> Facts:
+    """Of the device that is wanted and the target's folder. Raises as `resolved`."""
+    device = _device(config.device)
+    return Facts(
+        device=str(device),
+        dtype=_dtype(config.dtype or ("bfloat16" if device.type == "cuda" else "float32")),
+        max_positions=read_config(target_folder(config.model)).max_position_embeddings,
+        own_head=_own_head(config.model),
+    )
+
+
+def facts_of(target: Decoder) -> Facts:
+    """Of a target that is loaded already, without a head of its own."""
+    dtype = str(target.dtype).removeprefix("torch.")
+    return Facts(str(target.device), dtype, target.config.max_position_embeddings)
+
+
+def target_folder(model: str | Path | None) -> Path:
+    """Folder of the target checkpoint; the shipped model where none is named."""
+    return SHIPPED_MODEL / "target" if model is None else Path(model)
+
+
+def _own_head(model: str | Path | None) -> str | None:
+    if model is None:
+        return "eagle3"
+    return "mtp" if MtpHead.is_in(model) else None
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise InvalidParams(f"device {name!r} is unknown: {error}", param="device") from error
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidParams(
+            f'device {name!r} is not supported; use "cpu" or "cuda"', param="device"
+        )
+    return _cuda_device(device) if device.type == "cuda" else device
+
+
+def _cuda_device(device: torch.device) -> torch.device:
+    """With its index, since what is current is each thread's own."""
+    if not torch.cuda.is_available():
+        raise InvalidParams(
+            f"device {str(device)!r}: torch finds no CUDA device here", param="device"
+        )
+    index, num_devices = device.index, torch.cuda.device_count()
+    if index is not None and index >= num_devices:
+        raise InvalidParams(
+            f"device {str(device)!r}: torch finds {num_devices} CUDA devices here, the last is "
+            f"'cuda:{num_devices - 1}'",
+            param="device",
+        )
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)
+
+
+def _dtype(name: str) -> str:
+    dtype = getattr(torch, name, None)
+    if dtype not in (torch.float32, torch.bfloat16, torch.float16):
+        raise InvalidParams(
+            f"dtype {name!r} is unknown; use float32, bfloat16 or float16", param="dtype"
+        )
+    return name

@@ -1,0 +1,267 @@
+"""Owns the Triton kernels of the bookkeeping around a pass over the nodes of each slot, each in one
+launch instead of a dozen or more.
+
+Their twins are with those whose work it is, in `cache.tensors` and `sampling.accept`. Where each
+node follows the one before, what would say so is None, and the kernel is compiled without it.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+@triton.jit
+def cache_slot(pages, position, exists, NUM_PAGES: tl.constexpr, PAGE_SIZE: tl.constexpr):
+    """Where the key at a position is stored, -1 where it has no page. pages: points to the
+    sequence's first page id"""
+    index = position // PAGE_SIZE
+    page = tl.load(pages + index, mask=exists & (index < NUM_PAGES), other=-1)
+    return tl.where(page >= 0, page.to(tl.int64) * PAGE_SIZE + position % PAGE_SIZE, -1)
+
+
+@triton.jit(do_not_specialize=["offset"])
+def _place_kernel(
+    tokens,
+    start,
+    depths,
+    block_table,
+    input_ids,
+    own_positions,
+    slot_mapping,
+    seq_lens,
+    positions,
+    token_stride,
+    node_stride,
+    start_stride,
+    depths_stride,
+    offset,
+    NUM_OWN: tl.constexpr,
+    NUM_NODES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    NUM_PAGES: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
+):
+    """The nodes of one request: their tokens, where they stand and where they are stored."""
+    request = tl.program_id(0).to(tl.int64)
+    first = tl.load(start + request * start_stride) + offset
+    node = tl.arange(0, BLOCK)
+    own = node - (NUM_NODES - NUM_OWN)
+    is_node, is_own = node < NUM_NODES, (node < NUM_NODES) & (own >= 0)
+    position = first + node
+    if depths is not None:
+        depth = tl.load(depths + request * depths_stride + node, mask=is_node, other=0)
+        position = first + depth
+        tl.store(positions + request * NUM_NODES + node, position, mask=is_node)
+    tl.store(own_positions + request * NUM_OWN + own, position, mask=is_own)
+    token = tl.load(tokens + request * token_stride + own * node_stride, mask=is_own, other=0)
+    tl.store(input_ids + request * NUM_OWN + own, tl.maximum(token, 0).to(tl.int64), mask=is_own)
+    pages = block_table + request * NUM_PAGES
+    stored = cache_slot(pages, first + node, is_own, NUM_PAGES, PAGE_SIZE)
+    tl.store(slot_mapping + request * NUM_OWN + own, stored, mask=is_own)
+    tl.store(seq_lens + request, (first + NUM_NODES).to(tl.int32))
+
+
+def place_nodes(
+    tokens: Tensor,
+    start: Tensor,
+    block_table: Tensor,
+    page_size: int,
+    offset: int = 0,
+    depths: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """See cache.tensors.place_nodes."""
+    num_requests, num_own = tokens.shape
+    input_ids, own_positions, slot_mapping = (
+        torch.empty(num_requests * num_own, dtype=torch.int64, device=start.device)
+        for _ in range(3)
+    )
+    seq_lens = torch.empty(num_requests, dtype=torch.int32, device=start.device)
+    num_nodes, depths_stride, positions = num_own, 0, None
+    if depths is not None:
+        num_nodes = depths.shape[-1]
+        depths_stride = depths.stride(0) if depths.dim() > 1 else 0
+        positions = torch.empty(num_requests, num_nodes, dtype=torch.int64, device=start.device)
+    _place_kernel[(num_requests,)](
+        tokens,
+        start,
+        depths,
+        block_table,
+        input_ids,
+        own_positions,
+        slot_mapping,
+        seq_lens,
+        positions,
+        tokens.stride(0),
+        tokens.stride(1),
+        start.stride(0),
+        depths_stride,
+        offset,
+        NUM_OWN=num_own,
+        NUM_NODES=num_nodes,
+        BLOCK=triton.next_power_of_2(num_nodes),
+        NUM_PAGES=block_table.shape[1],
+        PAGE_SIZE=page_size,
+        num_warps=1,
+    )
+    return input_ids, own_positions, slot_mapping, seq_lens, positions
+
+
+@triton.jit
+def _follow_path(said_after, draft, ends, node, BLOCK_NODES: tl.constexpr):
+    """Of nodes that follow each other: how many drafts match, what the target says behind them, and
+    whether a token that is new ends the request. draft: the token of the node after each"""
+    num_matches = tl.min(tl.where((said_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
+    said = tl.sum(tl.where(node == num_matches, said_after, 0), 0)
+    is_end = (said_after[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
+    return num_matches, said, tl.max(tl.max(is_end.to(tl.int32), 1), 0)
+
+
+@triton.jit
+def _follow_tree(
+    said_after,
+    draft,
+    parent,
+    ends,
+    node,
+    node_places,
+    accepted_path,
+    path,
+    is_held,
+    DEPTH: tl.constexpr,
+    BLOCK_NODES: tl.constexpr,
+):
+    """As `_follow_path`, down a tree; writes the nodes of the path and their places. draft, parent:
+    of each node; the last pointers are the request's"""
+    tl.store(path, tl.where(is_held, -1, 0).to(tl.int64))
+    said = tl.sum(tl.where(node == 0, said_after, 0), 0)
+    last, num_matches, has_ended = said * 0, said * 0, tl.max((ends == said).to(tl.int32), 0)
+    goes_on = is_held == 0
+    for step in tl.static_range(DEPTH):
+        is_next = (parent == last) & (draft == said) & (draft >= 0)
+        child = tl.min(tl.where(is_next, node, BLOCK_NODES), 0)
+        goes_on = goes_on & (child < BLOCK_NODES)
+        tl.store(path + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
+        place = tl.load(node_places + child, mask=goes_on, other=-1)
+        tl.store(accepted_path + step, place.to(tl.int32), mask=is_held == 0)
+        last = tl.where(goes_on, child, last)
+        num_matches += goes_on.to(tl.int32)
+        said = tl.sum(tl.where(node == last, said_after, 0), 0)
+        has_ended = has_ended | (tl.max((ends == said).to(tl.int32), 0))
+    return num_matches, said, has_ended
+
+
+@triton.jit
+def _accept_kernel(
+    target_tokens,
+    slots,
+    start,
+    node_tokens,
+    node_parents,
+    node_places,
+    tokens,
+    accepted_path,
+    late,
+    active,
+    lengths,
+    max_lens,
+    end_ids,
+    slot_num_accepted,
+    num_accepted,
+    path,
+    start_stride,
+    NUM_NODES: tl.constexpr,
+    NUM_TREE_NODES: tl.constexpr,
+    NUM_PLACES: tl.constexpr,
+    DEPTH: tl.constexpr,
+    MOST_DEPTH: tl.constexpr,
+    NUM_END_IDS: tl.constexpr,
+    BLOCK_NODES: tl.constexpr,
+):
+    """One request; a warp holds its nodes and end tokens. `node_parents` is None where each node
+    follows the one before."""
+    request = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots + request)
+    node = tl.arange(0, BLOCK_NODES)
+    is_node = node < NUM_NODES
+    said_after = tl.load(target_tokens + request * NUM_NODES + node, mask=is_node, other=-1)
+    ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
+    is_active = tl.load(active + slot) != 0
+    is_held = (tl.load(late + slot) != 0) | (is_active == 0)
+    if node_parents is None:
+        has_next = node + 1 < NUM_NODES
+        draft = tl.load(tokens + slot * NUM_PLACES + node + 1, mask=has_next, other=-1)
+        num_matches, said, has_ended = _follow_path(said_after, draft, ends, node, BLOCK_NODES)
+    else:
+        first = slot * NUM_TREE_NODES
+        draft = tl.load(node_tokens + first + node, mask=is_node & (node > 0), other=-1)
+        parent = tl.load(node_parents + first + node, mask=is_node, other=-1)
+        num_matches, said, has_ended = _follow_tree(
+            said_after,
+            draft,
+            parent,
+            ends,
+            node,
+            node_places + first,
+            accepted_path + slot * MOST_DEPTH,
+            path + request * (DEPTH + 1),
+            is_held,
+            DEPTH,
+            BLOCK_NODES,
+        )
+    tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
+    tl.store(num_accepted + request, tl.where(is_held, -1, num_matches))
+    tl.store(tokens + slot * NUM_PLACES, said, mask=is_held == 0)
+    length = tl.load(start + request * start_stride) + num_matches + 1
+    tl.store(lengths + slot, length, mask=is_held == 0)
+    is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens + slot))
+    tl.store(active + slot, is_active & (is_over == 0), mask=is_held == 0)
+
+
+def accept_drafts(
+    target_tokens: Tensor, slots: Tensor, start: Tensor, state: Any, branches: Any = None
+) -> tuple[Tensor, Tensor | None]:
+    """See sampling.accept.accept_drafts."""
+    num_requests, num_nodes = target_tokens.shape
+    num_accepted = torch.empty(num_requests, dtype=torch.int32, device=target_tokens.device)
+    node_tokens, node_parents, node_places, accepted_path, path = (None,) * 5
+    num_tree_nodes = depth = most_depth = 0
+    if branches is not None:
+        trees, depth, accepted_path = branches
+        node_tokens, node_parents, node_places = trees.tokens, trees.parents, trees.places
+        num_tree_nodes, most_depth = trees.tokens.shape[1], accepted_path.shape[1]
+        path = torch.empty(num_requests, depth + 1, dtype=torch.int64, device=num_accepted.device)
+    _accept_kernel[(num_requests,)](
+        target_tokens,
+        slots,
+        start,
+        node_tokens,
+        node_parents,
+        node_places,
+        state.tokens,
+        accepted_path,
+        state.late,
+        state.active.view(torch.uint8),
+        state.lengths,
+        state.max_lens,
+        state.end_ids,
+        state.num_accepted,
+        num_accepted,
+        path,
+        start.stride(0),
+        NUM_NODES=num_nodes,
+        NUM_TREE_NODES=num_tree_nodes,
+        NUM_PLACES=state.tokens.shape[1],
+        DEPTH=depth,
+        MOST_DEPTH=most_depth,
+        NUM_END_IDS=state.end_ids.shape[1],
+        BLOCK_NODES=triton.next_power_of_2(num_nodes),
+        num_warps=1,
+    )
+    return num_accepted, path
