@@ -24,6 +24,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks import common
@@ -54,19 +55,18 @@ class NativeCallbacks:
     log, which counts."""
 
     def __init__(self) -> None:
-        self._buffers = [torch.zeros(8, dtype=torch.int32) for _ in range(6)]
-        names = ("rows", "guided", "held", "tokens", "num_accepted", "needed")
-        addresses = {
-            name: buffer.data_ptr() for name, buffer in zip(names, self._buffers, strict=True)
-        }
         self._executor = native.GrammarExecutor(
-            max_batch_size=1,
-            num_draft_tokens=1,
-            vocab_size=32,
-            num_threads=1,
-            deadline_us=1000,
-            owner=self._buffers,
-            **addresses,
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=1),
+                vocab_size=32,
+                bitmask=np.zeros((2, 1, 1), np.int32),
+                guided=np.zeros((2, 1), np.uint8),
+                held=np.zeros(1, np.uint8),
+                tokens=np.zeros((1, 2), np.int32),
+                num_accepted=np.zeros(1, np.int32),
+                needed=np.zeros(1, np.int32),
+            ),
+            native.ExecutorOptions(num_threads=1, deadline_us=1000),
         )
         self._executor.log_callbacks(2 * NUM_CALLBACKS * NUM_CHECKED)
         self._num_run = 0

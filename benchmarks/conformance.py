@@ -31,10 +31,15 @@ from specguide.bench.instances import BYTES
 from specguide.bench.provenance import command, commit, hardware
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import CompiledGrammar, create_backend
+from specguide.guided.backends import (
+    CompiledGrammar,
+    backend_choices,
+    backend_names,
+    create_backend,
+)
 from specguide.tokenizer.vocabulary import Vocabulary
 
-BACKENDS = ("auto", "llguidance", "xgrammar", "bare-llguidance", "bare-xgrammar")
+BACKENDS = (*backend_choices(), *(f"bare-{name}" for name in backend_names()))
 
 
 def load_cases() -> Iterator[Case]:
@@ -90,9 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--backends", nargs="+", choices=BACKENDS, default=["auto", "llguidance", "xgrammar"]
-    )
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(backend_choices()))
     parser.add_argument("--limit", type=int, help="only so many schemas, a sample of all sets")
     parser.add_argument("--draws", type=int, default=4, help="random texts a schema")
     parser.add_argument(

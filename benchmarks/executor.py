@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.common import emit
 from benchmarks.real_text import VOCAB_SIZE, Case, Started, load_cases, load_vocabulary
 from specguide import GuideConfig, native
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
+from specguide.guided.backends import CompiledGrammar, backend_names, create_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -133,25 +133,17 @@ class NativeExecutor:
         self._num_accepted = np.zeros(size, np.int32)
         self._needed = np.zeros(1, np.int32)
         self._executor = native.GrammarExecutor(
-            max_batch_size=size,
-            num_draft_tokens=NUM_DRAFTS,
-            vocab_size=VOCAB_SIZE,
-            num_threads=num_threads,
-            deadline_us=DEADLINE_US,
-            rows=self.rows.ctypes.data,
-            guided=self.guided.ctypes.data,
-            held=self._held.ctypes.data,
-            tokens=self._tokens.ctypes.data,
-            num_accepted=self._num_accepted.ctypes.data,
-            needed=self._needed.ctypes.data,
-            owner=(
-                self.rows,
-                self.guided,
-                self._held,
-                self._tokens,
-                self._num_accepted,
-                self._needed,
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=NUM_DRAFTS),
+                vocab_size=VOCAB_SIZE,
+                bitmask=self.rows,
+                guided=self.guided,
+                held=self._held,
+                tokens=self._tokens,
+                num_accepted=self._num_accepted,
+                needed=self._needed,
             ),
+            native.ExecutorOptions(num_threads=num_threads, deadline_us=DEADLINE_US),
         )
         self._callbacks = self._executor.callbacks()
         self._stream = native.CallerStream()
@@ -257,7 +249,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--backends", nargs="+", default=list(BACKEND_NAMES), choices=BACKEND_NAMES)
+    names = backend_names()
+    parser.add_argument("--backends", nargs="+", default=list(names), choices=names)
     parser.add_argument("--no-save", action="store_true", help="print only")
     args = parser.parse_args()
     vocabulary, tokenizer = load_vocabulary()

@@ -25,7 +25,7 @@ from benchmarks.common import data_path, emit, read_jsonl
 from benchmarks.real_text import Case, load_cases, load_vocabulary
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 
@@ -134,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--backends", default="llguidance,xgrammar")
+    parser.add_argument("--backends", default=",".join(backend_names()))
     parser.add_argument("--limit", type=int, default=300, help="schemas")
     parser.add_argument("--tokens", type=int, default=300, help="of each instance, at most")
     parser.add_argument(

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "bind_python.h"
@@ -20,35 +21,119 @@ namespace {
 
 using unlocked = py::call_guard<WithoutGil>;
 
-template <typename T>
-T* at(uintptr_t address) {
-  return reinterpret_cast<T*>(address);
+// Arrays of Python's buffer protocol by the names of GrammarBuffers' fields; `kept` keeps them alive.
+class Arrays {
+ public:
+  explicit Arrays(py::kwargs arrays) : arrays_(std::move(arrays)) {}
+
+  // The memory of an array that has this type and shape. Throws std::invalid_argument where it has not, or is not there.
+  template <typename T>
+  T* take(const char* name, const std::vector<py::ssize_t>& shape) {
+    if (!arrays_.contains(name)) throw std::invalid_argument(std::string("GrammarBuffers needs ") + name);
+    const py::object array = arrays_.attr("pop")(name);
+    const py::buffer_info info = py::cast<py::buffer>(array).request(/*writable=*/true);
+    if (!info.item_type_is_equivalent_to<T>() || info.shape != shape || !is_contiguous(info)) {
+      throw std::invalid_argument(std::string(name) + " must be a contiguous array of " + described<T>(shape));
+    }
+    kept_.append(array);
+    return static_cast<T*>(info.ptr);
+  }
+
+  py::ssize_t len(const char* name) const {
+    return arrays_.contains(name) ? py::cast<py::buffer>(arrays_[name]).request().size : 0;
+  }
+
+  // What was taken. Throws std::invalid_argument where something was not.
+  py::object finish() const {
+    for (const auto& left : arrays_) {
+      throw std::invalid_argument("GrammarBuffers has no place for " + py::cast<std::string>(left.first));
+    }
+    return kept_;
+  }
+
+ private:
+  static bool is_contiguous(const py::buffer_info& info) {
+    py::ssize_t stride = info.itemsize;
+    for (py::ssize_t axis = info.ndim - 1; axis >= 0; --axis) {
+      if (info.shape[axis] > 1 && info.strides[axis] != stride) return false;
+      stride *= info.shape[axis];
+    }
+    return true;
+  }
+
+  template <typename T>
+  static std::string described(const std::vector<py::ssize_t>& shape) {
+    std::string text = sizeof(T) == 4 ? "int32 [" : "uint8 [";
+    for (const py::ssize_t size : shape) text += std::to_string(size) + ", ";
+    return text.substr(0, text.size() - 2) + "]";
+  }
+
+  py::kwargs arrays_;
+  py::list kept_;
+};
+
+GrammarBuffers make_buffers(const DraftLimits& limits, int vocab_size, std::vector<int> stage_begins,
+                            py::kwargs given) {
+  Arrays arrays(std::move(given));
+  const py::ssize_t num_slots = arrays.len("held");
+  GrammarBuffers buffers{static_cast<int>(num_slots), limits.num_draft_tokens, vocab_size};
+  buffers.num_forced_tokens = limits.num_forced_tokens;
+  buffers.num_lookup_tokens = limits.num_lookup_tokens;
+  buffers.stage_begins = std::move(stage_begins);
+  const py::ssize_t num_nodes = buffers.num_nodes(), num_words = static_cast<py::ssize_t>(buffers.num_words());
+  buffers.bitmask = arrays.take<int32_t>("bitmask", {num_nodes, num_slots, num_words});
+  buffers.guided = arrays.take<uint8_t>("guided", {num_nodes, num_slots});
+  buffers.held = arrays.take<uint8_t>("held", {num_slots});
+  buffers.needed = arrays.take<int32_t>("needed", {1});
+  buffers.tokens = arrays.take<int32_t>("tokens", {num_slots, num_nodes});
+  buffers.num_accepted = arrays.take<int32_t>("num_accepted", {num_slots});
+  if (buffers.is_tree()) {
+    buffers.parents = arrays.take<int32_t>("parents", {num_slots, num_nodes});
+    buffers.accepted_path = arrays.take<int32_t>("accepted_path", {num_slots, limits.num_draft_tokens});
+  }
+  if (buffers.has_proposals()) {
+    buffers.chain_len = arrays.take<int32_t>("chain_len", {num_slots});
+    buffers.origins = arrays.take<uint8_t>("origins", {num_slots, num_nodes});
+    buffers.draft_rows = arrays.take<int32_t>("draft_rows", {num_slots, num_words});
+    buffers.draft_guided = arrays.take<uint8_t>("draft_guided", {num_slots});
+  }
+  buffers.owner = share(arrays.finish());
+  return buffers;
 }
 
-std::shared_ptr<GrammarExecutor> make_executor(int max_batch_size, int num_draft_tokens, int vocab_size,
-                                               int num_threads, int64_t deadline_us, uintptr_t rows, uintptr_t guided,
-                                               uintptr_t held, uintptr_t tokens, uintptr_t num_accepted,
-                                               uintptr_t needed, py::object owner,
-                                               std::optional<int64_t> draft_wait_us,
-                                               std::optional<int64_t> target_wait_us, int num_forced_tokens,
-                                               int num_lookup_tokens, std::shared_ptr<LookupSource> lookup,
-                                               uintptr_t chain_len, uintptr_t origins, uintptr_t draft_rows,
-                                               uintptr_t draft_guided, std::vector<int> stage_begins,
-                                               uintptr_t parents, uintptr_t accepted_path) {
-  using std::chrono::microseconds;
-  GuideBuffers buffers{max_batch_size,           num_draft_tokens,
-                       vocab_size,               at<int32_t>(rows),
-                       at<uint8_t>(guided),      at<uint8_t>(held),
-                       at<int32_t>(tokens),      at<int32_t>(num_accepted),
-                       at<int32_t>(needed),      share(std::move(owner)),
-                       num_forced_tokens,        num_lookup_tokens,
-                       at<int32_t>(chain_len),   at<uint8_t>(origins),
-                       at<int32_t>(draft_rows),  at<uint8_t>(draft_guided),
-                       std::move(stage_begins),  at<int32_t>(parents),
-                       at<int32_t>(accepted_path)};
-  GrammarExecutor::Waits waits{microseconds(deadline_us), microseconds(draft_wait_us.value_or(deadline_us)), {}};
-  if (target_wait_us) waits.target = microseconds(*target_wait_us);
-  return destroyed_without_gil(new GrammarExecutor(std::move(buffers), num_threads, waits, std::move(lookup)));
+std::shared_ptr<GrammarExecutor> make_executor(const GrammarBuffers& buffers, const ExecutorOptions& options,
+                                               std::shared_ptr<LookupSource> lookup) {
+  return destroyed_without_gil(new GrammarExecutor(buffers, options, std::move(lookup)));
+}
+
+void bind_structs(py::module_& m) {
+  py::class_<DraftLimits>(m, "DraftLimits")
+      .def(py::init([](int num_draft_tokens, int num_forced_tokens, int num_lookup_tokens) {
+             return DraftLimits{num_draft_tokens, num_forced_tokens, num_lookup_tokens};
+           }),
+           py::kw_only(), py::arg("num_draft_tokens") = 0, py::arg("num_forced_tokens") = 0,
+           py::arg("num_lookup_tokens") = 0)
+      .def_readonly("num_draft_tokens", &DraftLimits::num_draft_tokens)
+      .def_readonly("num_forced_tokens", &DraftLimits::num_forced_tokens)
+      .def_readonly("num_lookup_tokens", &DraftLimits::num_lookup_tokens)
+      .def("__eq__", [](const DraftLimits& one, const DraftLimits& other) { return one == other; });
+  using Waits = std::optional<int64_t>;
+  py::class_<ExecutorOptions>(m, "ExecutorOptions")
+      .def(py::init([](int num_threads, int64_t deadline_us, Waits draft_wait_us, Waits target_wait_us) {
+             return ExecutorOptions{num_threads, deadline_us, draft_wait_us, target_wait_us};
+           }),
+           py::kw_only(), py::arg("num_threads"), py::arg("deadline_us"), py::arg("draft_wait_us") = py::none(),
+           py::arg("target_wait_us") = py::none())
+      .def_readonly("num_threads", &ExecutorOptions::num_threads)
+      .def_readonly("deadline_us", &ExecutorOptions::deadline_us)
+      .def_readonly("draft_wait_us", &ExecutorOptions::draft_wait_us)
+      .def_readonly("target_wait_us", &ExecutorOptions::target_wait_us);
+  py::class_<GrammarBuffers>(m, "GrammarBuffers")
+      .def(py::init([](const DraftLimits& limits, int vocab_size, std::vector<int> stage_begins,
+                       const py::kwargs& arrays) {
+             return make_buffers(limits, vocab_size, std::move(stage_begins), arrays);
+           }),
+           py::kw_only(), py::arg("limits"), py::arg("vocab_size"), py::arg("stage_begins") = std::vector<int>{});
 }
 
 void bind_counters(py::module_& m) {
@@ -82,27 +167,21 @@ std::vector<BoundHostFunction> callbacks(GrammarExecutor& executor) {
 }
 
 using Texts = std::map<int, std::vector<int32_t>>;  // by slot
-using Limits = std::tuple<int, int, int>;
-using SlotLimits = std::map<int, Limits>;
-
-DraftLimits to_limits(const Limits& limits) {
-  return {std::get<0>(limits), std::get<1>(limits), std::get<2>(limits)};
-}
+using SlotLimits = std::map<int, DraftLimits>;
 
 std::optional<DraftLimits> limits_of(const SlotLimits& limits, int slot) {
   const auto found = limits.find(slot);
-  return found == limits.end() ? std::nullopt : std::optional(to_limits(found->second));
+  return found == limits.end() ? std::nullopt : std::optional(found->second);
 }
 
 void submit(GrammarExecutor& executor, const std::vector<std::pair<int, std::shared_ptr<Matcher>>>& started,
             const std::vector<int>& continued, Texts texts, const SlotLimits& limits,
-            std::optional<Limits> iteration_limits) {
+            std::optional<DraftLimits> iteration_limits) {
   std::vector<GrammarExecutor::Start> starts;
   for (const auto& [slot, matcher] : started) {
     starts.emplace_back(slot, matcher, std::move(texts[slot]), limits_of(limits, slot));
   }
-  executor.submit(std::move(starts), continued,
-                  iteration_limits ? std::optional(to_limits(*iteration_limits)) : std::nullopt);
+  executor.submit(std::move(starts), continued, iteration_limits);
 }
 
 void detach(GrammarExecutor& executor, int slot) {
@@ -117,6 +196,7 @@ void detach(GrammarExecutor& executor, int slot) {
 
 void bind_executor(py::module_& m) {
   bind_counters(m);
+  bind_structs(m);
   py::class_<LookupSource, std::shared_ptr<LookupSource>>(m, "LookupSource");
   py::class_<NgramSource, LookupSource, std::shared_ptr<NgramSource>>(m, "NgramSource")
       .def(py::init<int, int>(), py::kw_only(), py::arg("min_n"), py::arg("max_n"));
@@ -125,14 +205,7 @@ void bind_executor(py::module_& m) {
            py::arg("least_probability"))
       .def_property_readonly("num_nodes", &SuffixSource::num_nodes);
   py::class_<GrammarExecutor, std::shared_ptr<GrammarExecutor>>(m, "GrammarExecutor")
-      .def(py::init(&make_executor), py::kw_only(), py::arg("max_batch_size"), py::arg("num_draft_tokens"),
-           py::arg("vocab_size"), py::arg("num_threads"), py::arg("deadline_us"), py::arg("rows"), py::arg("guided"),
-           py::arg("held"), py::arg("tokens"), py::arg("num_accepted"), py::arg("needed"),
-           py::arg("owner") = py::none(), py::arg("draft_wait_us") = py::none(),
-           py::arg("target_wait_us") = py::none(), py::arg("num_forced_tokens") = 0,
-           py::arg("num_lookup_tokens") = 0, py::arg("lookup") = nullptr, py::arg("chain_len") = 0,
-           py::arg("origins") = 0, py::arg("draft_rows") = 0, py::arg("draft_guided") = 0,
-           py::arg("stage_begins") = std::vector<int>{}, py::arg("parents") = 0, py::arg("accepted_path") = 0)
+      .def(py::init(&make_executor), py::arg("buffers"), py::arg("options"), py::arg("lookup") = nullptr)
       .def("submit", &submit, py::arg("started"), py::arg("continued"), py::arg("texts") = Texts{},
            py::arg("limits") = SlotLimits{}, py::arg("iteration_limits") = py::none(), unlocked())
       .def("discard_snapshots", &GrammarExecutor::discard_snapshots)

@@ -146,7 +146,7 @@ bool GrammarExecutor::push_golden(Batch& batch, Progress& progress) {
 bool GrammarExecutor::push_drafts(Batch& batch, Progress& progress, int model_token) {
   const std::shared_ptr<Walk>& walk = progress.walk;
   if (!progress.may_grow()) return false;
-  GuideBuffers::Stage stage = buffers_->stage(model_token);
+  GrammarBuffers::Stage stage = buffers_->stage(model_token);
   if (buffers_->has_proposals()) {
     const int node = ++progress.chain_len;
     buffers_->origins[buffers_->node_index(walk->slot(), node)] = static_cast<uint8_t>(DraftOrigin::kModel);

@@ -13,7 +13,7 @@ void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-void check_tree(const GuideBuffers& buffers) {
+void check_tree(const GrammarBuffers& buffers) {
   const std::vector<int>& begins = buffers.stage_begins;
   require(begins.size() == static_cast<size_t>(buffers.num_draft_tokens) + 2,
           "stage_begins needs num_draft_tokens + 2 entries: where each stage begins, and where the last one ends");
@@ -24,7 +24,7 @@ void check_tree(const GuideBuffers& buffers) {
   require(buffers.parents && buffers.accepted_path, "every buffer of a tree needs its address");
 }
 
-GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits, bool has_lookup) {
+GrammarBuffers checked(GrammarBuffers buffers, int num_threads, const GrammarExecutor::Waits& waits, bool has_lookup) {
   require(buffers.max_batch_size >= 1, "max_batch_size must be at least 1");
   require(buffers.num_draft_tokens >= 0, "num_draft_tokens must not be negative");
   require(buffers.vocab_size >= 1, "vocab_size must be at least 1");
@@ -32,7 +32,7 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecuto
   require(waits.deadline > Clock::duration::zero(), "deadline_us must be at least 1");
   require(waits.draft >= Clock::duration::zero(), "draft_wait_us must not be negative");
   require(waits.target.value_or(waits.deadline) >= Clock::duration::zero(), "target_wait_us must not be negative");
-  require(buffers.rows && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
+  require(buffers.bitmask && buffers.guided && buffers.held && buffers.tokens && buffers.num_accepted && buffers.needed,
           "every buffer needs its address");
   require(buffers.num_forced_tokens >= 0, "num_forced_tokens must not be negative");
   require((buffers.num_lookup_tokens > 0) == has_lookup && buffers.num_lookup_tokens >= 0,
@@ -45,11 +45,23 @@ GuideBuffers checked(GuideBuffers buffers, int num_threads, const GrammarExecuto
   return buffers;
 }
 
+GrammarExecutor::Waits waits_of(const ExecutorOptions& options) {
+  using std::chrono::microseconds;
+  GrammarExecutor::Waits waits{microseconds(options.deadline_us),
+                               microseconds(options.draft_wait_us.value_or(options.deadline_us)), {}};
+  if (options.target_wait_us) waits.target = microseconds(*options.target_wait_us);
+  return waits;
+}
+
 }  // namespace
 
-GrammarExecutor::GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits,
+GrammarExecutor::GrammarExecutor(GrammarBuffers buffers, const ExecutorOptions& options,
                                  std::shared_ptr<LookupSource> lookup)
-    : buffers_(std::make_shared<GuideBuffers>(checked(std::move(buffers), num_threads, waits, lookup != nullptr))),
+    : GrammarExecutor(std::move(buffers), options.num_threads, waits_of(options), std::move(lookup)) {}
+
+GrammarExecutor::GrammarExecutor(GrammarBuffers buffers, int num_threads, Waits waits,
+                                 std::shared_ptr<LookupSource> lookup)
+    : buffers_(std::make_shared<GrammarBuffers>(checked(std::move(buffers), num_threads, waits, lookup != nullptr))),
       waits_(waits),
       lookup_(std::move(lookup)),
       spelling_(std::make_shared<Spelling>(buffers_->num_forced_tokens > 0 ? buffers_->vocab_size : 0)),

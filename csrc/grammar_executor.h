@@ -42,6 +42,14 @@ struct ExecutorCounters {
   int64_t max_accepts, max_fills, max_rollbacks;
 };
 
+// How callbacks wait, and how many workers walk. Without draft_wait_us it is deadline_us; without target_wait_us an
+// iteration's time shared among its requests.
+struct ExecutorOptions {
+  int num_threads = 1;
+  int64_t deadline_us = 0;
+  std::optional<int64_t> draft_wait_us = {}, target_wait_us = {};
+};
+
 class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
  public:
   // Longest waits for rows. `deadline` counts from a callback's beginning, the others from the moment when `needed` comes
@@ -52,7 +60,9 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
     std::optional<Clock::duration> target;
   };
   // lookup: finds the looked-up drafts; null where there are none
-  GrammarExecutor(GuideBuffers buffers, int num_threads, Waits waits, std::shared_ptr<LookupSource> lookup = nullptr);
+  GrammarExecutor(GrammarBuffers buffers, const ExecutorOptions& options,
+                  std::shared_ptr<LookupSource> lookup = nullptr);
+  GrammarExecutor(GrammarBuffers buffers, int num_threads, Waits waits, std::shared_ptr<LookupSource> lookup = nullptr);
   ~GrammarExecutor();
 
   // matcher: null for a free request
@@ -160,7 +170,7 @@ class GrammarExecutor : public std::enable_shared_from_this<GrammarExecutor> {
   bool is_idle_locked(Slot& slot) const;
   void check_snapshot(const std::vector<Start>& started, const std::vector<int>& continued, const DraftLimits& limits);
 
-  const std::shared_ptr<const GuideBuffers> buffers_;
+  const std::shared_ptr<const GrammarBuffers> buffers_;
   const Waits waits_;
   const std::shared_ptr<LookupSource> lookup_;
   const std::shared_ptr<Spelling> spelling_;

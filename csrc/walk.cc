@@ -5,7 +5,7 @@
 namespace specguide {
 
 Walk::Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
-           std::shared_ptr<Spelling> spelling, std::shared_ptr<const GuideBuffers> buffers,
+           std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
            std::shared_ptr<WalkCounters> counters)
     : slot_(slot),
       is_free_(matcher == nullptr),

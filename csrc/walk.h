@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "counted_matcher.h"
-#include "guide_buffers.h"
+#include "grammar_buffers.h"
 #include "lookup.h"
 #include "thread_pool.h"
 #include "walk_path.h"
@@ -26,7 +26,7 @@ class Walk {
  public:
   // A null matcher is a free request: its rows are free, and without a lookup it has no operations.
   Walk(int slot, std::shared_ptr<Matcher> matcher, std::unique_ptr<Lookup> lookup, double least_probability,
-       std::shared_ptr<Spelling> spelling, std::shared_ptr<const GuideBuffers> buffers,
+       std::shared_ptr<Spelling> spelling, std::shared_ptr<const GrammarBuffers> buffers,
        std::shared_ptr<WalkCounters> counters);
 
   // For the callback thread: what an operation that is yet to be pushed takes. Only that operation reads it, and what is
@@ -96,7 +96,7 @@ class Walk {
   const bool is_free_, has_operations_;
   const double least_probability_;
   const std::shared_ptr<Spelling> spelling_;
-  const std::shared_ptr<const GuideBuffers> buffers_;
+  const std::shared_ptr<const GrammarBuffers> buffers_;
   const std::shared_ptr<WalkCounters> counters_;
 
   // Written by the callback thread, then read by an operation.

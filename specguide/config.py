@@ -11,7 +11,6 @@ from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTre
 from specguide.errors import InvalidParams
 
 MOST_DRAFTS = 32
-GUIDE_BACKENDS = ("auto", "llguidance", "xgrammar")
 GUIDE_CALLBACKS = ("native", "polling")
 
 
@@ -198,11 +197,6 @@ class GuideConfig:
     callbacks: str | None = None
 
     def __post_init__(self) -> None:
-        if self.backend not in GUIDE_BACKENDS:
-            raise InvalidParams(
-                f"guide_backend {self.backend!r} is unknown; known: {', '.join(GUIDE_BACKENDS)}",
-                param="guide_backend",
-            )
         for name, least in (
             ("deadline_us", 1),
             ("target_wait_us", 0),

@@ -93,9 +93,8 @@ def _backends() -> Iterator[Finding]:
             mend=mend,
         )
     if not any(status.version for status in report):
-        yield Finding(
-            "grammar backends", False, "none installed", mend="pip install llguidance xgrammar"
-        )
+        packages = " ".join(status.name for status in report)
+        yield Finding("grammar backends", False, "none installed", mend=f"pip install {packages}")
 
 
 def _shipped_model() -> Iterator[Finding]:

@@ -127,11 +127,6 @@ class DraftLayout:
         """What is drafted when nothing is known yet: all of a path, else the least."""
         return self if self.is_path else self.levels[1]
 
-    @property
-    def limits(self) -> tuple[int, int, int]:
-        """As the executor takes them: of the model, forced, looked up."""
-        return self.num_model, self.num_forced, self.num_lookup
-
     def within(self, wanted: Speculation) -> DraftLayout:
         """What there may be of it for a request, as numbers of drafts. Raises InvalidParams where
         the request wants more than there is."""

@@ -26,7 +26,8 @@ class Guide:
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
     matcher:        a function that makes a matcher of your own, see
                     specguide.guided.matcher.Matcher
-    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar")
+    backend:        "auto" or the name of one grammar backend ("llguidance", "xgrammar"); one that
+                    there is not is refused where the guide is compiled
 
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
@@ -46,12 +47,6 @@ class Guide:
             found = " and ".join(given) if given else "none"
             raise InvalidGuide(
                 f"a Guide holds exactly one of {', '.join(_KINDS)}; found {found}", param="guide"
-            )
-        if self.backend not in (None, "auto", "llguidance", "xgrammar"):
-            raise InvalidGuide(
-                f'guide backend {self.backend!r} is unknown; use "auto", "llguidance" or '
-                '"xgrammar"',
-                param="backend",
             )
         _CHECKS[given[0]](getattr(self, given[0]))
 

@@ -22,7 +22,7 @@ class LLM:
     model:         folder of a Hugging Face checkpoint; None takes the shipped model
     spec:          SpecConfig or a method's name, "auto" among them; None decodes plainly; "default"
                    takes the shipped head with the shipped model and decodes another model plainly
-    guide_backend: "auto", "llguidance" or "xgrammar"
+    guide_backend: "auto" or the name of a grammar backend ("llguidance", "xgrammar")
     guide:         the whole GuideConfig instead; None: no guides, requests that want one are
                    refused, and iterations have nothing of the grammar in them
     the others:    as in EngineConfig

@@ -222,20 +222,12 @@ def test_a_guide_that_is_nested_beyond_all_measure_is_malformed() -> None:
             Guide(json_schema=value)
 
 
-def test_unknown_backend_is_refused() -> None:
-    assert Guide(regex="a", backend="xgrammar").kind == "regex"
-    with pytest.raises(InvalidGuide, match="outlines") as caught:
-        Guide(regex="a", backend="outlines")
-    assert caught.value.param == "backend"
-
-
 @pytest.mark.parametrize(
     ("build", "param"),
     [
         (lambda: SpecConfig("medusa"), "spec"),
         (lambda: SpecConfig(num_draft_tokens=0), "num_draft_tokens"),
         (lambda: SpecConfig(num_draft_tokens=17), "num_draft_tokens"),
-        (lambda: GuideConfig(backend="outlines"), "guide_backend"),
         (lambda: GuideConfig(callbacks="python"), "callbacks"),
         (lambda: GuideConfig(deadline_us=0), "deadline_us"),
         (lambda: GuideConfig(draft_wait_us=-1), "draft_wait_us"),

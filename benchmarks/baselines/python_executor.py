@@ -16,7 +16,7 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import EngineError
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
-from specguide.guided.executor import Limits, Walked
+from specguide.guided.executor import Walked
 from specguide.guided.matcher import Row
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
@@ -72,12 +72,12 @@ class PythonGrammarExecutor:
         started: Sequence[tuple[int, native.Matcher | None]],
         continued: Sequence[int],
         texts: Mapping[int, Sequence[int]] = _NOTHING,
-        limits: Mapping[int, Limits] = _NOTHING,
-        iteration_limits: Limits | None = None,
+        limits: Mapping[int, native.DraftLimits] = _NOTHING,
+        iteration_limits: native.DraftLimits | None = None,
     ) -> None:
         """Queue the snapshot of one more iteration. Raises ValueError for a slot that is busy or
         has no request, and for an iteration that drafts less than all."""
-        if iteration_limits not in (None, (self._num_nodes - 1, 0, 0)):
+        if iteration_limits not in (None, native.DraftLimits(num_draft_tokens=self._num_nodes - 1)):
             raise ValueError(f"Python callbacks follow all drafts, found {iteration_limits}")
         for slot, _ in started:
             if self._walks[slot] is not None:

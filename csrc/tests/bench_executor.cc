@@ -41,7 +41,7 @@ double median_callback_us(int batch_size, int num_threads, std::chrono::microsec
   std::vector<int32_t> tokens(batch_size * kNodes, 1), num_accepted(batch_size);
   int32_t needed = 0;
   auto executor = std::make_shared<GrammarExecutor>(
-      GuideBuffers{batch_size, kDrafts, kVocab, rows.data(), guided.data(), held.data(), tokens.data(),
+      GrammarBuffers{batch_size, kDrafts, kVocab, rows.data(), guided.data(), held.data(), tokens.data(),
                    num_accepted.data(), &needed, nullptr},
       num_threads, GrammarExecutor::Waits{1s, 1s, 1s});
   const auto callbacks = executor->callbacks();

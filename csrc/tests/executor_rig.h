@@ -44,7 +44,7 @@ struct ExecutorRig {
         draft_guided(max_batch_size, 9),
         parents(max_batch_size * num_nodes, -9),
         accepted_path(max_batch_size * shape.num_drafts, -9) {
-    specguide::GuideBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
+    specguide::GrammarBuffers buffers{max_batch_size, shape.num_drafts, fake::kVocab,        rows.data(), guided.data(),
                                     held.data(),    tokens.data(),    num_accepted.data(), &needed,
                                     nullptr};
     buffers.num_forced_tokens = shape.num_forced;

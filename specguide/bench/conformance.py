@@ -25,7 +25,7 @@ from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, create_backend
+from specguide.guided.backends import AUTO, CompiledGrammar, backend_names, create_backend
 from specguide.guided.compile import GrammarCompiler
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -49,8 +49,8 @@ class BackendCompiler:
 
     def __init__(self, backend: str, vocabulary: Vocabulary = BYTES) -> None:
         self.vocabulary = vocabulary
-        for name in BACKEND_NAMES:
-            if backend in ("auto", name):
+        for name in backend_names():
+            if backend in (AUTO, name):
                 create_backend(
                     name, vocabulary
                 )  # loads the library, which may take longer than a compile may

@@ -12,8 +12,8 @@ import typer
 from specguide import env
 from specguide.bench.settings import DRAFTERS, Axes
 from specguide.cli.options import MaxTokens, Model, listed, listed_numbers, model_name, write_text
-from specguide.config import GUIDE_BACKENDS
 from specguide.errors import InvalidParams
+from specguide.guided.backends import backend_choices
 
 _METHODS = sorted({options["method"] for options in DRAFTERS.values()})
 _GUIDED = {"guided": True, "unguided": False}
@@ -74,7 +74,7 @@ def acceptance(
     backends: Annotated[
         str,
         typer.Option(
-            help=f"Of {', '.join(GUIDE_BACKENDS)}; what one refuses is counted.",
+            help=f"Of {', '.join(backend_choices())}; what one refuses is counted.",
             rich_help_panel=_SETTINGS,
         ),
     ] = "auto",
@@ -119,7 +119,7 @@ def acceptance(
         listed_numbers(num_draft_tokens),
         listed_numbers(forced),
         [_GUIDED[kind] for kind in listed(drafts, _GUIDED)],
-        listed(backends, GUIDE_BACKENDS),
+        listed(backends, backend_choices()),
         listed_numbers(concurrency),
     )
     folder = data or env.data_dir()

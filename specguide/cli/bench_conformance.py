@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from specguide.cli.options import listed, write_text
-from specguide.config import GUIDE_BACKENDS
 from specguide.errors import InvalidParams
+from specguide.guided.backends import backend_choices
 
 _MOST_SHOWN = 20
 
@@ -29,7 +29,7 @@ def conformance(
         ),
     ],
     backends: Annotated[
-        str, typer.Option(help=f"Of {', '.join(GUIDE_BACKENDS)}, comma-separated.")
+        str, typer.Option(help=f"Of {', '.join(backend_choices())}, comma-separated.")
     ] = "auto",
     draws: Annotated[
         int, typer.Option(help="Random texts that are drawn from each grammar and validated.")
@@ -60,7 +60,7 @@ def conformance(
         backend: Trial(
             partial(BackendCompiler, backend), draws, made_by, output / f"{backend}.jsonl"
         )
-        for backend in listed(backends, GUIDE_BACKENDS)
+        for backend in listed(backends, backend_choices())
     }
     found = {backend: trial.records(cases) for backend, trial in trials.items()}
     result = {backend: summary(records) for backend, records in found.items()}

@@ -25,7 +25,7 @@ from specguide.engine.observers import Committed, Observer
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
 from specguide.errors import EngineError, InvalidParams
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams
 from specguide.request import IterationTimes, Request
 from specguide.scheduler import Schedule, Scheduler
@@ -49,6 +49,8 @@ class Engine:
 
     def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
         """executor: runs the batches; None: one in this process, with the models of `config`"""
+        if config.guide is not None:
+            check_backend(config.guide)
         self.in_use = InUse()
         self.config = resolved(config)
         with ThreadPoolExecutor(1) as reader:  # beside the weights, which take no interpreter

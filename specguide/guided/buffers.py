@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -140,11 +141,10 @@ class GrammarBuffers:
         """The pinned `bitmask` and `guided` themselves, as the device reads them over the bus."""
         return mapped(self.bitmask, device), mapped(self.guided, device)
 
-    def addresses(self) -> dict[str, int]:
-        """As the executor takes them."""
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """As the executor takes them, by name."""
         buffers = {field.name: getattr(self, field.name) for field in fields(self)}
         group = buffers.pop("proposals")
-        buffers["rows"] = buffers.pop("bitmask")
         if group is not None:
             buffers |= {field.name: getattr(group, field.name) for field in fields(group)}
-        return {name: buffer.data_ptr() for name, buffer in buffers.items()}
+        return {name: buffer.numpy() for name, buffer in buffers.items()}

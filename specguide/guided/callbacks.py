@@ -15,7 +15,7 @@ from specguide.batch import GuideSnapshot
 from specguide.config import GuideConfig
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GrammarBuffers, ProposalBuffers
-from specguide.guided.executor import ExecutorFactory, Walked, native_executor
+from specguide.guided.executor import ExecutorFactory, Walked, draft_limits, native_executor
 from specguide.guided.matcher import Matcher
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import GrammarStreams
@@ -74,7 +74,7 @@ class GrammarCallbacks:
             else {}
         )
         limits = {
-            start.slot: start.window.limits
+            start.slot: draft_limits(start.window)
             for start in snapshot.started
             if start.window is not None and self.window.is_path
         }  # of a tree the step leaves nodes out
@@ -83,7 +83,7 @@ class GrammarCallbacks:
             snapshot.continued,
             texts,
             limits,
-            None if snapshot.window is None else snapshot.window.limits,
+            None if snapshot.window is None else draft_limits(snapshot.window),
         )
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:

@@ -17,7 +17,14 @@ from typing import Any
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy, EngineError, GuideLimitExceeded, InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, BackendStatus, CompiledGrammar, backend_status
+from specguide.guided.backends import (
+    BackendStatus,
+    CompiledGrammar,
+    backend_names,
+    backend_status,
+    check_backend,
+    requested_backend,
+)
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
 from specguide.guided.compiling.libraries import Libraries, Outcome
@@ -33,14 +40,18 @@ _compilers: weakref.WeakSet[GrammarCompiler] = weakref.WeakSet()
 def backend_report() -> list[BackendStatus]:
     """Per grammar backend what was found: its version, whether it is native, and why not where it
     is not."""
-    return [backend_status(name) for name in BACKEND_NAMES]
+    return [backend_status(name) for name in backend_names()]
 
 
 class GrammarCompiler:
     """Compiles guides against one vocabulary, beside the caller. Its methods may be called from any
-    thread."""
+    thread.
+
+    Raises InvalidParams where the configuration asks for a backend that there is not.
+    """
 
     def __init__(self, vocabulary: Vocabulary, config: GuideConfig) -> None:
+        check_backend(config)
         self.config = config
         self.cache = GrammarCache(config.cache_bytes)
         self._lock = threading.Lock()
@@ -58,20 +69,21 @@ class GrammarCompiler:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
         is kept.
 
-        The future's error is InvalidGuide when the guide is malformed, UnsupportedGuide when no
+        The future's error is InvalidGuide when the guide is malformed or asks for a backend that
+        there is not, UnsupportedGuide when no
         backend enforces it, GuideLimitExceeded naming the field of GuideConfig when it runs into a
         limit, CompilerBusy when too many others wait or take long, EngineError when the compiler is
         closed.
         """
         future: Future[CompiledGrammar] = Future()
-        if guide.matcher is not None:
-            return _made(guide.matcher)
         try:
+            requested = requested_backend(guide, self.config)
+            if guide.matcher is not None:
+                return _made(guide.matcher)
             source = check_size(guide, self.config)
         except InvalidGuide as error:
             future.set_exception(error)
             return future
-        requested = guide.backend or self.config.backend
         key = (guide.kind, requested, source)
         known = None if self._is_closed else self.cache.get(key)
         if known is not None:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from specguide import env, native
 from specguide.config import GuideConfig
 from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
-
-Limits = tuple[int, int, int]
-"""Most drafts: of the model, forced, looked up."""
 
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
 # last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
@@ -28,8 +28,8 @@ class GrammarExecutor(Protocol):
         started: Sequence[tuple[int, native.Matcher | None]],
         continued: Sequence[int],
         texts: Mapping[int, Sequence[int]],
-        limits: Mapping[int, Limits],
-        iteration_limits: Limits | None,
+        limits: Mapping[int, native.DraftLimits],
+        iteration_limits: native.DraftLimits | None,
     ) -> None: ...
 
     def discard_snapshots(self) -> None: ...
@@ -82,21 +82,33 @@ def native_executor(
     if nodes.tokens.is_pinned() and draft_wait_us is None:
         draft_wait_us = _GPU_DRAFT_WAIT_US
     return native.GrammarExecutor(
-        max_batch_size=len(nodes.tokens),
-        num_draft_tokens=window.num_model,
-        vocab_size=walked.vocab_size,
-        num_forced_tokens=window.num_forced,
-        num_lookup_tokens=window.num_lookup,
-        lookup=walked.lookup,
-        stage_begins=[] if window.is_path else list(window.stages),
-        num_threads=config.num_threads or env.num_grammar_threads(),
-        deadline_us=config.deadline_us,
-        target_wait_us=target_wait_us,
-        draft_wait_us=draft_wait_us,
-        owner=(buffers, nodes),
-        tokens=nodes.tokens.data_ptr(),
-        num_accepted=nodes.num_accepted.data_ptr(),
-        parents=nodes.parents.data_ptr(),
-        accepted_path=nodes.accepted_path.data_ptr(),
-        **buffers.addresses(),
+        native.GrammarBuffers(
+            limits=draft_limits(window),
+            vocab_size=walked.vocab_size,
+            stage_begins=[] if window.is_path else list(window.stages),
+            **buffers.arrays(),
+            **_node_arrays(walked),
+        ),
+        native.ExecutorOptions(
+            num_threads=config.num_threads or env.num_grammar_threads(),
+            deadline_us=config.deadline_us,
+            draft_wait_us=draft_wait_us,
+            target_wait_us=target_wait_us,
+        ),
+        walked.lookup,
     )
+
+
+def draft_limits(layout: DraftLayout) -> native.DraftLimits:
+    """Most drafts of a layout, as the executor takes them."""
+    return native.DraftLimits(
+        num_draft_tokens=layout.num_model,
+        num_forced_tokens=layout.num_forced,
+        num_lookup_tokens=layout.num_lookup,
+    )
+
+
+def _node_arrays(walked: Walked) -> dict[str, npt.NDArray[np.int32]]:
+    names = ["tokens", "num_accepted"]
+    names += [] if walked.window.is_path else ["parents", "accepted_path"]
+    return {name: getattr(walked.nodes, name).numpy() for name in names}

@@ -172,79 +172,97 @@ class SuffixSource(LookupSource):
     @property
     def num_nodes(self) -> int: ...
 
-class GrammarExecutor:
-    """Owns the walks of all slots. Words: ceil(vocab_size / 32). A chain has at most W drafts: K =
-    num_draft_tokens of the step's, num_forced_tokens that the grammar forces, num_lookup_tokens
-    that `lookup` finds. N = W + 1. Addresses of contiguous host buffers:
+class DraftLimits:
+    """Most drafts in one chain, of each who proposes them; as many of the grammar's may follow one
+    another."""
 
-    rows          int32 [N, max_batch_size, words]       written by workers
-    guided        uint8 [N, max_batch_size]              1: the row counts; 0: free
-    held          uint8 [max_batch_size]                 1: this iteration accepts nothing for the
-    slot tokens        int32 [max_batch_size, N]              golden token, then the drafts (-1: no
-    draft); the
-                                                         callbacks write those that are theirs
-    num_accepted  int32 [max_batch_size]                 read: drafts accepted at the last
-    verification; -1: held needed        int32 [1]                              read: callbacks of
-    the iteration whose rows the forward stream
-                                                         stands waiting for, or soon will; to be 0
-                                                         before callback 0
+    num_draft_tokens: int
+    num_forced_tokens: int
+    num_lookup_tokens: int
+    def __init__(
+        self,
+        *,
+        num_draft_tokens: int = 0,
+        num_forced_tokens: int = 0,
+        num_lookup_tokens: int = 0,
+    ) -> None: ...
+
+class ExecutorOptions:
+    """How callbacks wait, and how many workers walk.
+
+    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer
+    than target_wait_us (None: an iteration's time shared among its requests), the others than
+    draft_wait_us (None: deadline_us), but callback K + 1 as callback 0.
+    """
+
+    num_threads: int
+    deadline_us: int
+    draft_wait_us: int | None
+    target_wait_us: int | None
+    def __init__(
+        self,
+        *,
+        num_threads: int,
+        deadline_us: int,
+        draft_wait_us: int | None = None,
+        target_wait_us: int | None = None,
+    ) -> None: ...
+
+class GrammarBuffers:
+    """Contiguous host arrays (numpy) that the callbacks and the step share, kept alive as long as
+    anything may touch them. ValueError names one whose type or shape is not this. S slots, words =
+    ceil(vocab_size / 32). A chain has at most W drafts: K = limits.num_draft_tokens of the step's,
+    num_forced_tokens that the grammar forces, num_lookup_tokens that a lookup finds. N = W + 1.
+
+    bitmask       int32 [N, S, words]  written by workers
+    guided        uint8 [N, S]         1: the row counts; 0: free
+    held          uint8 [S]            1: this iteration accepts nothing for the slot
+    needed        int32 [1]            read: callbacks of the iteration whose rows the step stands
+                                       waiting for, or soon will; to be 0 before callback 0
+    tokens        int32 [S, N]         golden token, then the drafts (-1: no draft); the callbacks
+                                       write those that are theirs
+    num_accepted  int32 [S]            read: drafts accepted at the last verification; -1: held
 
     and where W > K
 
-    chain_len     int32 [max_batch_size]                 drafts that there are: the step's next one
-    is that of the node
-                                                         behind them
-    origins       uint8 [max_batch_size, N]              of each draft: 1 the step, 2 the grammar, 3
-    the lookup; 0: none draft_rows    int32 [max_batch_size, words]          written by workers: the
-    row that the next draft is chosen under draft_guided  uint8 [max_batch_size]                 1:
-    it counts; 0: free
+    chain_len     int32 [S]            drafts that there are: the step's next one is that of the
+                                       node behind them
+    origins       uint8 [S, N]         of each draft: 1 the step, 2 the grammar, 3 the lookup; 0:
+                                       none
+    draft_rows    int32 [S, words]     written by workers: the row that the next draft is chosen
+                                       under
+    draft_guided  uint8 [S]            1: it counts; 0: free
 
     With stage_begins, int [K + 2], the drafts are a tree of depth K, its nodes numbered by stages:
     stage j, 0 … K, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden token
     alone, and N = stage_begins[K + 1]. Stage j becomes known where draft j of a chain would; a
     node's parent belongs to any earlier stage. W = K, and there are
 
-    parents        int32 [max_batch_size, N]             read: the node that each node is behind;
-    anything where there
-                                                         is no token
-    accepted_path  int32 [max_batch_size, K]             read: the nodes that the last verification
-    accepted, from the
-                                                         root on; the first num_accepted of them
-                                                         count
+    parents        int32 [S, N]        read: the node that each node is behind; anything where there
+                                       is no token
+    accepted_path  int32 [S, K]        read: the nodes that the last verification accepted, from the
+                                       root on; the first num_accepted of them count
 
-    Callbacks wait deadline_us at most, and from when `needed` comes up to them callback 0 no longer
-    than target_wait_us (None: an iteration's time shared among its requests), the others than
-    draft_wait_us (None: deadline_us), but callback K + 1 as callback 0.
-    `owner` is kept alive as long as anything may touch the buffers. K = 0 is plain decoding.
+    K = 0 is plain decoding.
     """
 
     def __init__(
         self,
         *,
-        max_batch_size: int,
-        num_draft_tokens: int,
+        limits: DraftLimits,
         vocab_size: int,
-        num_threads: int,
-        deadline_us: int,
-        rows: int,
-        guided: int,
-        held: int,
-        tokens: int,
-        num_accepted: int,
-        needed: int,
-        owner: Any = None,
-        draft_wait_us: int | None = None,
-        target_wait_us: int | None = None,
-        num_forced_tokens: int = 0,
-        num_lookup_tokens: int = 0,
-        lookup: LookupSource | None = None,
-        chain_len: int = 0,
-        origins: int = 0,
-        draft_rows: int = 0,
-        draft_guided: int = 0,
         stage_begins: Sequence[int] = ...,
-        parents: int = 0,
-        accepted_path: int = 0,
+        **arrays: Any,
+    ) -> None: ...
+
+class GrammarExecutor:
+    """Owns the walks of all slots."""
+
+    def __init__(
+        self,
+        buffers: GrammarBuffers,
+        options: ExecutorOptions,
+        lookup: LookupSource | None = None,
     ) -> None: ...
     def submit(
         self,
@@ -253,10 +271,9 @@ class GrammarExecutor:
         texts: Mapping[
             int, Sequence[int]
         ] = ...,  # of slots that start: their tokens so far, for `lookup`
-        limits: Mapping[int, tuple[int, int, int]] = ...,
-        # of slots that start: most drafts of the model, forced and looked up, where these are fewer
-        # than the executor's
-        iteration_limits: tuple[int, int, int] | None = None,  # of all slots in this iteration
+        limits: Mapping[int, DraftLimits] = ...,
+        # of slots that start: most drafts, where these are fewer than the executor's
+        iteration_limits: DraftLimits | None = None,  # of all slots in this iteration
     ) -> None: ...
     def discard_snapshots(
         self,

@@ -210,4 +210,4 @@ def test_other_drafts_than_chains_of_a_model_are_refused(spec) -> None:
 def test_iterations_that_draft_less_are_refused() -> None:
     rig = Rig()
     with pytest.raises(ValueError, match="follow all drafts"):
-        rig.executor.submit([], (), iteration_limits=(1, 0, 0))
+        rig.executor.submit([], (), iteration_limits=native.DraftLimits(num_draft_tokens=1))

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 
@@ -159,7 +160,7 @@ def test_a_captured_write_of_a_word_happens_in_its_turn_at_each_replay() -> None
 
 
 def test_a_captured_draft_callback_waits_only_as_long_as_its_row_is_needed() -> None:
-    executor, (_, guided, _, tokens, _, needed) = make_executor(draft_wait_us=0)
+    executor, (_, guided, _, tokens, _, needed), _ = make_executor(draft_wait_us=0)
     callbacks, go = executor.callbacks(), threading.Event()
     side = torch.cuda.Stream()
 
@@ -233,35 +234,42 @@ class ChainMatcher:
 
 def make_executor(
     draft_wait_us: int | None = None,
-) -> tuple[native.GrammarExecutor, tuple[torch.Tensor, ...]]:
-    """One slot, one draft token, 32 token ids; the buffers in the order of the constructor."""
+) -> tuple[native.GrammarExecutor, tuple[torch.Tensor, ...], np.ndarray]:
+    """One slot, one draft token, 32 token ids; bitmask, guided, held, tokens, num_accepted, needed,
+    and the array of the first."""
     buffers = tuple(
-        torch.zeros(1, 2, dtype=dtype, pin_memory=True)
-        for dtype in (torch.int32, torch.uint8, torch.uint8, torch.int32, torch.int32, torch.int32)
+        torch.zeros(1, size, dtype=dtype, pin_memory=True)
+        for size, dtype in (
+            (2, torch.int32),
+            (2, torch.uint8),
+            (1, torch.uint8),
+            (2, torch.int32),
+            (1, torch.int32),
+            (1, torch.int32),
+        )
     )
-    rows, guided, held, tokens, num_accepted, needed = (buffer.data_ptr() for buffer in buffers)
+    bitmask, guided, held, tokens, num_accepted, needed = buffers
+    array = bitmask.view(2, 1, 1).numpy()
     executor = native.GrammarExecutor(
-        max_batch_size=1,
-        num_draft_tokens=1,
-        vocab_size=32,
-        num_threads=2,
-        deadline_us=5_000_000,
-        rows=rows,
-        guided=guided,
-        held=held,
-        tokens=tokens,
-        num_accepted=num_accepted,
-        needed=needed,
-        draft_wait_us=draft_wait_us,
-        owner=buffers,
+        native.GrammarBuffers(
+            limits=native.DraftLimits(num_draft_tokens=1),
+            vocab_size=32,
+            bitmask=array,
+            guided=guided.view(2, 1).numpy(),
+            held=held[0].numpy(),
+            tokens=tokens.numpy(),
+            num_accepted=num_accepted[0].numpy(),
+            needed=needed[0].numpy(),
+        ),
+        native.ExecutorOptions(num_threads=2, deadline_us=5_000_000, draft_wait_us=draft_wait_us),
     )
-    return executor, buffers
+    return executor, buffers, array
 
 
 def test_captured_executor_callbacks_walk_with_the_graph(busy_python: None) -> None:
     """K = 1: both callbacks forked onto a second stream inside the capture, tokens and rows copied
     around them."""
-    executor, (rows, _, _, tokens, num_accepted, _) = make_executor()
+    executor, (rows, _, _, tokens, num_accepted, _), _ = make_executor()
     callbacks = executor.callbacks()
     device_rows = torch.zeros(2, dtype=torch.int32, device="cuda")
     device_tokens = torch.zeros(2, dtype=torch.int32, device="cuda")
@@ -310,14 +318,14 @@ def test_captured_executor_callbacks_walk_with_the_graph(busy_python: None) -> N
 
 
 def test_a_graph_keeps_the_executor_and_its_buffers() -> None:
-    executor, buffers = make_executor()
-    alive = weakref.ref(buffers[0])
+    executor, buffers, array = make_executor()
+    alive = weakref.ref(array)
 
     def launch(callback: native.HostFunction) -> None:
         native.CudaStream(torch.cuda.current_stream().cuda_stream).launch(callback)
 
     graph = captured(functools.partial(launch, executor.callbacks()[0]))
-    del executor, buffers
+    del executor, buffers, array
     native.drain_releases()
     assert alive() is not None
     graph.replay()

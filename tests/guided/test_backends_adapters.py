@@ -7,6 +7,7 @@ import gc
 import gzip
 import random
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,13 @@ from specguide.config import GuideConfig
 from specguide.errors import EngineError
 from specguide.guide import Guide
 from specguide.guided import backends
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar, backend_status, create_backend
-from specguide.guided.backends import llguidance as llguidance_backend
-from specguide.guided.backends import xgrammar as xgrammar_backend
+from specguide.guided.backends import CompiledGrammar, backend_names, backend_status, create_backend
+from specguide.guided.backends.llguidance import adapter as llguidance_backend
+from specguide.guided.backends.xgrammar import adapter as xgrammar_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
+BOTH = pytest.mark.parametrize("name", backend_names())
 
 GUIDES = (
     Guide(
@@ -283,10 +284,12 @@ def assert_python(grammar: CompiledGrammar) -> None:
 def test_a_backend_whose_library_is_missing_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def missing(name: str) -> Any:
+    def missing() -> Any:
         raise ImportError("No module named 'xgrammar'")
 
-    monkeypatch.setattr(backends.importlib, "import_module", missing)
+    spec = backends.backend_spec("xgrammar")
+    lost = replace(spec, library=replace(spec.library, load=missing))
+    monkeypatch.setitem(backends.BACKENDS, "xgrammar", lost)
     with pytest.raises(EngineError, match="pip install xgrammar"):
         create_backend("xgrammar", VOCABULARY)
     status = backend_status("xgrammar")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, backend_names
 
-BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
+BOTH = pytest.mark.parametrize("name", backend_names())
 PERSON = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
@@ -352,7 +352,7 @@ def test_text_that_no_library_can_be_handed_is_refused(name: str, kind: dict[str
 
 
 def test_an_error_says_as_which_form_a_grammar_was_read() -> None:
-    for name in BACKEND_NAMES:
+    for name in backend_names():
         with pytest.raises(InvalidGuide, match="read as EBNF"):
             compiled(name, grammar="root ::= missing")
         with pytest.raises(InvalidGuide, match="read as Lark"):
@@ -382,7 +382,7 @@ def test_llguidance_names_the_keyword_that_it_does_not_support(
         assert caught.value.keyword == keyword
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_a_compiled_grammar_states_its_size(name: str) -> None:
     grammar = compiled(name, json_schema=PERSON)
     assert grammar.backend == name and grammar.num_bytes > 1000

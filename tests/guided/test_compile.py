@@ -14,17 +14,19 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 
-from specguide.config import GuideConfig
+from specguide.config import EngineConfig, GuideConfig
+from specguide.engine import Engine
 from specguide.errors import (
     CompilerBusy,
     EngineError,
     GuideLimitExceeded,
     InvalidGuide,
+    InvalidParams,
     UnsupportedGuide,
 )
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
-from specguide.guided.backends.base import Rewritten, Written
+from specguide.guided.backend import Rewritten, Written
+from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler, backend_report
 from specguide.guided.compiling import libraries
 from specguide.guided.compiling.threads import MAX_ABANDONED
@@ -117,7 +119,7 @@ def test_auto_takes_the_first_backend_that_enforces_the_guide(
 
 
 def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> None:
-    for name in BACKEND_NAMES:
+    for name in backend_names():
         assert (
             compiler.compile(Guide(json_schema={"type": "integer"}, backend=name)).backend == name
         )
@@ -450,9 +452,30 @@ def test_the_cache_keeps_to_its_budget() -> None:
     budget.close()
 
 
+def test_an_unknown_backend_is_refused_where_guides_are_compiled(
+    compiler: GrammarCompiler,
+) -> None:
+    words = r"""guide backend 'outlines' is unknown; use "auto", "llguidance" or "xgrammar"$"""
+    for guide in (Guide(regex="a", backend="outlines"), Guide(matcher=list, backend="outlines")):
+        with pytest.raises(InvalidGuide, match=words) as caught:
+            compiler.compile(guide)
+        assert caught.value.param == "backend"
+
+
+def test_a_configuration_of_an_unknown_backend_is_refused_before_a_model_is_loaded() -> None:
+    config, words = GuideConfig(backend="outlines"), "known: auto, llguidance, xgrammar$"
+    for begin in (
+        lambda: GrammarCompiler(VOCABULARY, config),
+        lambda: Engine(EngineConfig("/nowhere", guide=config)),
+    ):
+        with pytest.raises(InvalidParams, match=words) as caught:
+            begin()
+        assert caught.value.param == "guide_backend"
+
+
 def test_the_report_names_every_backend() -> None:
     report = backend_report()
-    assert [status.name for status in report] == list(BACKEND_NAMES)
+    assert [status.name for status in report] == list(backend_names())
     assert all(status.version and (status.native or status.reason) for status in report)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
 from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
@@ -59,7 +59,7 @@ def test_the_rewritten_expression_matches_the_same_texts(pattern: str, search: b
         assert bool(ours.fullmatch(text)) == bool(expected), text
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_backends_take_what_the_expression_matches(name: str) -> None:
     compiler = GrammarCompiler(VOCABULARY, GuideConfig(backend=name))
     for pattern in (

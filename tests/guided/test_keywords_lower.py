@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specguide.errors import GuideLimitExceeded, InvalidGuide, UnsupportedGuide
-from specguide.guided.backends import capabilities
+from specguide.guided.backends import backend_spec
 from specguide.guided.budget import Budget
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.enforce import unenforced
@@ -62,7 +62,7 @@ def plain(core: CoreSchema) -> Any:
 
 
 def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
-    return lower(schema, capabilities(backend))
+    return lower(schema, backend_spec(backend).enforced())
 
 
 def schemas() -> st.SearchStrategy[Any]:
@@ -339,5 +339,5 @@ def test_a_schema_that_spells_out_to_too_much_runs_into_a_limit() -> None:
 
 def test_where_properties_may_repeat_they_are_not_counted() -> None:
     core = lowered({"type": "object", "minProperties": 2})
-    (doubt,) = unenforced(core, capabilities("llguidance"))
+    (doubt,) = unenforced(core, backend_spec("llguidance").enforced())
     assert (doubt.keyword, doubt.path) == ("minProperties", "")

@@ -13,8 +13,8 @@ from byte_vocabulary import VOCABULARY, backend, takes
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.lark_attributes import lark_attributes
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.lark.attributes import lark_attributes
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 

@@ -15,8 +15,8 @@ import specguide
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide, is_text
-from specguide.guided.backends.grammar_form import grammar_form, has_lookahead, without_comments
 from specguide.guided.budget import Budget
+from specguide.guided.grammar_form import grammar_form, has_lookahead, without_comments
 from specguide.guided.limits import check_limits
 from specguide.guided.regex.nfa import TextMatcher
 from specguide.guided.regex.parse import RegexError, parse

@@ -10,7 +10,11 @@ from byte_vocabulary import EOS, VOCABULARY, backend
 from specguide import LLM, Guide, SamplingParams, native
 from specguide.config import GuideConfig
 from specguide.guided.backends import Backend, create_backend
-from specguide.guided.backends.llguidance import MORE_LIMITS, USUAL_LIMITS, LLGuidanceBackend
+from specguide.guided.backends.llguidance.adapter import (
+    MORE_LIMITS,
+    USUAL_LIMITS,
+    LLGuidanceBackend,
+)
 from specguide.guided.matcher import Matcher
 
 NAMES = [name for name in dir(USUAL_LIMITS) if not name.startswith("_")]

@@ -4,10 +4,11 @@ Python matcher."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import toy_backend
 from counting_language import (
     EOS,
     FORCED_AT_START,
@@ -25,11 +26,14 @@ from hypothesis import strategies as st
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, create_backend
+from specguide.guided.backends import BACKENDS, backend_names, create_backend
 from specguide.guided.matcher import Matcher
 from specguide.tokenizer.vocabulary import Vocabulary
 
-KINDS = [f"{name}-{kind}" for name in BACKEND_NAMES for kind in ("native", "python")]
+KINDS = [
+    *(f"{name}-{kind}" for name in backend_names() for kind in ("native", "python")),
+    "toy-python",
+]
 PLAIN = ["plain", "plain-native"]
 
 Make = Callable[[], Matcher]
@@ -49,6 +53,14 @@ def make_for(kind: str, pattern: str = PATTERN, vocabulary: Vocabulary = VOCABUL
         backend = create_backend(name, vocabulary, native=how == "native")
         _makes[key] = backend.compile(Guide(regex=pattern), GuideConfig()).matcher
     return _makes[key]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def toy() -> Iterator[None]:
+    """A backend from the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BACKENDS, toy_backend.SPEC.name, toy_backend.SPEC)
+        yield
 
 
 @pytest.fixture(params=KINDS + PLAIN)

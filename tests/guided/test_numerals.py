@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.numerals import Interval, numerals
@@ -300,7 +300,7 @@ BOUNDED = (
 @pytest.fixture(scope="module")
 def compilers():
     compilers = {
-        name: GrammarCompiler(VOCABULARY, GuideConfig(backend=name)) for name in BACKEND_NAMES
+        name: GrammarCompiler(VOCABULARY, GuideConfig(backend=name)) for name in backend_names()
     }
     yield compilers
     for compiler in compilers.values():
@@ -314,7 +314,7 @@ def tagged(schema: Any, **fields: Any) -> Guide:
     )
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 @pytest.mark.parametrize(
     ("schema", "valid", "invalid"), SERVED, ids=lambda value: json.dumps(value)[:50]
 )
@@ -406,7 +406,7 @@ def test_bounds_beside_multiples_are_exact(
     assert [text for text in invalid if takes(grammar, f"[ {text} ]")] == []
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 @pytest.mark.parametrize("schema", BOUNDED, ids=json.dumps)
 def test_every_backend_takes_what_decimal_arithmetic_says(
     schema: Any, name: str, compilers: dict[str, GrammarCompiler]

@@ -11,7 +11,7 @@ import pytest
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import capabilities
+from specguide.guided.backends import backend_spec
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.schema.lower import MAX_NEGATED, lower
 from specguide.guided.schema.merge import merge
@@ -19,7 +19,7 @@ from specguide.guided.schema.patterns import pattern_matches
 from specguide.guided.schema.prune import prune
 from specguide.server.tools import tools_of
 
-LLGUIDANCE = capabilities("llguidance")
+LLGUIDANCE = backend_spec("llguidance").enforced()
 NOT_FINITE = (
     # (schema, keyword, path)
     ({"minItems": "1e999"}, "minItems", "/minItems"),

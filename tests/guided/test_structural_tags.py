@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from specguide.config import GuideConfig
 from specguide.errors import EngineError, InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
-from specguide.guided.backends.greedy import check_greedy
+from specguide.guided.backends import CompiledGrammar, backend_names
+from specguide.guided.backends.llguidance.greedy import check_greedy
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.matcher import Matcher
 from specguide.guided.select import rewrites
@@ -267,7 +267,7 @@ def test_both_backends_take_the_same_texts(format_: Any) -> None:
     """xgrammar reads character by character, and so says what llguidance should take, where that
     takes the tag."""
     try:
-        one, other = (_compiled(tag(format_), name).matcher() for name in BACKEND_NAMES)
+        one, other = (_compiled(tag(format_), name).matcher() for name in backend_names())
     except InvalidGuide:
         return
     note(repr(format_))

@@ -14,10 +14,10 @@ from byte_vocabulary import VOCABULARY, backend, takes
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, backend_names
 from specguide.guided.compile import GrammarCompiler
 
-BOTH = pytest.mark.parametrize("name", BACKEND_NAMES)
+BOTH = pytest.mark.parametrize("name", backend_names())
 INDENTS = pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
 NODE = {
     "type": "object",

@@ -76,20 +76,21 @@ class Rig:
         self.tokens = torch.full((max_batch_size, nodes), -1, dtype=torch.int32)
         self.num_accepted = torch.zeros(max_batch_size, dtype=torch.int32)
         self.needed = torch.zeros(1, dtype=torch.int32)
+        self.bitmask = self.rows.numpy()
         self.executor = native.GrammarExecutor(
-            max_batch_size=max_batch_size,
-            num_draft_tokens=num_draft_tokens,
-            vocab_size=VOCAB,
-            num_threads=num_threads,
-            deadline_us=deadline_us,
-            rows=self.rows.data_ptr(),
-            guided=self.guided.data_ptr(),
-            held=self.held.data_ptr(),
-            tokens=self.tokens.data_ptr(),
-            num_accepted=self.num_accepted.data_ptr(),
-            needed=self.needed.data_ptr(),
-            draft_wait_us=draft_wait_us,
-            owner=(self.rows, self.guided, self.held, self.tokens, self.num_accepted, self.needed),
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=num_draft_tokens),
+                vocab_size=VOCAB,
+                bitmask=self.bitmask,
+                guided=self.guided.numpy(),
+                held=self.held.numpy(),
+                tokens=self.tokens.numpy(),
+                num_accepted=self.num_accepted.numpy(),
+                needed=self.needed.numpy(),
+            ),
+            native.ExecutorOptions(
+                num_threads=num_threads, deadline_us=deadline_us, draft_wait_us=draft_wait_us
+            ),
         )
         self.callbacks = self.executor.callbacks()
         self.forward, self.grammar = native.CallerStream("forward"), native.HostStream("grammar")
@@ -323,39 +324,70 @@ def test_a_callback_without_a_snapshot_is_the_executors_error() -> None:
         rig.executor.check()
 
 
+def valid_arrays() -> dict[str, np.ndarray]:
+    """Of one slot, one draft and 32 tokens."""
+    return {
+        "bitmask": np.zeros((2, 1, 1), np.int32),
+        "guided": np.zeros((2, 1), np.uint8),
+        "held": np.zeros(1, np.uint8),
+        "needed": np.zeros(1, np.int32),
+        "tokens": np.zeros((1, 2), np.int32),
+        "num_accepted": np.zeros(1, np.int32),
+    }
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("max_batch_size", 0),
-        ("num_draft_tokens", -1),
-        ("vocab_size", 0),
         ("num_threads", 0),
         ("deadline_us", 0),
         ("draft_wait_us", -1),
         ("target_wait_us", -1),
-        ("rows", 0),
-        ("needed", 0),
+        ("num_draft_tokens", -1),
+        ("num_forced_tokens", -1),
+        ("num_lookup_tokens", 1),
+        ("vocab_size", 0),
     ],
 )
-def test_what_the_constructor_refuses(field: str, value: int) -> None:
-    buffer = torch.zeros(8, dtype=torch.int32)
-    given = dict.fromkeys(
-        ("rows", "guided", "held", "tokens", "num_accepted", "needed"), buffer.data_ptr()
+def test_numbers_that_the_executor_refuses(field: str, value: int) -> None:
+    limits = {"num_draft_tokens": 1} | ({field: value} if field.endswith("_tokens") else {})
+    options = {"num_threads": 1, "deadline_us": 1000}
+    options |= {field: value} if field in (*options, "draft_wait_us", "target_wait_us") else {}
+    with pytest.raises(ValueError):
+        native.GrammarExecutor(
+            native.GrammarBuffers(
+                limits=native.DraftLimits(**limits),
+                vocab_size=value if field == "vocab_size" else 32,
+                **valid_arrays(),
+            ),
+            native.ExecutorOptions(**options),
+        )
+
+
+@pytest.mark.parametrize("name", list(valid_arrays()))
+def test_arrays_are_checked_by_name(name: str) -> None:
+    def refused(arrays: dict[str, np.ndarray]) -> str:
+        with pytest.raises(ValueError) as caught:
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=1), vocab_size=32, **arrays
+            )
+        return str(caught.value)
+
+    arrays = valid_arrays()
+    assert f"{name} must be a contiguous array" in refused(
+        arrays | {name: arrays[name].astype(np.int64)}
     )
-    sizes = {
-        "max_batch_size": 1,
-        "num_draft_tokens": 1,
-        "vocab_size": 32,
-        "num_threads": 1,
-        "deadline_us": 1000,
-    }
-    with pytest.raises(ValueError, match="address" if field in given else field):
-        native.GrammarExecutor(**(given | sizes | {field: value}))
+    if name != "held":  # which says how many slots there are
+        assert f"{name} must be" in refused(
+            arrays | {name: np.concatenate([arrays[name]] * 2, axis=-1)}
+        )
+    assert refused({key: value for key, value in arrays.items() if key != name})
+    assert "no place for other" in refused(arrays | {"other": arrays["held"]})
 
 
 def test_captured_callbacks_keep_the_executor_and_its_buffers() -> None:
     rig, matcher = Rig(), ChainMatcher()
-    alive = weakref.ref(rig.rows)
+    alive = weakref.ref(rig.bitmask)
     rig.grammar.begin_capture()
     for callback in rig.callbacks:
         rig.grammar.launch(callback)

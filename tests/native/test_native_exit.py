@@ -51,12 +51,14 @@ class Sleeper:
     def fill(self, row): time.sleep(0.3)
     def rollback(self, n): pass
     def forced_tokens(self): return []
-buffer = torch.zeros(64, dtype=torch.int32)
-address = buffer.data_ptr()
+def zeros(*shape, dtype=torch.int32):
+    return torch.zeros(shape, dtype=dtype).numpy()
 executor = native.GrammarExecutor(
-    max_batch_size=2, num_draft_tokens=1, vocab_size=32, num_threads=1, deadline_us=1000,
-    rows=address, guided=address + 64, held=address + 128, tokens=address + 160,
-    num_accepted=address + 192, needed=address + 240, owner=buffer)
+    native.GrammarBuffers(
+        limits=native.DraftLimits(num_draft_tokens=1), vocab_size=32, bitmask=zeros(2, 2, 1),
+        guided=zeros(2, 2, dtype=torch.uint8), held=zeros(2, dtype=torch.uint8),
+        tokens=zeros(2, 2), num_accepted=zeros(2), needed=zeros(1)),
+    native.ExecutorOptions(num_threads=1, deadline_us=1000))
 executor.submit([(slot, native.PythonMatcher(Sleeper(), 32)) for slot in range(2)], [])
 stream = native.HostStream()
 stream.launch(executor.callbacks()[0])

@@ -15,7 +15,7 @@ from counting_language import allowed_in
 from specguide import native
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES, CompiledGrammar
+from specguide.guided.backends import CompiledGrammar, backend_names
 
 GUIDE = Guide(
     json_schema={
@@ -80,7 +80,6 @@ class Rig:
         self.accepted_path = torch.full((1, depth), -1, dtype=torch.int32)
         self.needed = torch.zeros(1, dtype=torch.int32)
         names = (
-            "rows",
             "guided",
             "held",
             "tokens",
@@ -91,14 +90,14 @@ class Rig:
         )
         buffers = {name: getattr(self, name) for name in names}
         self.executor = native.GrammarExecutor(
-            max_batch_size=1,
-            num_draft_tokens=depth,
-            vocab_size=len(VOCABULARY),
-            num_threads=1,
-            deadline_us=20_000_000,
-            stage_begins=stages,
-            owner=tuple(buffers.values()),
-            **{name: buffer.data_ptr() for name, buffer in buffers.items()},
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=depth),
+                vocab_size=len(VOCABULARY),
+                stage_begins=stages,
+                bitmask=self.rows.numpy(),
+                **{name: buffer.numpy() for name, buffer in buffers.items()},
+            ),
+            native.ExecutorOptions(num_threads=1, deadline_us=20_000_000),
         )
         self.callbacks = self.executor.callbacks()
         self.stream = native.HostStream("grammar")
@@ -173,7 +172,7 @@ def write_text(rig: Rig, grammar: CompiledGrammar, rng: random.Random) -> list[i
         rig.begin()
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     grammar, rng, rig = backend(name, True).compile(GUIDE, GuideConfig()), random.Random(3), Rig()
     for _ in range(6):
@@ -186,7 +185,7 @@ def test_rows_of_random_trees_are_those_of_a_fresh_matcher(name: str) -> None:
     assert counters.max_fills <= STAGES[-1] and counters.held == 0
 
 
-@pytest.mark.parametrize("name", BACKEND_NAMES)
+@pytest.mark.parametrize("name", backend_names())
 def test_a_chain_of_a_tree_is_taken_back_and_walked_again_any_number_of_times(name: str) -> None:
     """Sixteen drafts deep, and at its far end siblings: each step back is as deep as a tree can
     have it."""
@@ -214,37 +213,38 @@ def test_a_chain_of_a_tree_is_taken_back_and_walked_again_any_number_of_times(na
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("stages", "num_forced", "left_out", "message"),
     [
-        ({"stage_begins": [0, 1, 2]}, r"num_draft_tokens \+ 2"),
-        ({"stage_begins": [0, 2, 3, 4]}, "golden token"),
-        ({"stage_begins": [0, 1, 3, 3]}, "at least one node"),
-        ({"num_forced_tokens": 1}, "address"),
-        ({"parents": 0}, "tree needs its address"),
-        ({"accepted_path": 0}, "tree needs its address"),
+        ([0, 1, 2], 0, "", r"num_draft_tokens \+ 2"),
+        ([0, 2, 3, 4], 0, "", "golden token"),
+        ([0, 1, 3, 3], 0, "", "at least one node"),
+        ([0, 1, 3, 5], 1, "", "needs chain_len"),
+        ([0, 1, 3, 5], 0, "parents", "needs parents"),
+        ([0, 1, 3, 5], 0, "accepted_path", "needs accepted_path"),
     ],
 )
-def test_what_the_constructor_refuses(given: dict[str, object], message: str) -> None:
-    names = (
-        "rows",
-        "guided",
-        "held",
-        "tokens",
-        "num_accepted",
-        "needed",
-        "parents",
-        "accepted_path",
-    )
-    buffer = torch.zeros(8, dtype=torch.int32)
-    valid = {
-        "max_batch_size": 1,
-        "num_draft_tokens": 2,
-        "vocab_size": 32,
-        "num_threads": 1,
-        "deadline_us": 1000,
-        "stage_begins": [0, 1, 3, 5],
-        **dict.fromkeys(names, buffer.data_ptr()),
+def test_what_the_executor_refuses(
+    stages: list[int], num_forced: int, left_out: str, message: str
+) -> None:
+    num_nodes = stages[-1]
+    arrays = {
+        "bitmask": np.zeros((num_nodes, 1, 1), np.int32),
+        "guided": np.zeros((num_nodes, 1), np.uint8),
+        "held": np.zeros(1, np.uint8),
+        "needed": np.zeros(1, np.int32),
+        "tokens": np.zeros((1, num_nodes), np.int32),
+        "num_accepted": np.zeros(1, np.int32),
+        "parents": np.zeros((1, num_nodes), np.int32),
+        "accepted_path": np.zeros((1, 2), np.int32),
     }
-    native.GrammarExecutor(**valid)
+    arrays.pop(left_out, None)
     with pytest.raises(ValueError, match=message):
-        native.GrammarExecutor(**(valid | given))
+        native.GrammarExecutor(
+            native.GrammarBuffers(
+                limits=native.DraftLimits(num_draft_tokens=2, num_forced_tokens=num_forced),
+                vocab_size=32,
+                stage_begins=stages,
+                **arrays,
+            ),
+            native.ExecutorOptions(num_threads=1, deadline_us=1000),
+        )

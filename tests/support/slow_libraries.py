@@ -8,8 +8,8 @@ import os
 import time
 
 from specguide.guide import Guide
+from specguide.guided.backend import Written
 from specguide.guided.backends import CompiledGrammar
-from specguide.guided.backends.base import Written
 from specguide.guided.compiling.libraries import Libraries
 
 SERVE = (

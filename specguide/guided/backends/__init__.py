@@ -1,4 +1,5 @@
-"""Owns the list of grammar backends.
+"""Owns the registry of grammar backends: each module of this folder is one, and says so in its
+`SPEC`.
 
 `create_backend(name, vocabulary)` binds a library to a vocabulary; `backend_status(name)` says what
 is installed.
@@ -8,36 +9,88 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pkgutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from importlib import metadata
-from types import ModuleType
 
 from specguide import env
-from specguide.errors import EngineError
-from specguide.guided.backends.base import Backend, BackendStatus, CompiledGrammar
-from specguide.guided.backends.llguidance_capabilities import LLGUIDANCE
-from specguide.guided.backends.xgrammar_capabilities import XGRAMMAR
-from specguide.guided.schema.capabilities import Capabilities
+from specguide.config import GuideConfig
+from specguide.errors import EngineError, InvalidGuide, InvalidParams
+from specguide.guide import Guide
+from specguide.guided.backend import Backend, BackendStatus, CompiledGrammar
+from specguide.guided.backend_spec import Adapter, BackendSpec
 from specguide.tokenizer.vocabulary import Vocabulary
 
-BACKEND_NAMES = ("llguidance", "xgrammar")
-_CAPABILITIES = {"llguidance": LLGUIDANCE, "xgrammar": XGRAMMAR}
-
 __all__ = [
-    "BACKEND_NAMES",
+    "AUTO",
+    "BACKENDS",
     "Backend",
     "BackendStatus",
     "CompiledGrammar",
+    "backend_choices",
+    "backend_names",
+    "backend_spec",
     "backend_status",
-    "capabilities",
+    "check_backend",
     "create_backend",
+    "requested_backend",
 ]
 
+AUTO = "auto"
+"""Asks for the first backend that enforces the guide."""
+_ASKED_FOR_PYTHON = "SPECGUIDE_PYTHON_MATCHERS asks for the Python adapter"
 
-def capabilities(name: str) -> Capabilities:
-    """What a backend enforces of JSON Schemas; needs no library."""
-    return _CAPABILITIES[name]
+
+def _found() -> Iterator[BackendSpec]:
+    for module in pkgutil.iter_modules(__path__):
+        yield importlib.import_module(f"{__name__}.{module.name}").SPEC
+
+
+BACKENDS: dict[str, BackendSpec] = {spec.name: spec for spec in _found()}
+"""By name. One that is put in at run time serves the compiles of this process, and not those that
+GuideConfig.isolate_compiles sends to another."""
+
+
+def backend_names() -> tuple[str, ...]:
+    """In the order in which "auto" tries them."""
+    return tuple(sorted(BACKENDS, key=lambda name: (BACKENDS[name].rank, name)))
+
+
+def backend_spec(name: str) -> BackendSpec:
+    """One of them. Raises ValueError."""
+    if name not in BACKENDS:
+        raise ValueError(
+            f"grammar backend {name!r} is unknown; known: {', '.join(backend_names())}"
+        )
+    return BACKENDS[name]
+
+
+def backend_choices() -> tuple[str, ...]:
+    """What a guide or a configuration may ask for."""
+    return (AUTO, *backend_names())
+
+
+def check_backend(config: GuideConfig) -> None:
+    """Raises InvalidParams where the configuration asks for a backend that there is not."""
+    if config.backend not in backend_choices():
+        raise InvalidParams(
+            f"guide_backend {config.backend!r} is unknown; known: {', '.join(backend_choices())}",
+            param="guide_backend",
+        )
+
+
+def requested_backend(guide: Guide, config: GuideConfig) -> str:
+    """The backend that a guide asks for, "auto" perhaps. Raises InvalidGuide where there is none of
+    that name."""
+    requested = config.backend if guide.backend is None else guide.backend
+    if requested not in backend_choices():
+        *others, last = (f'"{name}"' for name in backend_choices())
+        raise InvalidGuide(
+            f"guide backend {requested!r} is unknown; use {', '.join(others)} or {last}",
+            param="backend",
+        )
+    return requested
 
 
 def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = None) -> Backend:
@@ -49,46 +102,44 @@ def create_backend(name: str, vocabulary: Vocabulary, *, native: bool | None = N
 
     Raises EngineError when the library is not installed, or not native where native is asked for.
     """
-    module, problem = _module(name)
-    if module is None:
+    adapter, problem = _load(name)
+    if adapter is None:
         raise EngineError(problem)
-    make: Callable[..., Backend] = module.bind
     if native is False:
-        return make(vocabulary, None, "its Python adapter was asked for")
-    library, reason = module.native_library()
+        return adapter.bind(vocabulary, None, "its Python adapter was asked for")
+    library, reason = adapter.native_library()
     if native is None and not env.native_grammars_enabled():
-        library, reason = None, "SPECGUIDE_PYTHON_MATCHERS asks for the Python adapter"
+        library, reason = None, _ASKED_FOR_PYTHON
     if library is None:
         if native is True:
             raise EngineError(f"{name}'s native interface does not resolve: {reason}")
-        _warn_once(name, reason)
-    return make(vocabulary, library, reason)
+        _warn_once(name, str(reason))
+    return adapter.bind(vocabulary, library, reason)
 
 
 def backend_status(name: str) -> BackendStatus:
     """What was found of a backend on this machine; compiles a grammar of three tokens to find
     out."""
-    module, problem = _module(name)
-    if module is None:
+    adapter, problem = _load(name)
+    if adapter is None:
         return BackendStatus(name, None, False, problem)
-    library, reason = module.native_library()
+    library, reason = adapter.native_library()
     if not env.native_grammars_enabled():
-        library, reason = None, "SPECGUIDE_PYTHON_MATCHERS asks for the Python adapter"
-    return BackendStatus(name, metadata.version(name), library is not None, reason)
+        library, reason = None, _ASKED_FOR_PYTHON
+    package = backend_spec(name).library.package
+    version = "built in" if package is None else metadata.version(package)
+    return BackendStatus(name, version, library is not None, reason)
 
 
-def _module(name: str) -> tuple[ModuleType | None, str | None]:
-    """The module of a backend, or None and what to do about it; a library is loaded when it is
-    first asked for."""
-    if name not in BACKEND_NAMES:
-        raise ValueError(f"grammar backend {name!r} is unknown; known: {', '.join(BACKEND_NAMES)}")
+def _load(name: str) -> tuple[Adapter | None, str | None]:
+    """What binds a backend, or None and what to do about it; a library is loaded when it is first
+    asked for."""
+    library = backend_spec(name).library
     try:
-        return importlib.import_module(f"specguide.guided.backends.{name}"), None
+        return library.load(), None
     except ImportError as error:
-        return (
-            None,
-            f"grammar backend {name} cannot be loaded ({error}); `pip install {name}` provides it",
-        )
+        mend = f"; `pip install {library.package}` provides it" if library.package else ""
+        return None, f"grammar backend {name} cannot be loaded ({error}){mend}"
 
 
 @functools.cache

@@ -37,7 +37,7 @@ from typing import Any, NoReturn
 from specguide.config import GuideConfig
 from specguide.errors import GuideLimitExceeded
 from specguide.guide import Guide
-from specguide.guided.backends import BACKEND_NAMES
+from specguide.guided.backends import BACKENDS, backend_names
 from specguide.guided.compiling.absent_torch import import_without_torch
 from specguide.guided.compiling.libraries import Enforced, Libraries, outcome
 
@@ -125,17 +125,23 @@ def main() -> None:
     """Run the server. Standard input has the vocabulary and the limits, the argument is the control
     socket's number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's; the engine decides when this ends
-    if _WITH_TORCH not in sys.argv and not import_without_torch("xgrammar"):
+    if _WITH_TORCH not in sys.argv and not all(map(import_without_torch, _packages_on_torch())):
         os.execv(sys.executable, [*sys.orig_argv, _WITH_TORCH])
     control = socket.socket(fileno=int(sys.argv[1]))
     vocabulary, config = pickle.load(sys.stdin.buffer)
     libraries = Libraries(vocabulary, config)
-    for name in BACKEND_NAMES:  # which builds their tables; one that fails says why in the forks
+    for name in backend_names():  # which builds their tables; one that fails says why in the forks
         outcome(_ANY, config, functools.partial(libraries.compile, _ANY, name))
     _be_silent()
     signal.signal(signal.SIGSEGV, signal.SIG_DFL)  # tvm_ffi writes a backtrace first, for a second
     gc.freeze()  # a fork that collected this garbage would copy its pages
     _Server(control, libraries).run()
+
+
+def _packages_on_torch() -> list[str]:
+    """The libraries that import torch and need no more than names of it."""
+    libraries = (spec.library for spec in BACKENDS.values())
+    return [one.package for one in libraries if one.imports_torch and one.package is not None]
 
 
 def _be_silent() -> None:

@@ -17,8 +17,8 @@ from specguide.errors import (
     UnsupportedGuide,
 )
 from specguide.guide import Guide
+from specguide.guided.backend import Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
-from specguide.guided.backends.base import Written
 from specguide.guided.budget import Budget
 from specguide.guided.limits import check_limits
 from specguide.guided.select import candidates, rewrites

@@ -24,7 +24,7 @@ from specguide import errors
 from specguide.config import GuideConfig
 from specguide.errors import CompilerBusy, EngineError, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.base import Written
+from specguide.guided.backend import Written
 from specguide.guided.compiling.fork_server import STARTED
 from specguide.guided.compiling.libraries import Failure, too_large, too_slow
 from specguide.tokenizer.vocabulary import Vocabulary

@@ -1,8 +1,8 @@
 """Owns the grammar of a message that may call tools: each call names a given tool and has arguments
 of its schema.
 
-Free text ends at the format's trigger: from there on the message is tool calls. Written for
-llguidance, in Lark.
+Free text ends at the format's trigger: from there on the message is tool calls. Written in Lark,
+for whichever backend takes all that it says.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.guide import Guide
-from specguide.guided.backends.lark_terms import schema_term
+from specguide.guided.backends import AUTO
+from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.formats import ToolFormat
 
-_BACKEND = "llguidance"
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
 
@@ -70,7 +70,7 @@ def tool_guide(
         grammar="\n".join(
             ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
         ),
-        backend=_BACKEND,
+        backend=AUTO,
     )
 
 

@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
-from specguide.guided.backends.grammar_form import grammar_form
-from specguide.guided.backends.greedy import check_greedy
-from specguide.guided.backends.lark_terms import choice_term, json_term, regex_term
-from specguide.guided.backends.whitespace import just
+from specguide.guided.backends.llguidance.greedy import check_greedy
+from specguide.guided.backends.llguidance.lark_terms import choice_term, json_term, regex_term
+from specguide.guided.grammar_form import grammar_form
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.whitespace import just
 
 _ANY_TEXT = "(?s:.*)"
 

@@ -26,6 +26,7 @@ struct DraftLimits {
            is_up_to(num_forced_tokens, others.num_forced_tokens) &&
            is_up_to(num_lookup_tokens, others.num_lookup_tokens);
   }
+  bool operator==(const DraftLimits& others) const { return is_within(others) && others.is_within(*this); }
   DraftLimits and_also(const DraftLimits& others) const {
     return {std::min(num_draft_tokens, others.num_draft_tokens), std::min(num_forced_tokens, others.num_forced_tokens),
             std::min(num_lookup_tokens, others.num_lookup_tokens)};
@@ -41,11 +42,11 @@ struct DraftLimits {
 // known one after the other: stage j, of D + 1, is node stage_begins[j] … stage_begins[j + 1] - 1, stage 0 the golden
 // token alone. A node's parent belongs to any earlier stage. N = stage_begins[D + 1]. Trees go without proposals. A tree of
 // less depth d, by an iteration's limits, has its last nodes in any of the stages d … D, which become known together.
-struct GuideBuffers {
+struct GrammarBuffers {
   int max_batch_size;
   int num_draft_tokens;
   int vocab_size;
-  int32_t* rows;                // [N, max_batch_size, words]
+  int32_t* bitmask;             // [N, max_batch_size, words]
   uint8_t* guided;              // [N, max_batch_size]
   uint8_t* held;                // [max_batch_size]
   int32_t* tokens;              // [max_batch_size, N]
@@ -78,7 +79,7 @@ struct GuideBuffers {
   int num_nodes() const { return is_tree() ? stage_begins.back() : max_chain_len() + 1; }
   size_t num_words() const { return (static_cast<size_t>(vocab_size) + 31) / 32; }
   size_t row_index(int slot, int node) const { return static_cast<size_t>(node) * max_batch_size + slot; }
-  int32_t* row(int slot, int node) const { return rows + row_index(slot, node) * num_words(); }
+  int32_t* row(int slot, int node) const { return bitmask + row_index(slot, node) * num_words(); }
   int32_t* draft_row(int slot) const { return draft_rows + static_cast<size_t>(slot) * num_words(); }
   size_t node_index(int slot, int node) const { return static_cast<size_t>(slot) * num_nodes() + node; }
   int32_t token(int slot, int node) const { return tokens[node_index(slot, node)]; }

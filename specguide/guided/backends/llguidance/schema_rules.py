@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specguide.guided.backends.schema_terminals import (
+from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
     lexemes,

@@ -8,10 +8,11 @@ from typing import Literal
 
 from specguide.errors import InvalidGuide
 
+GrammarForm = Literal["EBNF", "Lark"]
 _ENDS = {'"': '"', "[": "]"}
 
 
-def grammar_form(source: str) -> Literal["EBNF", "Lark"]:
+def grammar_form(source: str) -> GrammarForm:
     """The form of a grammar, told by its first rule's name. Raises InvalidGuide when it is
     neither."""
     if _has_ebnf_root(source):

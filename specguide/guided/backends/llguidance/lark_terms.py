@@ -17,14 +17,15 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
-from specguide.guided.backends.grammar_form import grammar_form, without_comments
-from specguide.guided.backends.schema_rules import schema_rules
-from specguide.guided.backends.schema_terminals import NoRules
-from specguide.guided.backends.whitespace import whitespace_regex
+from specguide.guided.backends.llguidance.schema_rules import schema_rules
+from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
-from specguide.guided.schema.emit import emit, in_doubles
-from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.grammar_form import grammar_form, without_comments
+from specguide.guided.lark.schema import schema_term
+from specguide.guided.schema.emit import emit
+from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.whitespace import whitespace_regex
 
 
 def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
@@ -36,21 +37,6 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
         return schema_rules(schema, whitespace_regex(limits))
     except NoRules:
         return schema_term(emit(schema), limits)
-
-
-def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
-    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
-    doubles."""
-    if schema is False:
-        raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
-    # Without \u escapes, as those would spell a property's name in a way that the library takes for
-    # another name.
-    options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
-    if limits.max_whitespace > 0:
-        options["whitespace_pattern"] = whitespace_regex(limits)
-    bounded = {} if schema is True else in_doubles(schema)
-    bounded["x-guidance"] = options
-    return "%json " + json.dumps(bounded)
 
 
 def regex_term(pattern: str) -> str:

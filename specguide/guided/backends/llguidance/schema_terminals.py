@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from specguide.guided.backends.schema_numbers import number_regex, spellings
 from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
@@ -25,6 +24,7 @@ from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
 from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema_numbers import number_regex, spellings
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E), (0x80, 0xD7FF), (0xE000, 0x10FFFF))

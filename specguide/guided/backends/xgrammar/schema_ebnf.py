@@ -13,11 +13,11 @@ import string
 import xgrammar as xgr
 
 from specguide.config import GuideConfig
-from specguide.guided.backends.schema_numbers import NamedNumbers
 from specguide.guided.budget import spend
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema_numbers import NamedNumbers
 
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"

@@ -20,11 +20,11 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.base import Rewritten, Written, as_given, read_as
-from specguide.guided.backends.lark import guide_to_lark
-from specguide.guided.backends.python_matcher import LibraryMatcher
-from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
+from specguide.guided.backend import Rewritten, Written, as_given, read_as
+from specguide.guided.backends.llguidance.lark import guide_to_lark
 from specguide.guided.matcher import Matcher, Row
+from specguide.guided.python_matcher import LibraryMatcher
+from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "llguidance"
@@ -148,7 +148,7 @@ class LLGuidanceMatcher(LibraryMatcher):
 
 @dataclass(frozen=True)
 class LLGuidanceCompiled:
-    """A grammar that llguidance compiled; see `specguide.guided.backends.base.CompiledGrammar`."""
+    """A grammar that llguidance compiled; see `specguide.guided.backend.CompiledGrammar`."""
 
     vocabulary: Vocabulary
     pattern: native.NativeGrammar | _Pattern
@@ -162,7 +162,7 @@ class LLGuidanceCompiled:
 
 
 class LLGuidanceBackend:
-    """llguidance bound to a vocabulary; see `specguide.guided.backends.base.Backend`.
+    """llguidance bound to a vocabulary; see `specguide.guided.backend.Backend`.
 
     usual_limits, more_limits: of its matchers' walks, and of those that met one of the former
     """

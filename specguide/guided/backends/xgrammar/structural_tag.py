@@ -13,10 +13,10 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
-from specguide.guided.backends.schema_ebnf import free_mark, schema_ebnf, with_names
-from specguide.guided.backends.schema_numbers import NamedNumbers
-from specguide.guided.backends.whitespace import just
+from specguide.guided.backends.xgrammar.schema_ebnf import free_mark, schema_ebnf, with_names
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema_numbers import NamedNumbers
+from specguide.guided.whitespace import just
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")

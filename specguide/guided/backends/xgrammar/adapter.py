@@ -21,21 +21,21 @@ from specguide import native
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends.base import (
+from specguide.guided.backend import (
     Rewritten,
     Written,
     as_given,
     checked_text,
     read_as,
 )
-from specguide.guided.backends.grammar_form import grammar_form
-from specguide.guided.backends.python_matcher import LibraryMatcher
-from specguide.guided.backends.schema_ebnf import schema_ebnf
-from specguide.guided.backends.self_test import SELF_TEST_VOCABULARY, check_native_walk
-from specguide.guided.backends.structural_schemas import for_xgrammar
+from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf
+from specguide.guided.backends.xgrammar.structural_tag import for_xgrammar
+from specguide.guided.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher, Row
+from specguide.guided.python_matcher import LibraryMatcher
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
+from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "xgrammar"
@@ -66,7 +66,7 @@ class XGrammarMatcher(LibraryMatcher):
 
 @dataclass(frozen=True)
 class XGrammarCompiled:
-    """A grammar that xgrammar compiled; see `specguide.guided.backends.base.CompiledGrammar`."""
+    """A grammar that xgrammar compiled; see `specguide.guided.backend.CompiledGrammar`."""
 
     vocabulary: Vocabulary
     compiled: xgr.CompiledGrammar
@@ -81,7 +81,7 @@ class XGrammarCompiled:
 
 
 class XGrammarBackend:
-    """xgrammar bound to a vocabulary; see `specguide.guided.backends.base.Backend`."""
+    """xgrammar bound to a vocabulary; see `specguide.guided.backend.Backend`."""
 
     name = NAME
 

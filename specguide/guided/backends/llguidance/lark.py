@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specguide.config import GuideConfig
-from specguide.guided.backends.base import Rewritten, checked_text
-from specguide.guided.backends.lark_terms import (
+from specguide.guided.backend import Rewritten, checked_text
+from specguide.guided.backends.llguidance.lark_terms import (
     choice_term,
     grammar_rules,
     json_term,
     regex_term,
 )
-from specguide.guided.backends.structural_tag import structural_tag_rules
+from specguide.guided.backends.llguidance.structural_tag import structural_tag_rules
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import ANY_OBJECT
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guide import Guide
-from specguide.guided.backends.grammar_form import grammar_form
+from specguide.guided.grammar_form import grammar_form
 from specguide.guided.matcher import Matcher
 from specguide.guided.schema.json_values import Json
 
@@ -52,7 +52,7 @@ class Backend(Protocol):
     """One grammar library bound to one vocabulary. Its methods may be called from any thread."""
 
     name: str
-    """ "llguidance" or "xgrammar"."""
+    """That of its BackendSpec."""
     native: bool
     """Whether its matchers are native."""
     reason: str | None

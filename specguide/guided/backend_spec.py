@@ -1,0 +1,92 @@
+"""Owns the description of a grammar backend: what is known of it before its library is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.backend import Backend
+from specguide.guided.grammar_form import GrammarForm
+from specguide.guided.schema.capabilities import Capabilities
+from specguide.tokenizer.vocabulary import Vocabulary
+
+
+class Adapter(Protocol):
+    """A grammar library that is loaded: a module, or an object."""
+
+    def native_library(self) -> tuple[Any, str | None]:
+        """Its native interface and None, or None and why its matchers run in Python."""
+        ...
+
+    def bind(self, vocabulary: Vocabulary, library: Any, reason: str | None) -> Backend:
+        """The backend over a vocabulary, driven by `library`; by Python where that is None, for
+        this reason."""
+        ...
+
+
+@dataclass(frozen=True)
+class Library:
+    """Where a backend's library comes from.
+
+    load:          imports it; raises ImportError where it is not installed
+    package:       what `pip install` calls it; None: it needs no package
+    imports_torch: importing the package imports torch, of which it needs no more than names to
+                   compile
+    """
+
+    load: Callable[[], Adapter]
+    package: str | None = None
+    imports_torch: bool = False
+
+
+@dataclass(frozen=True)
+class GrammarSupport:
+    """What a backend makes of context-free grammars.
+
+    forms:   in which it takes all that a grammar says; "auto" tries it for no others
+    rewrite: the grammar as the library is to be given it; raises InvalidGuide, and
+             UnsupportedGuide where the library would ignore a part
+    """
+
+    forms: frozenset[GrammarForm]
+    rewrite: Callable[[str, GrammarForm], str]
+
+
+@dataclass(frozen=True)
+class BackendSpec:
+    """One grammar backend.
+
+    name:         by which guides, configuration and reports call it
+    library:      what compiles for it, loaded when it is first asked for
+    kinds:        the kinds of guides that it compiles, by the names of Guide's fields
+    capabilities: what it enforces of JSON Schemas; None: it compiles none, and no structural tags
+    grammars:     what it makes of context-free grammars; None: it compiles none
+    rank:         "auto" tries backends of a lower rank first
+    """
+
+    name: str
+    library: Library
+    kinds: frozenset[str]
+    capabilities: Capabilities | None = None
+    grammars: GrammarSupport | None = None
+    rank: int = 100
+
+    def takes(self, kind: str, form: GrammarForm | None) -> bool:
+        """Whether "auto" tries it for guides of a kind. form: that of a grammar, None for others"""
+        return kind in self.kinds and (
+            form is None or (self.grammars is not None and form in self.grammars.forms)
+        )
+
+    def enforced(self) -> Capabilities:
+        """`capabilities`. Raises UnsupportedGuide where it compiles no schemas."""
+        if self.capabilities is None:
+            raise UnsupportedGuide(f"{self.name} compiles no JSON Schemas")
+        return self.capabilities
+
+    def rewritten(self, source: str, form: GrammarForm) -> str:
+        """A grammar as the library is to be given it. Raises as `GrammarSupport.rewrite`."""
+        if self.grammars is None:
+            raise UnsupportedGuide(f"{self.name} compiles no grammars")
+        return self.grammars.rewrite(source, form)

@@ -1,0 +1,34 @@
+"""Owns the llguidance backend: guides written in its Lark syntax."""
+
+from __future__ import annotations
+
+from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.backends.llguidance.json_in_lark import with_rewritten_schemas
+from specguide.guided.grammar_form import GrammarForm
+
+__all__ = ["SPEC"]
+
+_KINDS = ("json_schema", "json_object", "regex", "grammar", "choice", "structural_tag")
+
+
+def _load() -> Adapter:
+    from specguide.guided.backends.llguidance import adapter
+
+    return adapter
+
+
+def _rewrite(source: str, form: GrammarForm) -> str:
+    return with_rewritten_schemas(source, LLGUIDANCE) if form == "Lark" else source
+
+
+SPEC = BackendSpec(
+    name="llguidance",
+    library=Library(_load, package="llguidance"),
+    kinds=frozenset(_KINDS),
+    capabilities=LLGUIDANCE,
+    # It splits text into terminals first, so of an EBNF grammar it takes less than the grammar
+    # says.
+    grammars=GrammarSupport(frozenset({"Lark"}), _rewrite),
+    rank=0,
+)

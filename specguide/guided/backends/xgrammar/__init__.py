@@ -1,0 +1,38 @@
+"""Owns the xgrammar backend: guides written in its EBNF."""
+
+from __future__ import annotations
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.backend_spec import Adapter, BackendSpec, GrammarSupport, Library
+from specguide.guided.backends.xgrammar.capabilities import XGRAMMAR
+from specguide.guided.grammar_form import GrammarForm
+
+__all__ = ["SPEC"]
+
+_KINDS = ("json_schema", "json_object", "regex", "grammar", "choice", "structural_tag")
+
+
+def _load() -> Adapter:
+    from specguide.guided.backends.xgrammar import adapter
+
+    return adapter
+
+
+def _checked(source: str, form: GrammarForm) -> str:
+    """The grammar itself. Raises UnsupportedGuide for Lark that the library would ignore."""
+    if form == "Lark":
+        read = source.replace("[^", "")  # which negates a class
+        ignored = next((sign for sign in ("%json", "$", "^") if sign in read), None)
+        if ignored is not None:
+            raise UnsupportedGuide(f"{ignored} in a Lark grammar would be ignored")
+    return source
+
+
+SPEC = BackendSpec(
+    name="xgrammar",
+    library=Library(_load, package="xgrammar", imports_torch=True),
+    kinds=frozenset(_KINDS),
+    capabilities=XGRAMMAR,
+    grammars=GrammarSupport(frozenset({"EBNF"}), _checked),
+    rank=1,
+)

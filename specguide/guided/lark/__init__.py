@@ -1,0 +1,1 @@
+"""Lark as llguidance reads it: the attributes that a grammar has, and the term of a schema."""

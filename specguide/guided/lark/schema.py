@@ -1,0 +1,29 @@
+"""Owns a JSON schema as a term of a Lark rule, left to the library that reads it.
+
+Source: llguidance docs/json_schema.md.
+"""
+
+from __future__ import annotations
+
+import json
+
+from specguide.config import GuideConfig
+from specguide.errors import InvalidGuide
+from specguide.guided.schema.emit import in_doubles
+from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.whitespace import whitespace_regex
+
+
+def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
+    """A JSON schema as a term that leaves it to the library, whose bounds of numbers are
+    doubles."""
+    if schema is False:
+        raise InvalidGuide("the schema `false` is satisfied by nothing", param="json_schema")
+    # Without \u escapes, as those would spell a property's name in a way that the library takes for
+    # another name.
+    options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
+    if limits.max_whitespace > 0:
+        options["whitespace_pattern"] = whitespace_regex(limits)
+    bounded = {} if schema is True else in_doubles(schema)
+    bounded["x-guidance"] = options
+    return "%json " + json.dumps(bounded)

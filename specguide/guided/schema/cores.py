@@ -1,0 +1,51 @@
+"""Owns the way of a JSON Schema through the passes to the core schemas that a backend enforces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specguide.errors import GuideLimitExceeded, UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.schema.capabilities import Capabilities
+from specguide.guided.schema.enforce import unenforced
+from specguide.guided.schema.json_values import JsonSchema
+from specguide.guided.schema.keywords import weight
+from specguide.guided.schema.lower import lower
+from specguide.guided.schema.merge import merge
+from specguide.guided.schema.nodes import CoreSchema, refuse
+from specguide.guided.schema.prune import prune
+
+
+def core_schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]:
+    """The core, then the merged core, then the core with less of some formats, as far as the
+    backend enforces them."""
+    try:
+        core = lower(schema, able)
+    except RecursionError:
+        raise GuideLimitExceeded(
+            "the schema's subschemas and references lead too deep into each other; make it flatter",
+            limit="max_depth",
+        ) from None
+    yield from _enforced(core, able)
+    shorter = lower(schema, able, short_formats=True)
+    if shorter != core:
+        yield from _enforced(shorter, able)
+
+
+def _enforced(core: CoreSchema, able: Capabilities) -> Iterator[CoreSchema]:
+    """The core and the merged core, as far as the backend enforces them; raises UnsupportedGuide
+    for none of them."""
+    spend(2 * weight(core))
+    doubt = next(unenforced(core, able), None)
+    if doubt is None:
+        yield core
+    try:
+        other = prune(merge(core))
+        spend(2 * weight(other))
+        if next(unenforced(other, able), None) is None:
+            yield other
+            return
+    except (UnsupportedGuide, RecursionError):
+        pass  # the reason against the core itself says more
+    if doubt is not None:
+        raise refuse(doubt.keyword, doubt.path, doubt.reason)
