@@ -74,6 +74,16 @@ def field_words(config: type[Any]) -> dict[str, str]:
     return words
 
 
+def field_option(config: type[Any], name: str, panel: str, declared: str | None = None) -> Any:
+    """An option with the words of a field. declared: its flags, where not called as the field"""
+    words = field_words(config)[name]
+    return typer.Option(
+        declared or f"--{name.replace('_', '-')}",
+        help=words[:1].upper() + words[1:],
+        rich_help_panel=panel,
+    )
+
+
 def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command an option for each field of `sources`.
 
@@ -152,12 +162,9 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
     default = source.defaults.get(entry.name, entry.default)
     if default is None:
         kind |= None
-    words = field_words(source.config)[entry.name]
     flag = f"--{name.replace('_', '-')}"
     declared = f"{flag}/--no-{flag[2:]}" if default is True else flag
-    option = typer.Option(
-        declared, help=words[:1].upper() + words[1:], rich_help_panel=source.panel
-    )
+    option = field_option(source.config, entry.name, source.panel, declared)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from specguide.cli.config_options import field_option
 from specguide.errors import InvalidParams
+from specguide.params import SamplingParams
 
 _OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
 
@@ -20,13 +22,9 @@ Schema = Annotated[
         help="File with the JSON Schema that the output must match.", rich_help_panel=_OUTPUT
     ),
 ]
-MaxTokens = Annotated[int, typer.Option(help="Most tokens to generate.", rich_help_panel=_OUTPUT)]
-Temperature = Annotated[
-    float, typer.Option(help="0 always takes the likeliest token.", rich_help_panel=_SAMPLING)
-]
-Seed = Annotated[
-    int | None, typer.Option(help="Makes sampling repeatable.", rich_help_panel=_SAMPLING)
-]
+MaxTokens = Annotated[int, field_option(SamplingParams, "max_tokens", _OUTPUT)]
+Temperature = Annotated[float, field_option(SamplingParams, "temperature", _SAMPLING)]
+Seed = Annotated[int | None, field_option(SamplingParams, "seed", _SAMPLING)]
 Model = Annotated[
     Path | None,
     typer.Option(

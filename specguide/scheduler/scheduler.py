@@ -162,12 +162,11 @@ class Scheduler:
         sequence.num_in_flight -= 1
         sequence.error = sequence.error or error
         is_stuck = -1 in tokens
-        is_partial = batch.is_prefill and batch.chunks[row].next_id is not None
         advance = Advance()
         if len(tokens) > is_stuck:
             new_tokens = tokens[: len(tokens) - is_stuck]
             advance = Advance(self._take_tokens(sequence, new_tokens, batch.is_prefill))
-        elif sequence.error is None and not is_partial:
+        elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
             advance = Advance(is_held=True)
             self._hold(sequence, batch.is_prefill)
         if sequence.error is None or sequence.request.finish_reason is not None:
@@ -308,10 +307,7 @@ class Scheduler:
         if not request.output_ids:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * self._limits.window
-        num_taken, reason = 0, None
-        while num_taken < len(tokens) and reason is None:
-            reason = sequence.append(tokens[num_taken])
-            num_taken += 1
+        num_taken, reason = sequence.take(tokens)
         if not is_prefill:
             metrics.num_iterations += 1
             metrics.accepted_histogram[num_taken - 1] += 1

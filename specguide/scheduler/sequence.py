@@ -67,17 +67,14 @@ class SequenceState:
         num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
         self.entitlement = spec.arrival_s - HEAD_START_S * num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
+        self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
 
     @property
-    def request_id(self) -> int:
-        return self.request.spec.request_id
-
-    @property
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
-        return len(self.request.spec.prompt_ids) + len(self.request.output_ids)
+        return self._prompt_len + len(self.request.output_ids)
 
     @property
     def num_unscored(self) -> int:
@@ -121,22 +118,31 @@ class SequenceState:
             guided_drafts=request.spec.has_guided_drafts,
         )
 
-    def append(self, token: int) -> FinishReason | None:
-        """One more token of output. Why it ends with it, if it does: the text may know of a stop
-        string only at its end."""
-        request, params = self.request, self.request.params
-        request.output_ids.append(token)
-        is_end = token in self.end_ids
-        is_full = self.num_tokens >= self.max_len
-        may_stop = len(request.output_ids) >= params.min_tokens
-        request.stop_reason = request.text.add(token, may_stop)
-        if request.stop_reason is None and (is_end or is_full):
+    def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
+        """More tokens of output: how many of them count, and why it ends with the last of these, if
+        it does."""
+        request, output_ids = self.request, self.request.output_ids
+        add, min_tokens = request.text.add, request.params.min_tokens
+        most = self.max_len - self._prompt_len
+        for num_taken, token in enumerate(tokens, start=1):
+            output_ids.append(token)
+            request.stop_reason = add(token, len(output_ids) >= min_tokens)
+            if request.stop_reason is not None or token in self.end_ids or len(output_ids) >= most:
+                return num_taken, self._ending(token)
+        return len(tokens), None
+
+    def _ending(self, token: int) -> FinishReason:
+        """Why it ends with its last token. The text may know of a stop string only at its end."""
+        request = self.request
+        if request.stop_reason is None:
             request.stop_reason = request.text.end()
         if request.stop_reason is not None:
             return "stop"
-        if is_end and token not in self.own_end_ids:
+        if token not in self.end_ids:
+            return "length"
+        if token not in self.own_end_ids:
             request.stop_reason = token
-        return "stop" if is_end else "length" if is_full else None
+        return "stop"
 
     def take_scores(self, chunk: Chunk) -> None:
         """The log-probabilities of the prompt tokens behind a chunk's are there, whatever has

@@ -23,6 +23,7 @@ from specguide.cli.generate import generate
 from specguide.cli.serve import serve
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
+from specguide.params import SamplingParams
 from specguide.server.config import ServerConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -329,3 +330,10 @@ def test_options_come_to_a_configuration():
         engine_config(Path("target"), given).spec is None
         and engine_config(None, given).spec == SpecConfig()
     )
+
+
+@pytest.mark.parametrize("command", [generate, chat])
+@pytest.mark.parametrize("name", ["max_tokens", "temperature", "seed"])
+def test_what_is_sampled_is_said_in_the_words_of_the_parameters(command, name):
+    option = inspect.signature(command, eval_str=True).parameters[name].annotation.__metadata__[0]
+    assert option.help.lower() == field_words(SamplingParams)[name].lower()
