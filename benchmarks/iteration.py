@@ -106,7 +106,7 @@ class Run:
         pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
         config = EngineConfig(
             spec=mode.spec,
-            guide=replace(workload.guide, callbacks=mode.callbacks),
+            guide=replace(workload.guide, callbacks=mode.callbacks) if mode.has_guides else None,
             max_batch_size=batch_size,
             max_model_len=MAX_LEN,
             trace=is_traced,
@@ -344,6 +344,16 @@ def print_row(row: dict[str, Any]) -> None:
     )
 
 
+def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
+    """To the modes of one batch size that draft as the engine without guides does: how many times
+    its iteration they take."""
+    medians = {row["mode"]: row["median_ms"] for row in rows}
+    for row in rows:
+        if "grammarless" in medians and row["mode"] in ("unguided", "guided", "20 % guided"):
+            row["of_grammarless"] = round(row["median_ms"] / medians["grammarless"], 4)
+            print(f"       {row['mode']} ÷ grammarless: {row['of_grammarless']:.4f}", flush=True)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(
@@ -351,7 +361,9 @@ def main() -> None:
     )
     parser.add_argument("--batches", default="1,4,16,64,128")
     parser.add_argument(
-        "--modes", default="unguided,guided,20 % guided", help="comma-separated, or all"
+        "--modes",
+        default="grammarless,unguided,guided,20 % guided",
+        help="comma-separated, or all",
     )
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
@@ -420,6 +432,7 @@ def main() -> None:
             )
             print_row(row)
             rows.append(row)
+        add_ratios([row for row in rows if row["batch_size"] == batch_size])
     emit(
         "iteration",
         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},

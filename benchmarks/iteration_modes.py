@@ -27,6 +27,7 @@ class Mode:
     guided_share: of the batch
     callbacks:    as in GuideConfig
     baseline:     of BASELINES; None: the engine itself
+    has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
     """
 
     name: str
@@ -34,6 +35,7 @@ class Mode:
     guided_share: float
     callbacks: str | None = None
     baseline: str | None = None
+    has_guides: bool = True
 
     @property
     def parts(self) -> EngineParts:
@@ -50,6 +52,7 @@ def modes() -> dict[str, Mode]:
     """By name."""
     spec = SpecConfig(num_draft_tokens=K)
     every = [
+        Mode("grammarless", spec, 0, has_guides=False),
         Mode("unguided", spec, 0),
         Mode("guided", spec, 1),
         Mode("20 % guided", spec, 0.2),
