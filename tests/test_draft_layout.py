@@ -13,7 +13,7 @@ def test_a_chain_has_a_place_and_a_stage_for_each_node() -> None:
     assert layout.parents == (-1, 0, 1, 2, 3, 4)
     assert layout.stages == (0, 1, 2, 3, 4, 5, 6)
     assert (layout.num_nodes, layout.num_places, layout.num_positions) == (6, 6, 5)
-    assert layout.is_path and layout.has_proposals and layout.limits == (3, 2, 0)
+    assert layout.is_path and layout.has_proposals
 
 
 def test_a_tree_has_places_for_all_that_the_grammar_walks_over() -> None:
