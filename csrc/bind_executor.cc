@@ -116,7 +116,8 @@ void bind_structs(py::module_& m) {
       .def_readonly("num_draft_tokens", &DraftLimits::num_draft_tokens)
       .def_readonly("num_forced_tokens", &DraftLimits::num_forced_tokens)
       .def_readonly("num_lookup_tokens", &DraftLimits::num_lookup_tokens)
-      .def("__eq__", [](const DraftLimits& one, const DraftLimits& other) { return one == other; });
+      .def("__eq__", [](const DraftLimits& one, const DraftLimits& other) { return one == other; },
+           py::is_operator());
   using Waits = std::optional<int64_t>;
   py::class_<ExecutorOptions>(m, "ExecutorOptions")
       .def(py::init([](int num_threads, int64_t deadline_us, Waits draft_wait_us, Waits target_wait_us) {

@@ -348,7 +348,8 @@ def test_without_rows_all_are_free(num_rows: int, dtype: torch.dtype) -> None:
         tokens, logprobs = masked_top_k(live_draft, None, live_some, 8)
         expected_tokens, expected = reference.masked_top_k(draft, None, some_ids, 8)
         torch.testing.assert_close(logprobs.cpu(), expected, rtol=1e-4, atol=1e-4)
-        assert tokens[:, 0].tolist() == expected_tokens[:, 0].tolist()
+        leads = expected[:, 0] > expected[:, 1]  # of equals either may be the first
+        assert torch.equal(tokens.cpu()[leads, 0], expected_tokens[leads, 0])
     drawn = masked_sample(live, None, to_device(params), to_device(positions)).cpu()
     expected = reference.masked_sample(logits, None, params, positions)
     assert int((drawn != expected).sum()) <= num_rows // 500

@@ -15,7 +15,8 @@ from test_logits_processors import PROCESSORS, alternate, fails_after, processed
 from test_two_model import make as make_arranged
 
 from specguide import SamplingParams
-from specguide.sampling import process_logits
+from specguide.sampling import bind_processors, process_logits
+from specguide.sampling.processors import RequestProcessors
 
 pytestmark = pytest.mark.gpu
 
@@ -68,22 +69,19 @@ def test_batches_without_processors_stay_captured(folders):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rows_come_and_go_as_they_are(folders, dtype):
+def test_rows_come_and_go_as_they_are(dtype):
     """A processor may also answer from the device; rows of nobody's keep their values, to the
     bit."""
-    llm = make(folders, **FP32)
-    request = llm._engine.add(
-        [1, 2], SamplingParams(logits_processors=[lambda ids, logits: (logits * 2).to(DEVICE)])
-    )
+    params = SamplingParams(logits_processors=[lambda ids, logits: (logits * 2).to(DEVICE)])
+    doubling = RequestProcessors(bind_processors(params, [1, 2]), [])
     logits = torch.randn(12, 128_256, device=DEVICE).to(dtype)
     before, drafts = (
         logits.clone(),
         torch.tensor([[1, 2, 3], [4, 5, 6], [7, -1, -1]], device=DEVICE).int(),
     )
-    processed_logits, failures = process_logits(logits, drafts, {1: request, 2: request})
+    processed_logits, failures = process_logits(logits, drafts, {1: doubling, 2: doubling})
     doubled = torch.tensor([[1]] * 4 + [[2]] * 4 + [[2]] * 2 + [[1]] * 2, device=DEVICE)
     assert (
         failures == {} and torch.equal(logits, before) and processed_logits.dtype == torch.float32
     )
     assert torch.equal(processed_logits, before.float() * doubled)
-    llm.close()

@@ -23,4 +23,4 @@ def sanitized(*values: Any) -> ParameterSet:
 
 def crossed(*axes: Iterable[Any], where: Callable[..., bool]) -> list[Any]:
     """All cases of some axes; those are sanitized for which `where` is true."""
-    return [sanitized(*case) if where(*case) else case for case in product(*axes)]
+    return [sanitized(*case) if where(*case) else pytest.param(*case) for case in product(*axes)]
