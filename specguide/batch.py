@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specguide.draft_layout import DraftLayout, Levels
+from specguide.draft_layout import DraftLayout, IterationLayouts
 from specguide.errors import RequestError
 from specguide.request import RequestSpec
 
@@ -172,7 +172,7 @@ class Batch:
     has_grown: tuple[bool, ...] = ()
     epochs: tuple[int, ...] = ()
     processed: tuple[int, ...] = ()
-    levels: Levels | None = None
+    levels: IterationLayouts | None = None
 
     @property
     def is_prefill(self) -> bool:

@@ -152,7 +152,7 @@ NO_DRAFTS = DraftLayout()
 """Plain decoding."""
 
 
-class Levels(NamedTuple):
+class IterationLayouts(NamedTuple):
     """How much of a layout one decode iteration uses.
 
     verified: what its drafts are of, as an earlier iteration made them

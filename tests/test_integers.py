@@ -141,4 +141,4 @@ def test_a_priority_and_a_guide(llm):
     )
     while engine.num_unfinished:
         engine.step()
-    assert type(request.priority) is int and request.text.text == "a"
+    assert type(request.spec.priority) is int and request.text.text == "a"

@@ -28,11 +28,11 @@ from specguide.speculation.drafting import DraftingParts
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 from specguide.speculation.query import Query, chain_query, prefill_query
-from specguide.speculation.results import PendingOutput, ResultRing, Verified
+from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.selection import (
+    BatchTensors,
     Sampling,
     SamplingKind,
-    Selection,
     all_used,
     num_graph_slots,
 )
@@ -73,7 +73,7 @@ class TwoModelStep:
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
-        self._selection, self._num_slots = Selection(state.lengths.device), 0
+        self._selection, self._num_slots = BatchTensors(state.lengths.device), 0
         self._graph_stream = None if options.enforce_eager else self._stream
         pool = torch.cuda.graph_pool_handle() if self._graph_stream else None
         self._target_chain = PassGraphs(self._target, self._graph_stream, pool)
@@ -122,12 +122,12 @@ class TwoModelStep:
             )
         return WarmUps(captures=warm_ups)  # an iteration may capture a pass that it has run before
 
-    def _decode_first(self, num_slots: int, kind: SamplingKind) -> Verified:
+    def _decode_first(self, num_slots: int, kind: SamplingKind) -> VerifyOutput:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
         self._num_slots = num_slots
         return self._decode(self._state.ids[:num_slots], all_used(kind, self._state.ids.device))
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> VerifyOutput:
         self._state.enter(batch, slots)
         verified = self._prefill_exactly(batch.chunks, batch.slots, sampling)
         self._state.active[slots] = self._state.active[slots] & (
@@ -137,29 +137,33 @@ class TwoModelStep:
 
     def _prefill_exactly(
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
-    ) -> Verified:
+    ) -> VerifyOutput:
         self._num_slots = max(slots) + 1
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         query = prefill_query(self._state, plan, longest, ScoredTokens.of(chunks, device))
         return self._iterate(query, plan.slots, sampling)
 
-    def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> Verified:
-        hidden, taps = self._passes.target(query)
+    def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> VerifyOutput:
+        hidden, aux_hidden_states = self._passes.target(query)
         verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
-        self._draft(slots, verified, partial(self._first_draft, query, taps), self._draft_on)
+        self._draft(
+            slots, verified, partial(self._first_draft, query, aux_hidden_states), self._draft_on
+        )
         return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
 
-    def _decode(self, slots: Tensor, sampling: Sampling) -> Verified:
+    def _decode(self, slots: Tensor, sampling: Sampling) -> VerifyOutput:
         """Verify and draft for `slots` int64 [B]."""
         tokens = _via_host(self._state.nodes.tokens[slots])
-        query, logits, taps = self._target_chain(tokens, self._state.lengths[slots], slots)
+        query, logits, aux_hidden_states = self._target_chain(
+            tokens, self._state.lengths[slots], slots
+        )
         verified = self._verify(logits, query, sampling)
-        refresh = partial(self._refresh_chain, tokens, query.start, slots, taps)
+        refresh = partial(self._refresh_chain, tokens, query.start, slots, aux_hidden_states)
         self._draft(slots, verified, refresh, self._draft_next)
         return verified
 
-    def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> Verified:
+    def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> VerifyOutput:
         self._synchronize("target forward")
         self._compute_rows(0)
         nodes = self._chains.golden(query)
@@ -167,7 +171,9 @@ class TwoModelStep:
         self._recorder.forward("verify")
         return accepted.verified
 
-    def _draft(self, slots: Tensor, verified: Verified, refresh: Pass, draft_next: Pass) -> None:
+    def _draft(
+        self, slots: Tensor, verified: VerifyOutput, refresh: Pass, draft_next: Pass
+    ) -> None:
         target_tokens, num_accepted = _via_host(verified.tokens), _via_host(verified.num_accepted)
         position = self._state.lengths[slots]
         logits, hidden = refresh(target_tokens, num_accepted)
@@ -185,20 +191,23 @@ class TwoModelStep:
 
     def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
         query = chain_query(self._state, tokens, start, slots)
-        hidden, taps = self._passes.target(query)
-        return query, self._passes.target_logits(query, hidden), taps
+        hidden, aux_hidden_states = self._passes.target(query)
+        return query, self._passes.target_logits(query, hidden), aux_hidden_states
 
     def _refresh(
         self,
         tokens: Tensor,
         start: Tensor,
         slots: Tensor,
-        taps: Tensor,
+        aux_hidden_states: Tensor,
         target_tokens: Tensor,
         num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         return self._first_draft(
-            chain_query(self._state, tokens, start, slots), taps, target_tokens, num_accepted
+            chain_query(self._state, tokens, start, slots),
+            aux_hidden_states,
+            target_tokens,
+            num_accepted,
         )
 
     def _first_draft(self, *arguments: Any) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from specguide.batch import Batch
-from specguide.draft_layout import NO_DRAFTS, DraftLayout, Levels
+from specguide.draft_layout import NO_DRAFTS, DraftLayout, IterationLayouts
 from specguide.engine.level_times import LevelTimes
 from specguide.engine.observers import Committed
 from specguide.request import Request
@@ -126,9 +126,9 @@ class LevelChoice(AllDrafts):
         """The batch with the levels that are planned for it; a prefill drafts the first level."""
         plan = self.plan(batch)
         if plan is None:
-            levels = Levels(NO_DRAFTS, self._window.first_level)
+            levels = IterationLayouts(NO_DRAFTS, self._window.first_level)
         else:
-            levels = Levels(self.levels[plan.verified], self.levels[plan.drafted])
+            levels = IterationLayouts(self.levels[plan.verified], self.levels[plan.drafted])
         return replace(batch, levels=levels)
 
     def take(self, committed: Committed) -> None:

@@ -129,18 +129,18 @@ class Decoder:
         input_ids: Tensor,
         context: ForwardContext,
         cache: KVCache,
-        tapped_layers: tuple[int, ...] = (),
+        aux_layers: tuple[int, ...] = (),
     ) -> tuple[Tensor, Tensor]:
         """One pass over T tokens; stores their keys and values in `cache` (layer i in
         cache.keys[i]).
 
         input_ids:     int64 [T]
-        tapped_layers: layers whose input is wanted, 0 … num_layers, that is, the residual stream
+        aux_layers: layers whose input is wanted, 0 … num_layers, that is, the residual stream
                        before layer i, the output of layer i - 1 (num_layers: of the last, before
                        the final norm). This is what EAGLE-3 and its heads mean by a layer's hidden
                        state.
-        Returns hidden [T, hidden_size] after the final norm, and the tapped inputs side by side
-        [T, len(tapped_layers) · hidden_size].
+        Returns hidden [T, hidden_size] after the final norm, and the aux layers' inputs side by
+        side [T, len(aux_layers) · hidden_size].
         """
         hidden = self.embedding.forward(input_ids)
         normed = self.layers[0].input_norm(hidden)
@@ -149,17 +149,17 @@ class Decoder:
             for rope, table in self._rope_tables.items()
         }
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
-        inputs = {0: hidden} if 0 in tapped_layers else {}
+        inputs = {0: hidden} if 0 in aux_layers else {}
         for index, (layer, next_norm, keys, values) in enumerate(
             zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1
         ):
             state = AttentionState(context, rotary[layer.attention.shape.rope], keys, values)
             hidden, normed = layer(hidden, normed, next_norm, state)
-            if index in tapped_layers:
+            if index in aux_layers:
                 inputs[index] = hidden
-        if not tapped_layers:
+        if not aux_layers:
             return normed, hidden[:, :0]
-        return normed, torch.cat([inputs[layer] for layer in tapped_layers], dim=-1)
+        return normed, torch.cat([inputs[layer] for layer in aux_layers], dim=-1)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's

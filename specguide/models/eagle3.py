@@ -60,10 +60,10 @@ class Eagle3Head:
 
     A draft step at position p reads the embedding of token p + 1 beside the feature of position p,
     and gives the feature of position p + 1, from which token p + 2 is proposed. The first features
-    are fused from the target's tapped hidden states, the following ones are the head's own.
+    are fused from the target's aux hidden states, the following ones are the head's own.
 
     config:        the layer's shape; num_layers is 1
-    tapped_layers: what the target's `forward` is to be asked for
+    aux_layers: what the target's `forward` is to be asked for
     target_ids:    int32 [draft_vocab_size], the target id of each draft id
     """
 
@@ -72,12 +72,12 @@ class Eagle3Head:
         self.config: ModelConfig = config.layer
         self.device = target.device
         self.dtype = target.dtype
-        self.tapped_layers = config.tapped_layers(target.config.num_layers)
+        self.aux_layers = config.aux_layers(target.config.num_layers)
         self._norm_before_residual = config.norm_before_residual
         layer, hidden_size = config.layer, config.layer.hidden_size
         place = Placement(self.device, self.dtype, layer.quantization)
         inner = place.within("midlayer")
-        taps_size = len(self.tapped_layers) * target.config.hidden_size
+        taps_size = len(self.aux_layers) * target.config.hidden_size
         self.fc = Projection.create(place, taps_size, {"fc": hidden_size})
         self.attention = Attention.create(
             inner.within("self_attn"), 2 * hidden_size, hidden_size, layer.attention(0)
@@ -146,10 +146,10 @@ class Eagle3Head:
             head.target_ids = vocabulary.target_ids().to(target.device, torch.int32)
         return head
 
-    def fuse(self, taps: Tensor) -> Tensor:
-        """The target's tapped hidden states side by side [T, num_taps · target hidden] → features
-        [T, hidden]."""
-        return self.fc.forward(taps)
+    def fuse(self, aux_hidden_states: Tensor) -> Tensor:
+        """The target's aux hidden states side by side [T, num_aux_layers · target hidden] →
+        features [T, hidden]."""
+        return self.fc.forward(aux_hidden_states)
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache

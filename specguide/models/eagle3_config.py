@@ -73,7 +73,7 @@ class Eagle3Config:
     norm_before_residual: the residual is the normalised feature, not the feature
     tie_word_embeddings:  where it has no output matrix of its own, that is the matrix of its
                           embeddings
-    stated_layers:        the tapped layers as `Decoder.forward` counts them (a layer's input);
+    stated_layers:        the aux layers as `Decoder.forward` counts them (a layer's input);
                           None: the default
     """
 
@@ -131,7 +131,7 @@ class Eagle3Config:
             stated_layers=stated_layers,
         )
 
-    def tapped_layers(self, num_target_layers: int) -> tuple[int, ...]:
+    def aux_layers(self, num_target_layers: int) -> tuple[int, ...]:
         """The layers of the target to tap; by default its 2nd, middle and last but 3rd, as EAGLE-3
         was published.
 
@@ -140,7 +140,7 @@ class Eagle3Config:
         layers = self.stated_layers or (2, num_target_layers // 2, num_target_layers - 3)
         if not all(0 <= layer <= num_target_layers for layer in layers):
             raise CheckpointError(
-                f"the head taps the inputs of layers {', '.join(map(str, layers))} of the target, "
+                f"the head reads the inputs of layers {', '.join(map(str, layers))} of the target, "
                 f"which has {num_target_layers} layers"
                 + ("" if self.stated_layers else "; state 'eagle_aux_hidden_state_layer_ids'")
             )
@@ -203,7 +203,7 @@ def _sliding_window(config: Mapping[str, Any]) -> int | None:
 
 
 def _stated_layers(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The tapped layers in the names in use, as inputs of layers; see _LAYERS_AT_TOP. Raises
+    """The aux layers in the names in use, as inputs of layers; see _LAYERS_AT_TOP. Raises
     CheckpointError."""
     stated = set()
     for place, offsets in (

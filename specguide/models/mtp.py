@@ -43,7 +43,7 @@ class MtpHead:
     alignment of tokens and hidden states; it is kept here, as in the model code.
 
     config:        the layer's shape; num_layers is 1
-    tapped_layers: what the target's `forward` is to be asked for
+    aux_layers: what the target's `forward` is to be asked for
     target_ids:    None: it proposes any token of the target's vocabulary
     """
 
@@ -71,7 +71,7 @@ class MtpHead:
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device = target.device
         self.dtype = target.dtype
-        self.tapped_layers = (target.config.num_layers,)
+        self.aux_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
         place = Placement(self.device, self.dtype, config.quantization, _MODULE)
         self.token_norm, self.hidden_norm, self.final_norm = (
@@ -124,10 +124,10 @@ class MtpHead:
             return False
         return True
 
-    def fuse(self, taps: Tensor) -> Tensor:
+    def fuse(self, aux_hidden_states: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm [T, hidden] → features [T,
         hidden]: the same."""
-        return taps
+        return aux_hidden_states
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache

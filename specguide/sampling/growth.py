@@ -94,7 +94,7 @@ def grow_trees(
     walk_tokens: Tensor,
     walk_parents: Tensor,
     num_model: Tensor,
-    guides: Tensor,
+    row_slots: Tensor,
 ) -> TreeLevel:
     """Take in the candidates of a depth, and choose those to expand: none at the last one.
 
@@ -105,7 +105,7 @@ def grow_trees(
                                expanded are written,
                       and -1 where the stage has further places
     num_model:        int32 [S], most drafts on a path of each slot
-    guides:           int64 [S], the slot whose rows say what may follow
+    row_slots:           int64 [S], the slot whose rows say what may follow
     Of equals those that come first are taken.
     """
     is_too_deep = (num_model[growing.slots] < depth)[:, None]
@@ -137,7 +137,7 @@ def grow_trees(
         len(scores), -1, -1
     )
     first_parent = torch.arange(len(scores), device=scores.device)[:, None] * level.tokens.shape[1]
-    rows = constant(places, scores.device) * len(guides) + guides[growing.slots][:, None]
+    rows = constant(places, scores.device) * len(row_slots) + row_slots[growing.slots][:, None]
     return TreeLevel(
         chosen_tokens,
         scores.gather(1, chosen),

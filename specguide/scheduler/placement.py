@@ -17,7 +17,7 @@ from specguide.scheduler.waiting import WaitingQueue
 if TYPE_CHECKING:
     from specguide.cache import PageAllocator
 
-by_entitlement = attrgetter("entitlement")
+by_schedule_key = attrgetter("schedule_key")
 
 
 class Placement:
@@ -86,7 +86,7 @@ class Placement:
         it waits again."""
         most = self.most_positions(sequence)
         while not self.tables.grow(sequence, min(num_positions, most), most):
-            victim = max([*self.prefilling, *self.decoding], key=by_entitlement)
+            victim = max([*self.prefilling, *self.decoding], key=by_schedule_key)
             self.preempt(victim)
             if victim is sequence:
                 return False

@@ -12,7 +12,7 @@ from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
 from specguide.scheduler.answers import Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
-from specguide.scheduler.placement import Placement, by_entitlement
+from specguide.scheduler.placement import Placement, by_schedule_key
 from specguide.scheduler.sequence import SequenceState, finish
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ _LONGEST_PAUSE = 32
 class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
-    Requests run in the order of their entitlement (see `sequence`). Prompts are computed in chunks,
-    of `max_prefill_tokens` an iteration in all, and between two such iterations the others decode,
-    so nobody's prompt stalls them for longer. Pages are handed out as the sequences grow; when they
-    run out, the request that is entitled last waits again. It finds those of its pages that nobody
-    took, and its grammar goes on where it was.
+    Requests run in the order of their schedule key (see `sequence`). Prompts are computed in
+    chunks, of `max_prefill_tokens` an iteration in all, and between two such iterations the others
+    decode, so nobody's prompt stalls them for longer. Pages are handed out as the sequences grow;
+    when they run out, the request that is entitled last waits again. It finds those of its pages
+    that nobody took, and its grammar goes on where it was.
 
     `schedule` may be called again before the last plan's results are committed: a request that had
     ended by then runs along for nothing, and `commit` passes over it.
@@ -208,7 +208,7 @@ class Scheduler:
     def _plan_prefill(self) -> Batch | None:
         budget = self._limits.max_prefill_tokens
         planned, chunks = [], []
-        for sequence in sorted(self._placement.prefilling, key=by_entitlement):
+        for sequence in sorted(self._placement.prefilling, key=by_schedule_key):
             is_early = sequence.not_before > self._num_planned and bool(self._placement.decoding)
             may_run = sequence.slot >= 0 and sequence.error is None and budget > 0 and not is_early
             chunk = self._next_chunk(sequence, budget) if may_run else None
@@ -250,7 +250,7 @@ class Scheduler:
 
     def _plan_decode(self) -> Batch | None:
         planned, has_grown = [], []
-        for sequence in sorted(self._placement.decoding, key=by_entitlement):
+        for sequence in sorted(self._placement.decoding, key=by_schedule_key):
             # it has just lost its slot to one before, or is to end
             if sequence.slot < 0 or sequence.error is not None:
                 continue

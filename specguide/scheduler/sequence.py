@@ -65,7 +65,7 @@ class SequenceState:
     def __post_init__(self) -> None:
         spec = self.request.spec
         num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
-        self.entitlement = spec.arrival_s - HEAD_START_S * num_steps, spec.request_id
+        self.schedule_key = spec.arrival_s - HEAD_START_S * num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
         self.has_processors = bool(spec.params.logits_processors)

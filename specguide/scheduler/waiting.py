@@ -22,7 +22,7 @@ class WaitingQueue:
         return len(self._sequences)
 
     def __iter__(self) -> Iterator[SequenceState]:
-        return iter(sorted(self._sequences, key=attrgetter("entitlement")))
+        return iter(sorted(self._sequences, key=attrgetter("schedule_key")))
 
     def __contains__(self, sequence: SequenceState) -> bool:
         return sequence in self._sequences
@@ -31,7 +31,7 @@ class WaitingQueue:
         """Queue a request."""
         self._sequences.add(sequence)
         self._num_pushed += 1
-        heapq.heappush(self._heap, (sequence.entitlement, self._num_pushed, sequence))
+        heapq.heappush(self._heap, (sequence.schedule_key, self._num_pushed, sequence))
 
     def first(self) -> SequenceState | None:
         """Who is to run next."""

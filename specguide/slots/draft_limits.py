@@ -12,13 +12,13 @@ class DraftLimits:
     """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
 
     num_model: int32 [num_slots], most drafts of a draft head or model
-    guides:    int64 [num_slots], the slot whose rows say what these are chosen among: itself, or
+    row_slots:    int64 [num_slots], the slot whose rows say what these are chosen among: itself, or
                the last one, which never has a request and whose rows are free
     """
 
     def __init__(self, num_slots: int, device: torch.device) -> None:
         self.num_model = torch.full((num_slots,), MOST_DRAFTS, dtype=torch.int32, device=device)
-        self.guides = torch.arange(num_slots, device=device)
+        self.row_slots = torch.arange(num_slots, device=device)
         self._limited: set[int] = set()
 
     def enter(self, batch: Batch) -> None:
@@ -29,5 +29,5 @@ class DraftLimits:
             if is_limited or slot in self._limited:
                 most = MOST_DRAFTS if entry.window is None else entry.window.num_model
                 self.num_model[slot] = most
-                self.guides[slot] = slot if entry.guided_drafts else len(self.guides) - 1
+                self.row_slots[slot] = slot if entry.guided_drafts else len(self.row_slots) - 1
                 (self._limited.add if is_limited else self._limited.discard)(slot)

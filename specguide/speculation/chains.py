@@ -19,7 +19,7 @@ from specguide.slots import Slots
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query
-from specguide.speculation.results import Verified
+from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -66,7 +66,7 @@ class Chains:
         if sampling.kind >= SamplingKind.ADJUSTED:
             self._state.adjustments.take(self._state.ids[query.slots], said, num_accepted)
         scores = score_tokens(logits, said) if sampling.kind >= SamplingKind.SCORED else None
-        verified = Verified(said, num_accepted, drafts, scores, failures, origins=origins)
+        verified = VerifyOutput(said, num_accepted, drafts, scores, failures, origins=origins)
         return Accepted(verified, query, features)
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
@@ -104,7 +104,7 @@ class Chains:
         num_accepted: int32 [B], as verified
         """
         limits, ids = self._state.drafts, self._state.ids[slots]
-        rows = self._guide.node_rows(node - 1, limits.guides[slots])
+        rows = self._guide.node_rows(node - 1, limits.row_slots[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
         store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._tokens)
         return drafts

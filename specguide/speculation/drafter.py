@@ -12,7 +12,7 @@ from specguide.speculation.query import Query
 class Drafter(Protocol):
     """Proposes the tokens after the golden one, each from a pass of its own.
 
-    tapped_layers:   layers of the target whose input it reads
+    aux_layers:   layers of the target whose input it reads
     target_ids:      int32 [draft_vocab_size], the target id of each draft id; None where they are
                      the same
     position_offset: where the pass over a token stands: 0 at the token's own position, -1 at the
@@ -20,7 +20,7 @@ class Drafter(Protocol):
     """
 
     @property
-    def tapped_layers(self) -> tuple[int, ...]: ...
+    def aux_layers(self) -> tuple[int, ...]: ...
 
     @property
     def target_ids(self) -> Tensor | None: ...
@@ -29,12 +29,12 @@ class Drafter(Protocol):
     def position_offset(self) -> int: ...
 
     def refresh(
-        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The keys of the query's tokens, once the target has said what follows each node; as
         `ForwardPasses.refresh`.
 
-        taps: [T, …] of the query's tokens, the target's layers `tapped_layers`
+        aux_hidden_states: [T, …] of the query's tokens, the target's layers `aux_layers`
         """
 
     def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from specguide.slots import Slots, SlotTable
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.query import Query
-from specguide.speculation.results import Verified
+from specguide.speculation.results import VerifyOutput
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import Sampling
 
@@ -27,7 +27,7 @@ class Accepted(NamedTuple):
     features: [T, …], what the drafter reads of the target's layers for them
     """
 
-    verified: Verified
+    verified: VerifyOutput
     query: Query
     features: Tensor
 

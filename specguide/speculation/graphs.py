@@ -10,17 +10,17 @@ from typing import Any
 import torch
 
 from specguide.speculation.capture import capturing
-from specguide.speculation.results import Verified
+from specguide.speculation.results import VerifyOutput
 from specguide.trace import Marks, Recorder
 
-Iterate = Callable[..., Verified]
+Iterate = Callable[..., VerifyOutput]
 
 
 class EagerIterations:
     """Runs iterations of fixed sizes as they are: the slow twin of CapturedIterations, of equal
     arithmetic."""
 
-    def run(self, iterate: Iterate, *sizes: Any) -> Verified:
+    def run(self, iterate: Iterate, *sizes: Any) -> VerifyOutput:
         """`iterate(*sizes)`, which depends on nothing else but tensors at fixed addresses."""
         return iterate(*sizes)
 
@@ -30,7 +30,7 @@ class _Captured:
     """A graph, the tensors that each of its replays writes, and the marks that each records."""
 
     graph: torch.cuda.CUDAGraph
-    outputs: Verified
+    outputs: VerifyOutput
     marks: Marks
 
 
@@ -48,7 +48,7 @@ class CapturedIterations(EagerIterations):
         self._captured: dict[tuple[Any, ...], _Captured | None] = {}
         self._pool = torch.cuda.graph_pool_handle()
 
-    def run(self, iterate: Iterate, *sizes: Any) -> Verified:
+    def run(self, iterate: Iterate, *sizes: Any) -> VerifyOutput:
         """As EagerIterations'; the tensors are the graph's own: the next replay writes over
         them."""
         key = (iterate, *sizes, self._recorder.turn)

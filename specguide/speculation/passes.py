@@ -25,7 +25,7 @@ class ForwardPasses:
         self, target: Decoder, cache: KVCache, state: SlotTable, drafter: Drafter | None = None
     ) -> None:
         self._target, self._cache, self._state, self._drafter = target, cache, state, drafter
-        self._tapped_layers = drafter.tapped_layers if drafter else ()
+        self._aux_layers = drafter.aux_layers if drafter else ()
 
     @property
     def has_drafter(self) -> bool:
@@ -37,10 +37,9 @@ class ForwardPasses:
         same."""
         return self._drafting.target_ids
 
-    def target(self, query: Query, *, is_tapped: bool = True) -> tuple[Tensor, Tensor]:
-        """Hidden states [T, hidden], and those that the drafter taps, [T, …]; not tapped: [T,
-        0]."""
-        layers = self._tapped_layers if is_tapped else ()
+    def target(self, query: Query, *, has_aux: bool = True) -> tuple[Tensor, Tensor]:
+        """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0]."""
+        layers = self._aux_layers if has_aux else ()
         return self._target.forward(query.input_ids, query.context, self._cache, layers)
 
     def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
@@ -70,7 +69,7 @@ class ForwardPasses:
         )
 
     def refresh(
-        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The drafter over the target's tokens, once the target has said what follows each node.
 
@@ -78,7 +77,7 @@ class ForwardPasses:
         num_accepted:  int32 [B], -1 where held
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
-        return self._drafting.refresh(query, taps, target_tokens, num_accepted)
+        return self._drafting.refresh(query, aux_hidden_states, target_tokens, num_accepted)
 
     def draft(
         self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0

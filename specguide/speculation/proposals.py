@@ -76,8 +76,8 @@ class ProposedChains(Chains):
         """The likeliest draft behind the chain of each slot, of `chain_len` int32 [B] drafts, where
         it has room; else as `choose`."""
         proposals, ids = self._proposals, self._state.ids[slots]
-        guides = self._state.drafts.guides[slots]
-        rows = BitmaskRows(proposals.draft_rows, proposals.draft_guided, guides)
+        row_slots = self._state.drafts.row_slots[slots]
+        rows = BitmaskRows(proposals.draft_rows, proposals.draft_guided, row_slots)
         drafts = self._sampler.draft(logits, rows, ids, chain_len, self._passes.target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._tokens)
 

@@ -14,7 +14,7 @@ from specguide.batch import StepOutput, TokenScores
 from specguide.sampling import Failures
 
 
-class Verified(NamedTuple):
+class VerifyOutput(NamedTuple):
     """What an iteration has verified, on its device.
 
     tokens:       int32 [B, N], what the target says after each node, of which the first
@@ -42,7 +42,7 @@ class PendingOutput:
     """The output of an iteration that may still run. To be read before its place in the ring comes
     round again."""
 
-    verified: Verified
+    verified: VerifyOutput
     rows: Sequence[int]
     done: torch.cuda.Event | None
 
@@ -89,12 +89,12 @@ class ResultRing:
         ]
         self._score_places: list[list[Tensor]] = [[] for _ in self._places]
 
-    def put(self, verified: Verified, rows: Sequence[int]) -> PendingOutput:
+    def put(self, verified: VerifyOutput, rows: Sequence[int]) -> PendingOutput:
         """The batch's are `rows` of what was verified, in order."""
         if self._stream is None:
             return PendingOutput(verified, rows, None)
         (host_tokens, host_num_accepted, host_drafts), host_origins, done = self._places[self._next]
-        on_host = Verified(
+        on_host = VerifyOutput(
             tokens=_copy(verified.tokens, host_tokens),
             num_accepted=_copy(verified.num_accepted, host_num_accepted),
             drafts=_copy(verified.drafts, host_drafts),

@@ -57,7 +57,7 @@ def all_used(kind: SamplingKind, device: torch.device) -> Sampling:
     return Sampling(kind, SamplingTensors(seed=used.seed) if kind is SamplingKind.GREEDY else used)
 
 
-class Selection:
+class BatchTensors:
     """The slots and sampling parameters of a batch on the device, kept while the batch stays the
     same; and what has entered each slot."""
 

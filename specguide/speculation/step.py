@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from specguide.batch import Batch, Chunk
-from specguide.draft_layout import NO_DRAFTS, Levels
+from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
 from specguide.sampling import RequestProcessors
@@ -35,12 +35,12 @@ from specguide.speculation.prefill_plan import (
 )
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.query import prefill_query
-from specguide.speculation.results import PendingOutput, ResultRing, Verified
+from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import (
+    BatchTensors,
     Sampling,
     SamplingKind,
-    Selection,
     all_used,
     num_graph_slots,
 )
@@ -71,9 +71,9 @@ class OneModelStep:
         self._passes, self._state, self._guide = passes, state, guide
         self._layout = layout = guide.window
         num_slots, num_nodes = len(state.ids), layout.num_drafts + 1
-        self._is_adaptive, self._all = options.adaptive, Levels(layout, layout)
+        self._is_adaptive, self._all = options.adaptive, IterationLayouts(layout, layout)
         first = layout.first_level if options.adaptive else layout
-        self._first = Levels(NO_DRAFTS, first)  # of a prefill
+        self._first = IterationLayouts(NO_DRAFTS, first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
         stream, self._recorder = guide.forward.torch, guide.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
@@ -89,7 +89,7 @@ class OneModelStep:
             packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device
         )
         self._results = ResultRing(options.lag + 1, self._max_batch_size, num_nodes, stream)
-        self._selection = Selection(state.lengths.device)
+        self._selection = BatchTensors(state.lengths.device)
 
     @torch.inference_mode()
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
@@ -156,13 +156,16 @@ class OneModelStep:
         with self._guide.forward.current():
             self._state.adjustments.clear(slice(None))
 
-    def _levels(self, num_slots: int) -> list[Levels]:
+    def _levels(self, num_slots: int) -> list[IterationLayouts]:
         """That come up where the slots 0 … num_slots - 1 have requests."""
         if not self._is_adaptive:
             return [self._all]
-        return [Levels(*pair) for pair in product(self._layout.levels_for(num_slots), repeat=2)]
+        return [
+            IterationLayouts(*pair)
+            for pair in product(self._layout.levels_for(num_slots), repeat=2)
+        ]
 
-    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> Verified:
+    def _prefill(self, batch: Batch, slots: Tensor, sampling: Sampling) -> VerifyOutput:
         self._state.enter(batch, slots)
         self._drafting.clear(slots)
         size = None
@@ -180,7 +183,7 @@ class OneModelStep:
 
     def _prefill_exactly(
         self, chunks: Sequence[Chunk], slots: Sequence[int], sampling: Sampling
-    ) -> Verified:
+    ) -> VerifyOutput:
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
         return self._prefill_plan(
@@ -189,7 +192,7 @@ class OneModelStep:
 
     def _prefill_sized(
         self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]
-    ) -> Verified:
+    ) -> VerifyOutput:
         """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
         and others."""
         assert self._fixed is not None
@@ -197,7 +200,7 @@ class OneModelStep:
         self._plan[: len(values)].copy_(values)
         return self._fixed.run(self._prefill_first, *size)
 
-    def _prefill_first(self, num_requests: int, num_tokens: int) -> Verified:
+    def _prefill_first(self, num_requests: int, num_tokens: int) -> VerifyOutput:
         """What the first values of the plan say."""
         plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
         sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
@@ -210,7 +213,7 @@ class OneModelStep:
         sampling: Sampling,
         num_slots: int,
         scored: ScoredTokens | None = None,
-    ) -> Verified:
+    ) -> VerifyOutput:
         self._guide.launch(0, num_slots)
         query = prefill_query(self._state, plan, max_query_len, scored)
         verified = self._iterate(self._drafting.golden(query), sampling, num_slots, self._first)
@@ -220,22 +223,24 @@ class OneModelStep:
         )  # else it starts again
         return verified
 
-    def _decode_first(self, num_slots: int, kind: SamplingKind, levels: Levels) -> Verified:
+    def _decode_first(
+        self, num_slots: int, kind: SamplingKind, levels: IterationLayouts
+    ) -> VerifyOutput:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
         return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), levels)
 
-    def _decode(self, slots: Slots, sampling: Sampling, levels: Levels) -> Verified:
+    def _decode(self, slots: Slots, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
         self._guide.launch(0, num_slots, levels.verified.num_nodes)
         nodes = self._drafting.nodes(slots, levels.verified)
         return self._iterate(nodes, sampling, num_slots, levels)
 
     def _iterate(
-        self, nodes: Nodes, sampling: Sampling, num_slots: int, levels: Levels
-    ) -> Verified:
+        self, nodes: Nodes, sampling: Sampling, num_slots: int, levels: IterationLayouts
+    ) -> VerifyOutput:
         self._recorder.forward("prepare")
         query, layout = nodes.query, levels.drafted
-        hidden, features = self._passes.target(query, is_tapped=layout.num_model > 0)
+        hidden, features = self._passes.target(query, has_aux=layout.num_model > 0)
         self._guide.announce_wait()
         logits = self._passes.target_logits(query, hidden)
         self._recorder.forward("target forward")

@@ -30,7 +30,7 @@ from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query, tree_query
-from specguide.speculation.results import Verified
+from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
 
 
@@ -102,7 +102,7 @@ class Trees:
         self._passes.move_keys(path[:, 1:], query)
         tokens = query.input_ids[index].view(on_path.shape).int()
         chain = chain_query(self._state, tokens, query.start, query.slots)
-        verified = Verified(said_on_path, num_accepted, drafts, scores, {})
+        verified = VerifyOutput(said_on_path, num_accepted, drafts, scores, {})
         return Accepted(verified, chain, features[index])
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
@@ -118,7 +118,7 @@ class Trees:
         )
         start, ids = state.lengths[slots], state.ids[slots]
         growing = GrowingTrees.empty(growth, ids, verified.num_accepted)
-        level = TreeLevel.root(self._slot_nodes.tokens[slots, :1], state.drafts.guides[slots])
+        level = TreeLevel.root(self._slot_nodes.tokens[slots, :1], state.drafts.row_slots[slots])
         for depth in range(1, growth.depth + 1):
             guide.announce_wait()
             logits = self._passes.draft_logits(normed)
@@ -135,7 +135,7 @@ class Trees:
                 growth,
                 depth,
                 num_model=state.drafts.num_model,
-                guides=state.drafts.guides,
+                row_slots=state.drafts.row_slots,
                 **walk,
             )
             if depth == growth.depth:

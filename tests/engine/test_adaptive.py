@@ -45,7 +45,7 @@ SPECS = {
 
 @pytest.fixture
 def any_level(monkeypatch):
-    """Levels come up in any order."""
+    """IterationLayouts come up in any order."""
     rng, seen = random.Random(1), set()
 
     def choose(self, requests):

@@ -18,7 +18,7 @@ from test_two_model import make as make_arranged
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
-from specguide.draft_layout import Levels
+from specguide.draft_layout import IterationLayouts
 from specguide.errors import EngineError
 from specguide.params import SamplingParams
 from specguide.speculation import OneModelStep
@@ -131,7 +131,9 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
     step, guide = llm._engine._executor.step, llm._engine._executor.guide
-    levels = (Levels(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
+    levels = (
+        (IterationLayouts(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
+    )
     for num_slots in (4, 1):
         run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
     for chunks, kind in prefill_kinds(4, 16, 8):
@@ -177,7 +179,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     step._fixed = counting = Counting()
     llm.warm_up()
     windows = step._guide.window.levels if adaptive else (step._guide.window,)
-    levels = [Levels(*pair) for pair in product(windows, repeat=2)]
+    levels = [IterationLayouts(*pair) for pair in product(windows, repeat=2)]
     assert set(counting.kinds) == {
         ("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels
     } | {("_prefill_first", *size) for size in captured_sizes(3, 40)}

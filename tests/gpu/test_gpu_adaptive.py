@@ -1,5 +1,5 @@
-"""Levels of drafts on a GPU: captured iterations that verify and draft less give what plain
-decoding gives."""
+"""IterationLayouts of drafts on a GPU: captured iterations that verify and draft less give what
+plain decoding gives."""
 
 from __future__ import annotations
 

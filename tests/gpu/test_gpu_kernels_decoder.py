@@ -33,15 +33,17 @@ def test_decoder_equals_the_decoder_on_a_cpu(name: str, tmp_path: Path) -> None:
     passes.append(sequences.tree(TREE))
     for context in passes:
         ids = tokens(len(context.position_ids))
-        expected, taps = cpu.forward(ids, context, caches[0], (0, 2))
+        expected, aux_hidden_states = cpu.forward(ids, context, caches[0], (0, 2))
         on_gpu = replace(to_device(context), attention=attention_backend(DEVICE))
         live_ids = to_device(ids)
-        hidden, live_taps = gpu.forward(live_ids, on_gpu, live, (0, 2))
+        hidden, live_aux_hidden_states = gpu.forward(live_ids, on_gpu, live, (0, 2))
         torch.testing.assert_close(
             gpu.logits(hidden).cpu(), cpu.logits(expected), atol=2e-4, rtol=2e-4
         )
-        assert taps is not None and live_taps is not None
-        torch.testing.assert_close(live_taps.cpu(), taps, atol=2e-4, rtol=2e-4)
+        assert aux_hidden_states is not None and live_aux_hidden_states is not None
+        torch.testing.assert_close(
+            live_aux_hidden_states.cpu(), aux_hidden_states, atol=2e-4, rtol=2e-4
+        )
         if DEVICE.type == "cuda":
             graph, (replayed, _) = captured(
                 lambda ids=live_ids, context=on_gpu: gpu.forward(ids, context, live)

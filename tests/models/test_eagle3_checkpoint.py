@@ -55,7 +55,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     ],
 )
 def test_tapped_layers(settings: dict[str, Any], layers: tuple[int, ...]) -> None:
-    assert Eagle3Config.from_hf({**CONFIG, **settings}).tapped_layers(NUM_LAYERS) == layers
+    assert Eagle3Config.from_hf({**CONFIG, **settings}).aux_layers(NUM_LAYERS) == layers
 
 
 @pytest.mark.parametrize(

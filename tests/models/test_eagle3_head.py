@@ -137,16 +137,18 @@ def check_drafting(head: Eagle3Head, slow: SlowHead, target: Decoder, num_steps:
     fused, hiddens = [], []
     for start, count in ((0, 19), (19, LENGTH - 19)):
         context = sequences.extend([count])
-        _, taps = target.forward(
-            ids[start : start + count], context, target_cache, head.tapped_layers
+        _, aux_hidden_states = target.forward(
+            ids[start : start + count], context, target_cache, head.aux_layers
         )
-        assert taps is not None
-        fused.append(head.fuse(taps))
+        assert aux_hidden_states is not None
+        fused.append(head.fuse(aux_hidden_states))
         hidden, normed = head.forward(
             ids[start + 1 : start + count + 1], fused[-1], context, head_cache
         )
         hiddens.append(hidden)
-        torch.testing.assert_close(fused[-1], slow.linear("fc", taps), atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            fused[-1], slow.linear("fc", aux_hidden_states), atol=1e-4, rtol=1e-4
+        )
     features, next_ids = torch.cat(fused), ids[1:]
     for step in range(num_steps + 1):
         expected = slow.forward(next_ids, features)
@@ -177,7 +179,7 @@ def test_drafting_equals_the_slow_head(name: str, target: Decoder, tmp_path: Pat
     config = {**CONFIG, **VARIANTS[name]}
     weights = random_head(config)
     head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
-    assert head.tapped_layers == (2, 3, 3)
+    assert head.aux_layers == (2, 3, 3)
     assert (head.config.num_layers, head.config.num_kv_heads, head.config.head_dim) == (1, 2, 10)
     check_drafting(head, slow_head(config, weights, target), target)
 
@@ -334,7 +336,7 @@ def test_target_ids_are_absolute(target: Decoder, tmp_path: Path) -> None:
 
 def test_stated_layers_reach_the_target(target: Decoder, tmp_path: Path) -> None:
     config = {**CONFIG, "eagle_aux_hidden_state_layer_ids": [0, 2, 5, 6]}
-    weights = random_head(config, num_taps=4)
+    weights = random_head(config, num_aux_layers=4)
     head = Eagle3Head.load(save_head(tmp_path, config, weights), target)
     check_drafting(head, slow_head(config, weights, target), target, num_steps=1)
 

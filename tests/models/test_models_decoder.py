@@ -186,16 +186,16 @@ def tokens(*shape: int) -> Tensor:
 
 @torch.inference_mode()
 def prefill(
-    decoder: Decoder, ids: Tensor, tapped_layers: tuple[int, ...] = ()
+    decoder: Decoder, ids: Tensor, aux_layers: tuple[int, ...] = ()
 ) -> tuple[Tensor, Tensor | None]:
     sequences = Sequences(1, len(ids))
-    hidden, taps = decoder.forward(
+    hidden, aux_hidden_states = decoder.forward(
         ids,
         sequences.extend([len(ids)]),
         sequences.cache(decoder.config, decoder.dtype),
-        tapped_layers,
+        aux_layers,
     )
-    return decoder.logits(hidden), taps
+    return decoder.logits(hidden), aux_hidden_states
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -212,14 +212,14 @@ def pair(
 def test_logits_and_taps_equal_transformers(pair: tuple[PreTrainedModel, Decoder]) -> None:
     model, decoder = pair
     ids = tokens(LENGTH)
-    logits, taps = prefill(decoder, ids, (2, 0, 2))
+    logits, aux_hidden_states = prefill(decoder, ids, (2, 0, 2))
     with torch.inference_mode():
         expected = model(ids[None], output_hidden_states=True)
     assert expected.logits.std() > 0.1
     torch.testing.assert_close(logits, expected.logits[0], atol=1e-4, rtol=1e-4)
-    assert taps is not None
+    assert aux_hidden_states is not None
     states = [expected.hidden_states[layer][0] for layer in (2, 0, 2)]
-    torch.testing.assert_close(taps, torch.cat(states, dim=-1), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(aux_hidden_states, torch.cat(states, dim=-1), atol=1e-4, rtol=1e-4)
 
 
 @torch.inference_mode()
@@ -312,10 +312,10 @@ def test_shards_and_bfloat16(name: str, tmp_path: Path) -> None:
 def test_last_hidden_state_can_be_tapped(tmp_path: Path) -> None:
     random_model(LLAMA).save_pretrained(tmp_path)
     decoder = Decoder.load(tmp_path)
-    logits, taps = prefill(decoder, tokens(12), (decoder.config.num_layers,))
-    assert taps is not None
-    variance = taps.pow(2).mean(-1, keepdim=True)
-    normed = taps * (variance + decoder.config.norm.eps).rsqrt() * decoder.norm.weight
+    logits, aux_hidden_states = prefill(decoder, tokens(12), (decoder.config.num_layers,))
+    assert aux_hidden_states is not None
+    variance = aux_hidden_states.pow(2).mean(-1, keepdim=True)
+    normed = aux_hidden_states * (variance + decoder.config.norm.eps).rsqrt() * decoder.norm.weight
     torch.testing.assert_close(decoder.logits(normed), logits, atol=1e-5, rtol=1e-5)
     assert prefill(decoder, tokens(12))[1].shape == (12, 0)
 
@@ -353,6 +353,6 @@ def test_forward_never_reads_a_tensor_back(
     decoder.forward(tokens(5), context, cache)  # makes what is made once, as before a capture
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         ids = mode.from_tensor(tokens(5))
-        hidden, taps = decoder.forward(ids, context, cache, (0, 1, 2))
+        hidden, aux_hidden_states = decoder.forward(ids, context, cache, (0, 1, 2))
         assert decoder.logits(hidden).shape == (5, VOCAB_SIZE)
-        assert taps is not None and taps.shape == (5, 192)
+        assert aux_hidden_states is not None and aux_hidden_states.shape == (5, 192)

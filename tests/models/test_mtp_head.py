@@ -83,16 +83,16 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
     )
     sequences = Sequences(1, LENGTH + num_steps)
     caches = [sequences.cache(model.config) for model in (target, head)]
-    taps, outputs = [], []
+    aux_hidden_states, outputs = [], []
     for start, end in ((0, 19), (19, LENGTH)):
         context = sequences.extend([end - start])
-        hidden, last = target.forward(ids[start:end], context, caches[0], head.tapped_layers)
+        hidden, last = target.forward(ids[start:end], context, caches[0], head.aux_layers)
         torch.testing.assert_close(target.norm(last), hidden, atol=1e-5, rtol=1e-5)
-        taps.append(last)
+        aux_hidden_states.append(last)
         outputs.append(
             head.forward(ids[start + 1 : end + 1], head.fuse(last), context, caches[1])[0]
         )
-    features, next_ids, normed = torch.cat(taps), ids[1:], outputs[-1]
+    features, next_ids, normed = torch.cat(aux_hidden_states), ids[1:], outputs[-1]
     for step in range(num_steps):
         expected = slow.forward(next_ids, features)
         found = torch.cat(outputs) if step == 0 else normed
@@ -108,7 +108,7 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
 
 def test_drafting_equals_the_slow_head(folder: Path, target: Decoder) -> None:
     head = MtpHead.load(folder, target)
-    assert head.tapped_layers == (3,) and head.target_ids is None and head.config.num_layers == 1
+    assert head.aux_layers == (3,) and head.target_ids is None and head.config.num_layers == 1
     check_drafting(head, SlowHead(random_mtp(CONFIG), target.embedding.weight), target)
 
 

@@ -30,11 +30,13 @@ class Successors:
     """Proposes what has followed a token before: `table` int64 [vocab_size]."""
 
     table: Tensor
-    tapped_layers: tuple[int, ...] = ()
+    aux_layers: tuple[int, ...] = ()
     target_ids: None = None
     position_offset: int = 0
 
-    def refresh(self, query: Query, taps, target_tokens, num_accepted) -> tuple[Tensor, Tensor]:
+    def refresh(
+        self, query: Query, aux_hidden_states, target_tokens, num_accepted
+    ) -> tuple[Tensor, Tensor]:
         last = num_accepted.clamp(min=0)[:, None].long()
         golden = query.said(target_tokens).long().gather(1, last)[:, 0]
         return golden, golden
@@ -49,8 +51,10 @@ class Successors:
 class BlockOfSuccessors(Successors):
     """All K positions at once: of each the token that it would follow."""
 
-    def refresh(self, query: Query, taps, target_tokens, num_accepted) -> tuple[Tensor, Tensor]:
-        golden, _ = super().refresh(query, taps, target_tokens, num_accepted)
+    def refresh(
+        self, query: Query, aux_hidden_states, target_tokens, num_accepted
+    ) -> tuple[Tensor, Tensor]:
+        golden, _ = super().refresh(query, aux_hidden_states, target_tokens, num_accepted)
         tokens = [golden]
         for _ in range(K - 1):
             tokens.append(self.table[tokens[-1]])

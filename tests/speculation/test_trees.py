@@ -350,7 +350,7 @@ def grown(
             expansion,
             depth,
             num_model=num_model,
-            guides=guides,
+            row_slots=guides,
             **walk,
         )
         levels.append(level)

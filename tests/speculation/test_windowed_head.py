@@ -49,11 +49,11 @@ class Reference:
         """What follows the first `num_known` of the ids, chosen among those allowed."""
         sequences = Sequences(1, len(ids))
         cache = sequences.cache(self.target.config)
-        _, taps = self.target.forward(
-            torch.tensor(ids), sequences.extend([len(ids)]), cache, self.head.tapped_layers
+        _, aux_hidden_states = self.target.forward(
+            torch.tensor(ids), sequences.extend([len(ids)]), cache, self.head.aux_layers
         )
         features, next_ids, drafts = (
-            self.head.fuse(taps)[: num_known - 1],
+            self.head.fuse(aux_hidden_states)[: num_known - 1],
             torch.tensor(ids[1:num_known]),
             [],
         )

@@ -50,7 +50,7 @@ def load_target(folder: Path) -> Decoder:
     return Decoder.load(folder)
 
 
-def random_head(config: dict[str, Any], num_taps: int = 3) -> Weights:
+def random_head(config: dict[str, Any], num_aux_layers: int = 3) -> Weights:
     """Weights under their published names, with a pruned vocabulary."""
     torch.manual_seed(1)
     hidden, inner = config["hidden_size"], config["intermediate_size"]
@@ -59,7 +59,7 @@ def random_head(config: dict[str, Any], num_taps: int = 3) -> Weights:
     )
     drafts = config["draft_vocab_size"]
     shapes = {
-        "fc": (hidden, num_taps * TARGET_HIDDEN),
+        "fc": (hidden, num_aux_layers * TARGET_HIDDEN),
         "lm_head": (drafts, hidden),
         "midlayer.self_attn.q_proj": (queries, 2 * hidden),
         "midlayer.self_attn.k_proj": (keys, 2 * hidden),

@@ -137,12 +137,12 @@ def loop_logits(
     alone."""
     ids = torch.from_numpy(example.ids.astype(np.int64))
     states = target(ids[None], output_hidden_states=True).hidden_states
-    taps = [states[i][0] for i in head.config.aux_layers[:2]]
+    aux_hidden_states = [states[i][0] for i in head.config.aux_layers[:2]]
     kept: list[torch.Tensor] = []
     hook = target.model.norm.register_forward_pre_hook(lambda _, args: kept.append(args[0][0]))
     target(ids[None])
     hook.remove()
-    features = torch.cat((*taps, kept[0]), dim=-1) @ head.fc.weight.T
+    features = torch.cat((*aux_hidden_states, kept[0]), dim=-1) @ head.fc.weight.T
     loop = DraftLoop(head, target.get_input_embeddings().weight)
     for t in range(anchor + 1):
         logits, hidden = loop.step(int(ids[t + 1]), features[t], t)
@@ -247,15 +247,15 @@ class EngineLoop:
 
     def draft(self, ids: torch.Tensor, anchor: int, depth: int) -> list[torch.Tensor]:
         """Logits of `depth` steps: the text up to `anchor` at once, then token after token."""
-        _, taps = self.target.forward(
+        _, aux_hidden_states = self.target.forward(
             ids[: anchor + 1],
             self.context(0, anchor + 1),
             self.caches[self.target],
-            self.head.tapped_layers,
+            self.head.aux_layers,
         )
-        assert taps is not None
+        assert aux_hidden_states is not None
         cache, out = self.caches[self.head], []
-        fused = self.head.fuse(taps)
+        fused = self.head.fuse(aux_hidden_states)
         hidden, normed = self.head.forward(
             ids[1 : anchor + 2], fused, self.context(0, anchor + 1), cache
         )

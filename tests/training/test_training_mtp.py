@@ -92,7 +92,7 @@ def test_engine_drafts_what_training_unrolled(target: LlamaForCausalLM, tmp_path
         sequences = Sequences(1, len(ids) + 4)
         caches = [sequences.cache(model.config) for model in (decoder, engine)]
         context = sequences.extend([anchor + 1])
-        _, features = decoder.forward(ids[: anchor + 1], context, caches[0], engine.tapped_layers)
+        _, features = decoder.forward(ids[: anchor + 1], context, caches[0], engine.aux_layers)
         features, normed = engine.forward(
             ids[1 : anchor + 2], engine.fuse(features), context, caches[1]
         )

@@ -126,7 +126,7 @@ KINDS: list[Kind] = [
         applicant | person | Applicant; Applied by; Builder
         site_address | address | Site; Building site; Site address
         project_type | enum(new_building=new construction,extension=annex,renovation=refurbishment,demolition=tearing down) | Project; Kind of work
-        floors | int(1,40) | Floors; Storeys; Levels
+        floors | int(1,40) | Floors; Storeys; IterationLayouts
         floor_area_m2 | int(20,9000,m2) | Floor area; Area
         estimated_cost | money | Estimated cost; Cost; Building cost
         architect? | person | Architect; Plans by; Drawn by

@@ -103,7 +103,7 @@ paid | bool | Paid; Settled | It {has been paid:has not been paid}. / The money 
 available | bool | Available; In stock | It is {available:not available}. / You {can get it now:cannot get it now}. / It is {in stock:sold out}.
 active | bool | Active; Running; Enabled | It is {running:switched off}. / It is {active:no longer active}. / It {works:does not work}.
 refundable | bool | Refundable; Money back | The money {is given back:is not given back}. / It is {refundable:not refundable}.
-verified | bool | Verified; Confirmed; Checked | It {was verified:was not verified}. / This is {confirmed:not confirmed}. / {Someone:Nobody} checked it.
+verified | bool | VerifyOutput; Confirmed; Checked | It {was verified:was not verified}. / This is {confirmed:not confirmed}. / {Someone:Nobody} checked it.
 public | bool | Public; Open to all | It is {open to everyone:private}. / {Anyone may come:Only members may come}. / It is {public:not public}.
 damaged | bool | Damaged; Broken | It {is damaged:is undamaged}. / It {was broken on arrival:was fine on arrival}. / It {shows damage:shows no damage}.
 married | bool | Married | They are {married:single}. / They {have a spouse:are not married}.
@@ -151,7 +151,7 @@ revenue | money | Revenue; Sales; Turnover | They sold for {}. / It brought in {
 attendance_rate | percent | Turnout; Attendance rate | The turnout was {}. / {} of the people came.
 alcohol | percent | Alcohol; Strength; Vol. | It has {} alcohol. / The alcohol is {}. / Its strength is {}.
 interest | percent | Interest; Interest rate | The interest is {}. / They pay {} in interest. / At a rate of {}.
-floors | int(1,60,floors) | Floors; Storeys; Levels | It has {}. / It is {} high. / The building counts {}.
+floors | int(1,60,floors) | Floors; Storeys; IterationLayouts | It has {}. / It is {} high. / The building counts {}.
 area_m2 | int(10,9000,m2) | Area; Floor area; Surface | It covers {}. / The area is {}. / It has {} of space.
 visits | int(0,400,times) | Visits; Check-ins; Number of visits | They came {} this month. / They visited {}. / They were here {}.
 votes | int(10,90000,votes) | Votes; Ballots | They got {}. / {} went to them. / They received {}.

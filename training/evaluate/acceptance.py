@@ -45,17 +45,19 @@ def tap(
     visible = batch.visible() | torch.eye(
         batch.input_ids.shape[1], dtype=torch.bool, device=batch.input_ids.device
     )
-    taps: dict[int, torch.Tensor] = {}
+    aux_hidden_states: dict[int, torch.Tensor] = {}
     layers = target.model.layers
     hooks = [
-        layers[i].register_forward_pre_hook(lambda _, args, i=i: taps.__setitem__(i, args[0]))
+        layers[i].register_forward_pre_hook(
+            lambda _, args, i=i: aux_hidden_states.__setitem__(i, args[0])
+        )
         for i in set(aux_layers)
         if i < len(layers)
     ]
     if len(layers) in aux_layers:
         hooks.append(
             target.model.norm.register_forward_pre_hook(
-                lambda _, args: taps.__setitem__(len(layers), args[0])
+                lambda _, args: aux_hidden_states.__setitem__(len(layers), args[0])
             )
         )
     try:
@@ -68,7 +70,7 @@ def tap(
     finally:
         for hook in hooks:
             hook.remove()
-    return torch.cat([taps[i] for i in aux_layers], dim=-1), logits
+    return torch.cat([aux_hidden_states[i] for i in aux_layers], dim=-1), logits
 
 
 @torch.no_grad()

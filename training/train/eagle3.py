@@ -38,7 +38,7 @@ from training.train.head_trainer import (
 
 @dataclass(frozen=True)
 class TrainPlan(head_trainer.TrainPlan):
-    """With the shape of the head. aux_layers: None taps the inputs of layers 2, n//2 and n-1 (of 0
+    """With the shape of the head. aux_layers: None reads the inputs of layers 2, n//2 and n-1 (of 0
     … n-1)."""
 
     draft_vocab_size: int = 3072

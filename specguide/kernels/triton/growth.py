@@ -78,7 +78,7 @@ def _grow_kernel(
     slots,
     num_accepted,
     num_model,
-    guides,
+    row_slots,
     expanded,
     candidate_tokens,
     candidate_scores,
@@ -118,7 +118,7 @@ def _grow_kernel(
     )
     place = tl.zeros_like(index)
     key = tl.where(exists, _in_order(score), _LEAST)
-    guide = tl.load(guides + slot)
+    guide = tl.load(row_slots + slot)
     for rank in tl.static_range(WIDTH):
         if expanded is None:
             at = tl.min(tl.where(key == tl.max(key, 0), index, BLOCK), 0)
@@ -166,7 +166,7 @@ def grow_trees(
     walk_tokens: Tensor,
     walk_parents: Tensor,
     num_model: Tensor,
-    guides: Tensor,
+    row_slots: Tensor,
 ) -> Any:
     """See sampling.growth.grow_trees."""
     num_trees, num_parents, num_children = tokens.shape
@@ -196,7 +196,7 @@ def grow_trees(
         growing.slots,
         growing.num_accepted,
         num_model,
-        guides,
+        row_slots,
         expanded,
         growing.tokens,
         growing.scores,
@@ -208,7 +208,7 @@ def grow_trees(
         grown.parent_ids,
         grown.row_ids,
         grown.sees.view(torch.uint8),
-        len(guides),
+        len(row_slots),
         depth,
         expansion.candidate_begins[depth - 1],
         first_place,

@@ -33,12 +33,12 @@ class ModelDrafter:
     model: Decoder
     cache: KVCache
     state: SlotTable
-    tapped_layers: tuple[int, ...] = ()
+    aux_layers: tuple[int, ...] = ()
     target_ids: None = None
     position_offset: int = 0
 
     def refresh(
-        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
     ) -> tuple[Tensor, Tensor]:
         if not query.is_chain:  # a prefill
             self._forward(query)

@@ -22,12 +22,12 @@ class DraftHead(Protocol):
     """A head that continues the target's hidden states; `Eagle3Head` says what each name means."""
 
     @property
-    def tapped_layers(self) -> tuple[int, ...]: ...
+    def aux_layers(self) -> tuple[int, ...]: ...
 
     @property
     def target_ids(self) -> Tensor | None: ...
 
-    def fuse(self, taps: Tensor) -> Tensor: ...
+    def fuse(self, aux_hidden_states: Tensor) -> Tensor: ...
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
@@ -45,18 +45,21 @@ class HeadDrafter:
     position_offset: int = -1
 
     @property
-    def tapped_layers(self) -> tuple[int, ...]:
-        return self.head.tapped_layers
+    def aux_layers(self) -> tuple[int, ...]:
+        return self.head.aux_layers
 
     @property
     def target_ids(self) -> Tensor | None:
         return self.head.target_ids
 
     def refresh(
-        self, query: Query, taps: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
     ) -> tuple[Tensor, Tensor]:
         features, normed = self.head.forward(
-            query.next_ids(target_tokens), self.head.fuse(taps), query.context, self.cache
+            query.next_ids(target_tokens),
+            self.head.fuse(aux_hidden_states),
+            query.context,
+            self.cache,
         )
         last = query.first_node + num_accepted.clamp(min=0)
         return normed[last], features[last]
