@@ -22,14 +22,17 @@ from typing import Any
 
 from benchmarks.common import emit
 from benchmarks.soak_load import Job, jobs, params_of
-from specguide.config import EngineConfig, SpecConfig
+from specguide.config import CacheConfig, EngineConfig, SpecConfig
 from specguide.engine import Engine
 from specguide.trace.spans import FORWARD, HOST
+
+CACHE = CacheConfig(kv_cache_memory_bytes=1 << 30)
+"""So that several engines have room on one GPU."""
 
 
 def engine_of(batch: int, *, trace: bool) -> Engine:
     """Warm."""
-    engine = Engine(EngineConfig(spec=SpecConfig(), max_batch_size=batch, trace=trace))
+    engine = Engine(EngineConfig(spec=SpecConfig(), max_batch_size=batch, trace=trace, cache=CACHE))
     engine.warm_up()
     return engine
 

@@ -139,6 +139,7 @@ def time_lines(record: Record, by_mode: Mapping[str, Sequence[Row]]) -> Iterator
 
 RATIOS = (
     ("guided ÷ unguided", "guided", "unguided", "median_ms"),
+    ("guided ÷ an engine without guides", "guided", "grammarless", "median_ms"),
     ("20 % guided ÷ unguided", "20 % guided", "unguided", "median_ms"),
     ("tokens/s, one model ÷ two models", "guided", "two models", "tokens_per_s"),
     (
