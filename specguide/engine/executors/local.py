@@ -199,10 +199,10 @@ def _grammar_stream(
 ) -> GrammarStream:
     """One that does nothing where the engine has no guides."""
     forward, sizes = ForwardStream(state.ids.device), state.sizes
-    if config.guide is None:
+    if config.callbacks is None:
         return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
     walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
-    return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
+    return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
