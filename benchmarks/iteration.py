@@ -101,8 +101,8 @@ class Run:
         *,
         is_traced: bool = False,
     ) -> None:
-        target, window = models.target, mode.window
-        num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
+        target, layout = models.target, mode.layout
+        num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
         pages_each = -(-(MAX_LEN + num_behind) // PAGE_SIZE)
         config = EngineConfig(
             spec=mode.spec,
@@ -122,16 +122,16 @@ class Run:
             grammar, ahead = workload.of_slot(slot)
             is_guided = slot < round(mode.guided_share * batch_size)
             self.grammars.append(grammar if is_guided else None)
-            self.walks.add(request, self.grammars[slot], window=None)
+            self.walks.add(request, self.grammars[slot], layout=None)
             text[slot] = torch.tensor(prompt + ahead)
             self.requests.append(request)
             self.texts.append(ahead)
         forced = ForcedAcceptance(
             text.to(target.device),
-            workload.acceptance if window.num_model else 1.0,
-            window.num_drafts,
+            workload.acceptance if layout.num_model else 1.0,
+            layout.num_drafts,
         )
-        drafter = models.drafters[mode.spec.method] if mode.spec and window.num_model else None
+        drafter = models.drafters[mode.spec.method] if mode.spec and layout.num_model else None
         parts = replace(mode.parts, sampler=forced.sampler)
         self.runner = LocalExecutor.of(resolve(config, facts_of(target)), target, drafter, parts)
         self.tables = [
@@ -253,7 +253,7 @@ def measure(
     case.check()
     after = case.runner.guide.counters()
     num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
-    num_drafts, method = mode.window.num_model, mode.spec.method if mode.spec else ""
+    num_drafts, method = mode.layout.num_model, mode.spec.method if mode.spec else ""
     floor_s = models.num_bytes_read(method, num_drafts, num_cached) / bandwidth
     row = {
         "mode": mode.name,
@@ -396,14 +396,14 @@ def main() -> None:
     )
     known = modes()
     chosen = [known[name] for name in (known if args.modes == "all" else args.modes.split(","))]
-    methods = [mode.spec.method for mode in chosen if mode.spec and mode.window.num_model]
+    methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
     models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,
         args.iterations,
         guide,
-        max(mode.window.num_lookup for mode in chosen),
+        max(mode.layout.num_lookup for mode in chosen),
     )
     bandwidth = float("inf")
     if has_gpu:

@@ -59,7 +59,7 @@ class TwoModelStep:
         guide: GrammarStream,
         options: StepOptions,
     ) -> None:
-        check_chains(guide.window, "the two-model step knows")
+        check_chains(guide.layout, "the two-model step knows")
         if not passes.has_drafter or options.adaptive:
             raise InvalidParams(
                 "the two-model step drafts with a draft head or model, and always all", param="spec"

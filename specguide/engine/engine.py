@@ -68,8 +68,8 @@ class Engine:
             self.tokenizer.eos_token_ids,
             slot_is_idle=self._guide.is_idle,
         )
-        self._levels = LevelChoice(capabilities.window) if self.config.is_adaptive else AllDrafts()
-        self._totals, self._counts = Totals(), RequestCounts(capabilities.window.num_drafts)
+        self._levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
+        self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
         tellers = Logprobs(), DraftCounts(), Iterations()
         self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals)
         on_end = self._levels.forget, self._counts.add

@@ -30,7 +30,7 @@ class SequenceState:
     own_end_ids:   the model's own end tokens, where they end it
     end_ids:       tokens that end it, own_end_ids among them
     adjustment:    what its parameters do to its logits, None for nothing
-    window:        the drafts that it takes; None: all
+    layout:        the drafts that it takes; None: all
     slot:          its place in every fixed-address buffer; -1 while it waits
     num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
                    when these are all
@@ -51,7 +51,7 @@ class SequenceState:
     own_end_ids: frozenset[int] = frozenset()
     end_ids: frozenset[int] = frozenset()
     adjustment: Adjustment | None = None
-    window: DraftLayout | None = None
+    layout: DraftLayout | None = None
     slot: int = -1
     num_computed: int = 0
     num_scored: int = 1
@@ -114,7 +114,7 @@ class SequenceState:
             end_ids=tuple(self.end_ids),
             sampling=self._sampling,
             adjusted=adjusted,
-            window=self.window,
+            layout=self.layout,
             guided_drafts=request.spec.has_guided_drafts,
         )
 

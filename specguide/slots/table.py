@@ -36,14 +36,14 @@ class SlotSizes:
     max_pages:  most pages of a request
     page_size:  tokens a page
     vocab_size: width of the logits
-    window:     the drafts that there may be
+    layout:     the drafts that there may be
     """
 
     num_slots: int
     max_pages: int
     page_size: int
     vocab_size: int
-    window: DraftLayout
+    layout: DraftLayout
 
 
 class SlotTable:
@@ -88,10 +88,10 @@ class SlotTable:
         self._adjusted: set[int] = set()
         if is_shared_with_host and device.type == "cuda":
             host = torch.device("cpu")
-            self.host_nodes = SlotNodes.allocate(num_slots, sizes.window, host, pinned=True)
+            self.host_nodes = SlotNodes.allocate(num_slots, sizes.layout, host, pinned=True)
             self.nodes = self.host_nodes.on_device(device)
         else:
-            self.nodes = self.host_nodes = SlotNodes.allocate(num_slots, sizes.window, device)
+            self.nodes = self.host_nodes = SlotNodes.allocate(num_slots, sizes.layout, device)
 
     @cached_property
     def adjustments(self) -> SlotAdjustments:

@@ -128,7 +128,7 @@ class ForwardPasses:
         hidden: Tensor,
         start: Tensor,
         depths: Tensor,
-        sees: Tensor,
+        ancestor_mask: Tensor,
         slots: Slots,
     ) -> tuple[Tensor, Tensor]:
         """One step of the drafter over some nodes of draft trees.
@@ -137,13 +137,13 @@ class ForwardPasses:
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
         depths: int64 [M], of all M nodes, drafts on the path to each
-        sees:   bool [B, Q, M]
+        ancestor_mask:   bool [B, Q, M]
         Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
         """
         drafter = self._drafting
         offset = 1 + drafter.position_offset
         return drafter.step(
-            tree_query(self._state, tokens, start, depths, sees, slots, offset), hidden
+            tree_query(self._state, tokens, start, depths, ancestor_mask, slots, offset), hidden
         )
 
     def move_keys(self, nodes: Tensor, query: Query) -> None:

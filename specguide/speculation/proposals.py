@@ -28,7 +28,7 @@ class ProposedChains(Chains):
         super().__init__(parts)
         assert parts.guide.proposals is not None
         self._proposals = parts.guide.proposals
-        self._span = self._depths[: parts.guide.window.num_forced + 1]
+        self._span = self._depths[: parts.guide.layout.num_forced + 1]
 
     def clear(self, slots: Tensor) -> None:
         self._proposals.clear(slots)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.cache import place_nodes, slot_mapping
-from specguide.kernels.attention import ForwardContext, TreeKeys
+from specguide.kernels.attention import CAUSAL, AttentionMask, ForwardContext, TreeMask
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 
@@ -119,7 +119,7 @@ def tree_query(
     tokens: Tensor,
     start: Tensor,
     depths: Tensor,
-    sees: Tensor,
+    ancestor_mask: Tensor,
     slots: Slots,
     offset: int = 0,
 ) -> Query:
@@ -129,11 +129,14 @@ def tree_query(
     tokens: int32 [B, Q], -1 for none
     start:  int64 [B]
     depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
-    sees:   bool [B, Q, M], as TreeKeys
+    ancestor_mask:   bool [B, Q, M], as TreeMask
     """
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)
-    return _placed_query(table, slots, block_table, tokens.shape, placed, sees)
+    positions = placed[4]
+    assert positions is not None
+    mask = TreeMask(ancestor_mask, positions)
+    return _placed_query(table, slots, block_table, tokens.shape, placed, mask)
 
 
 def _placed_query(
@@ -142,13 +145,12 @@ def _placed_query(
     block_table: Tensor,
     shape: torch.Size,
     placed: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
-    sees: Tensor | None = None,
+    mask: AttentionMask = CAUSAL,
 ) -> Query:
     """Of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
-    input_ids, position_ids, mapping, seq_lens, positions = placed
+    input_ids, position_ids, mapping, seq_lens, _ = placed
     num_requests, num_own = shape
     first_node, query_start_loc = _chain_starts(num_requests, num_own, input_ids.device)
-    tree = None if sees is None or positions is None else TreeKeys(sees, positions)
     context = ForwardContext(
         position_ids=position_ids,
         slot_mapping=mapping,
@@ -158,7 +160,7 @@ def _placed_query(
         max_query_len=num_own,
         page_size=table.sizes.page_size,
         attention=table.attention,
-        tree=tree,
+        mask=mask,
     )
     return Query(
         slots=slots,

@@ -44,7 +44,7 @@ from specguide.speculation.selection import (
     all_used,
     num_graph_slots,
 )
-from specguide.speculation.shapes import drafting_of
+from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 
@@ -69,7 +69,7 @@ class OneModelStep:
         options: StepOptions,
     ) -> None:
         self._passes, self._state, self._guide = passes, state, guide
-        self._layout = layout = guide.window
+        self._layout = layout = guide.layout
         num_slots, num_nodes = len(state.ids), layout.num_drafts + 1
         self._is_adaptive, self._all = options.adaptive, IterationLayouts(layout, layout)
         first = layout.first_level if options.adaptive else layout
@@ -83,7 +83,7 @@ class OneModelStep:
                 if options.enforce_eager
                 else CapturedIterations(stream, guide.recorder)
             )
-        drafting = options.drafting or drafting_of(layout)
+        drafting = options.drafting or shape_of(layout).drafting
         self._drafting = drafting(DraftingParts(passes, sampler, state, guide))
         self._plan = torch.zeros(
             packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device

@@ -32,6 +32,7 @@ from specguide.speculation.nodes import Nodes
 from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
+from specguide.tree_layout import TreeLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Trees:
         self._passes, self._sampler, self._state, self._guide = parts
         self._chains = Chains(parts)  # where there are no drafts
         self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
-        num_nodes = self._guide.window.num_nodes
+        num_nodes = self._guide.layout.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
 
     def clear(self, slots: Tensor) -> None:
@@ -71,7 +72,7 @@ class Trees:
         tokens = torch.cat([self._slot_nodes.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
         most_drafts = self._slot_nodes.accepted_path.shape[1]
         return TreeNodes(
-            tree_query(state, tokens, start, trees.depths, trees.sees, slots),
+            tree_query(state, tokens, start, trees.depths, trees.ancestor_mask, slots),
             self._guide.place_rows(slots, trees.places),
             trees.depths,
             lambda: trees.paths(most_drafts),
@@ -108,8 +109,8 @@ class Trees:
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of
         `layout`."""
+        assert isinstance(layout, TreeLayout)
         (verified, query, features), growth = accepted, layout.growth
-        assert growth is not None
         slots, state, guide = query.slots, self._state, self._guide
         walk = dict(walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents)
         guide.launch(1, num_slots)
@@ -142,9 +143,14 @@ class Trees:
                 break
             guide.recorder.forward(f"choose {depth}")
             guide.launch(depth + 1, num_slots)
-            num_before = constant(growth.num_before[: level.sees.shape[2]], hidden.device)
+            num_before = constant(growth.num_before[: level.ancestor_mask.shape[2]], hidden.device)
             normed, hidden = self._passes.draft_nodes(
-                level.tokens, hidden[level.parent_ids], start, num_before, level.sees, slots
+                level.tokens,
+                hidden[level.parent_ids],
+                start,
+                num_before,
+                level.ancestor_mask,
+                slots,
             )
         finish_trees(growing, growth, self._trees, **walk)
         guide.recorder.forward(f"choose {growth.depth}")

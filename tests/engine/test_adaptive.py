@@ -71,9 +71,9 @@ def test_levels_in_any_order_change_no_token(folders, any_level, method, tempera
 
 @pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar", "tree"])
 def test_requests_choose_beside(folders, any_level, method):
-    window = SpecConfig(**SPECS[method]).layout
+    layout = SpecConfig(**SPECS[method]).layout
     prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
-    chosen = list(zip(all_params, cycle(fitting(window))))
+    chosen = list(zip(all_params, cycle(fitting(layout))))
     outs = generate(
         make(folders, method, max_batch_size=8, lag=1),
         prompts,
@@ -81,7 +81,7 @@ def test_requests_choose_beside(folders, any_level, method):
     )
     assert told(outs) == expected
     for out, (_, choice) in zip(outs, chosen, strict=True):
-        check_choice(out, choice, window)
+        check_choice(out, choice, layout)
 
 
 def test_levels_of_a_window():

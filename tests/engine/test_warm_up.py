@@ -132,7 +132,7 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     before, stats = device_tensors(llm), llm.stats()
     step, guide = llm._engine._executor.step, llm._engine._executor.guide
     levels = (
-        (IterationLayouts(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
+        (IterationLayouts(guide.layout, guide.layout),) if isinstance(step, OneModelStep) else ()
     )
     for num_slots in (4, 1):
         run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
@@ -178,8 +178,8 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     step = llm._engine._executor.step
     step._fixed = counting = Counting()
     llm.warm_up()
-    windows = step._guide.window.levels if adaptive else (step._guide.window,)
-    levels = [IterationLayouts(*pair) for pair in product(windows, repeat=2)]
+    layouts = step._guide.layout.levels if adaptive else (step._guide.layout,)
+    levels = [IterationLayouts(*pair) for pair in product(layouts, repeat=2)]
     assert set(counting.kinds) == {
         ("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels
     } | {("_prefill_first", *size) for size in captured_sizes(3, 40)}

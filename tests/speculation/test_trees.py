@@ -19,11 +19,12 @@ from test_proposals import generate, plain_outputs, told
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
+from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
 from specguide.speculation.trees import TreeNodes
+from specguide.tree_layout import TreeExpansion
 
 TREES = {
     "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),
@@ -395,8 +396,8 @@ def test_growth_keeps_ancestors(expansion):
             assert parent < node and trees.depths[slot, node] == trees.depths[slot, parent] + 1
             assert walk["walk_tokens"][slot, place] == trees.tokens[slot, node]
             assert walk["walk_parents"][slot, place] == trees.places[slot, parent]
-            seen = {node, *(int(n) for n in trees.sees[slot, parent].nonzero())}
-            assert seen == {int(n) for n in trees.sees[slot, node].nonzero()}
+            seen = {node, *(int(n) for n in trees.ancestor_mask[slot, parent].nonzero())}
+            assert seen == {int(n) for n in trees.ancestor_mask[slot, node].nonzero()}
         places = {int(place) for place in trees.places[slot, 1:][trees.tokens[slot, 1:] >= 0]}
         told = {
             place

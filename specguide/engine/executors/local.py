@@ -34,6 +34,7 @@ from specguide.speculation.drafters import (
     keys_of_config,
 )
 from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUp
 from specguide.tokenizer import Tokenizer
 from specguide.trace import CudaRecorder, HostRecorder, Recorder
@@ -89,10 +90,10 @@ class LocalExecutor:
         parts = parts or EngineParts()
         page_size = config.cache.page_size
         entry = _entry(config)
-        window = config.layout
+        layout = config.layout
         # A request that has ended runs along until the host knows, beyond its last token by two
         # windows at most; and the places of a span of forced tokens are looked up beyond its end.
-        num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
+        num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
         max_pages = -(-(config.max_model_len + num_behind) // page_size)
         keys = [keys_of_config(target), entry.keys(drafter) if drafter is not None else None]
         shapes = [
@@ -110,7 +111,7 @@ class LocalExecutor:
                 _activation_bytes(
                     target,
                     config.max_prefill_tokens,
-                    config.max_batch_size * window.num_nodes,
+                    config.max_batch_size * layout.num_nodes,
                 ),
             ),
             target.device,
@@ -128,7 +129,7 @@ class LocalExecutor:
             for num_layers, page_size, num_kv_heads, head_dim in shapes
         )
         sizes = SlotSizes(
-            config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
+            config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, layout
         )
         state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
         recorder = _recorder(config.trace, target.device, config.lag)
@@ -149,7 +150,7 @@ class LocalExecutor:
             vocab_size=target.config.vocab_size,
             max_model_len=config.max_model_len,
             cache_size=size,
-            window=window,
+            layout=layout,
             guided_drafts=config.guided_drafts,
             lag=config.lag,
         )
@@ -200,8 +201,10 @@ def _grammar_stream(
     """One that does nothing where the engine has no guides."""
     forward, sizes = ForwardStream(state.ids.device), state.sizes
     if config.callbacks is None:
-        return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
-    walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
+        return NoGrammar(sizes.num_slots, sizes.layout, forward, recorder)
+    walked = Walked(
+        state.host_nodes, shape_of(sizes.layout).walks(sizes.layout), sizes.vocab_size, lookup
+    )
     return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
 
 

@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.draft_tree import TreeExpansion
 from specguide.kernels.host_values import constant
+from specguide.tree_layout import TreeExpansion
 
 _LEAST = tl.constexpr(-(2**31))
 
@@ -51,13 +51,18 @@ def _load_children(
 
 @triton.jit
 def _store_path(
-    sees, parent_sees, rank, BEFORE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+    ancestor_mask,
+    parent_ancestors,
+    rank,
+    BEFORE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """A node sees what its parent sees, of the nodes before its level, and of its level itself."""
     node = tl.arange(0, BLOCK)
-    inherited = tl.load(parent_sees + node, mask=node < BEFORE, other=0)
+    inherited = tl.load(parent_ancestors + node, mask=node < BEFORE, other=0)
     is_seen = tl.where(node < BEFORE, inherited, (node == BEFORE + rank).to(tl.uint8))
-    tl.store(sees + node, is_seen, mask=node < BEFORE + WIDTH)
+    tl.store(ancestor_mask + node, is_seen, mask=node < BEFORE + WIDTH)
 
 
 @triton.jit(
@@ -89,7 +94,7 @@ def _grow_kernel(
     level_scores,
     parent_ids,
     row_ids,
-    sees,
+    ancestor_mask,
     num_slots,
     depth,
     first_candidate,
@@ -136,7 +141,7 @@ def _grow_kernel(
         tl.store(walk_tokens + slot * NUM_PLACES + here, its_token, mask=is_held == 0)
         tl.store(walk_parents + slot * NUM_PLACES + here, parents_place + parent, mask=is_held == 0)
         _store_path(
-            sees + one * (BEFORE + WIDTH),
+            ancestor_mask + one * (BEFORE + WIDTH),
             before + (tree * PARENTS + parent) * BEFORE,
             rank,
             BEFORE,
@@ -171,7 +176,11 @@ def grow_trees(
     """See sampling.growth.grow_trees."""
     num_trees, num_parents, num_children = tokens.shape
     parents_place, places = expansion.places_of(depth)
-    width, num_before, first_place = len(places), level.sees.shape[2], expansion.stage_begins[depth]
+    width, num_before, first_place = (
+        len(places),
+        level.ancestor_mask.shape[2],
+        expansion.stage_begins[depth],
+    )
     num_missing = expansion.stage_begins[depth + 1] - first_place - width if width else 0
 
     def empty(dtype: torch.dtype, *shape: int) -> Tensor:
@@ -183,7 +192,7 @@ def grow_trees(
         scores=empty(torch.float32, num_trees, width),
         parent_ids=empty(torch.int64, num_trees * width),
         row_ids=empty(torch.int64, num_trees * width),
-        sees=empty(torch.bool, num_trees, width, num_before + width),
+        ancestor_mask=empty(torch.bool, num_trees, width, num_before + width),
     )
     expanded = None
     if expansion.fixed is not None and width:
@@ -192,7 +201,7 @@ def grow_trees(
         tokens,
         logprobs,
         level.scores,
-        level.sees.view(torch.uint8),
+        level.ancestor_mask.view(torch.uint8),
         growing.slots,
         growing.num_accepted,
         num_model,
@@ -207,7 +216,7 @@ def grow_trees(
         grown.scores,
         grown.parent_ids,
         grown.row_ids,
-        grown.sees.view(torch.uint8),
+        grown.ancestor_mask.view(torch.uint8),
         len(row_slots),
         depth,
         expansion.candidate_begins[depth - 1],
@@ -245,7 +254,7 @@ def _chosen(key, exists, NUM: tl.constexpr):
 
 @triton.jit
 def _store_paths(
-    sees,
+    ancestor_mask,
     parent_of,
     slot,
     is_held,
@@ -262,7 +271,7 @@ def _store_paths(
         on_path = tl.load(parent_of + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
         is_seen = is_seen | (on_path[:, None] == seen)
     tl.store(
-        sees + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen,
+        ancestor_mask + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen,
         is_seen.to(tl.uint8),
         mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0),
     )
@@ -282,7 +291,7 @@ def _finish_kernel(
     parents,
     depths,
     places,
-    sees,
+    ancestor_mask,
     walk_tokens,
     walk_parents,
     node_at,
@@ -344,7 +353,7 @@ def _finish_kernel(
     tl.store(walk_parents + slot * NUM_PLACES + leaf_place, parent_place, mask=is_told)
     tl.debug_barrier()
     _store_paths(
-        sees,
+        ancestor_mask,
         parent_of + tree * NUM_NODES,
         slot,
         is_held,
@@ -381,7 +390,7 @@ def finish_trees(
         trees.parents,
         trees.depths,
         trees.places,
-        trees.sees.view(torch.uint8),
+        trees.ancestor_mask.view(torch.uint8),
         walk_tokens,
         walk_parents,
         node_at,
