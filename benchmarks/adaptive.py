@@ -167,11 +167,11 @@ class Writer:
             written = [*request.prompt_ids, *request.output_ids]
             if written != self._texts[slot][: len(written)]:
                 sys.exit(f"the output of slot {slot} is not its text")
-            self._runner.guide.detach(slot)
+            self._runner.grammar.detach(slot)
             self._walks.discard(request)
             self._choice.forget(request)
         self._runner.release(batch.slots)
-        while not all(map(self._runner.guide.is_idle, batch.slots)):
+        while not all(map(self._runner.grammar.is_idle, batch.slots)):
             time.sleep(0.001)
         return seconds
 
@@ -194,7 +194,7 @@ class Writer:
 
     def _launch(self, batch: Batch) -> tuple[Batch, Any]:
         batch = self._choice.choose(batch)
-        self._runner.guide.submit(self._walks.snapshot(batch, self._requests))
+        self._runner.grammar.submit(self._walks.snapshot(batch, self._requests))
         return batch, self._runner.execute(batch)
 
     def _take(self, batch: Batch, pending: Any) -> None:

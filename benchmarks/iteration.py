@@ -143,13 +143,13 @@ class Run:
     def launch(self, slots: Sequence[int], *, is_prefill: bool = False) -> Any:
         batch = self._batch(slots, is_prefill=is_prefill)
         requests = [self.requests[slot] for slot in slots]
-        self.runner.guide.submit(self.walks.snapshot(batch, requests))
+        self.runner.grammar.submit(self.walks.snapshot(batch, requests))
         return self.runner.execute(batch)
 
     def run(self, num_iterations: int) -> list[float]:
         """Milliseconds between the ends of successive iterations; the host lags as it does in the
         engine."""
-        slots, stream = range(len(self.requests)), self.runner.guide.forward.torch
+        slots, stream = range(len(self.requests)), self.runner.grammar.forward.torch
         batch, pending, marks = self._batch(slots), [], []
         for _ in range(num_iterations + 1):
             pending.append(self.launch(slots))
@@ -162,7 +162,7 @@ class Run:
 
     def check(self) -> None:
         """Exits unless each output is its text, and the grammar of a guided one takes it."""
-        errors = self.runner.guide.errors(range(len(self.requests)))
+        errors = self.runner.grammar.errors(range(len(self.requests)))
         if errors:
             sys.exit(f"requests failed: {errors}")
         for slot, (request, text) in enumerate(zip(self.requests, self.texts, strict=True)):
@@ -176,7 +176,7 @@ class Run:
 
     def close(self) -> None:
         for slot in range(len(self.requests)):
-            self.runner.guide.detach(slot)
+            self.runner.grammar.detach(slot)
         del self.runner
         gc.collect()  # the caches of two cases are more than the device has
 
@@ -245,13 +245,13 @@ def measure(
     case.run(NUM_WARM_UP)
     case.check()
     num_timed = NUM_WARM_UP + num_iterations + 1
-    before, counters = case.num_tokens, case.runner.guide.counters()
+    before, counters = case.num_tokens, case.runner.grammar.counters()
     with GpuClock() as clock:
         times = np.array(case.run(NUM_WARM_UP + num_iterations))[
             NUM_WARM_UP:
         ]  # an idle GPU lowers its clocks
     case.check()
-    after = case.runner.guide.counters()
+    after = case.runner.grammar.counters()
     num_cached = batch_size * PROMPT_LEN + (before + case.num_tokens) / 2
     num_drafts, method = mode.layout.num_model, mode.spec.method if mode.spec else ""
     floor_s = models.num_bytes_read(method, num_drafts, num_cached) / bandwidth
@@ -275,7 +275,7 @@ def measure(
     if trace is not None:
         Path(trace).mkdir(parents=True, exist_ok=True)
         write_chrome_trace(
-            Path(trace, f"{mode.name} of {batch_size}.json"), case.runner.guide.recorder.spans()
+            Path(trace, f"{mode.name} of {batch_size}.json"), case.runner.grammar.recorder.spans()
         )
     if is_profiled:
         print_kernels(case)

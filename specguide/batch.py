@@ -155,7 +155,7 @@ class Batch:
     request_ids:  in batch order
     slots:        of each request
     block_tables: page ids of each request
-    chunks:       of each request in a prefill; empty when decoding: the query is golden token and
+    chunks:       of each request in a prefill; empty when decoding: the input is golden token and
                   drafts
     entries:      of each request in a prefill, what its slot is to hold
     has_grown:    of each request when decoding: its block table has changed

@@ -94,7 +94,7 @@ class Requests:
     def release(self, slots: Sequence[int]) -> None:
         """Requests have left these slots: nothing more is done for them there."""
         for slot in slots:
-            self._executor.guide.detach(slot)
+            self._executor.grammar.detach(slot)
         self._executor.release(slots)
 
     def take_ended(self) -> list[Request]:

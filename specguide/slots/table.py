@@ -14,7 +14,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
 from specguide.sampling import SlotAdjustments
-from specguide.slots.draft_limits import DraftLimits
+from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
 
 Slots = slice | Tensor
@@ -82,7 +82,7 @@ class SlotTable:
             (num_slots, sizes.max_pages), -1, dtype=torch.int32, device=device
         )
         self.sampling = SamplingTensors.neutral(num_slots, device)
-        self.drafts = DraftLimits(num_slots, device)
+        self.drafts = SlotDrafts(num_slots, device)
         self.attention = attention_backend(device)
         self.sizes = sizes
         self._adjusted: set[int] = set()

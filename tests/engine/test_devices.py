@@ -66,7 +66,7 @@ def test_a_device_that_is_not_there(monkeypatch):
 def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):
     """Which is what makes its device the current one."""
     llm, is_inside = make(folders, **arrangement), []
-    step, guide = llm._engine._executor.step, llm._engine._executor.guide
+    step, grammar = llm._engine._executor.step, llm._engine._executor.grammar
 
     @contextmanager
     def on_forward_stream():
@@ -84,9 +84,9 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         return call
 
     num_calls: list[str] = []
-    monkeypatch.setattr(guide.forward, "current", on_forward_stream)
+    monkeypatch.setattr(grammar.forward, "current", on_forward_stream)
     for owner, names in (
-        (guide, ("launch", "announce_wait", "wait_rows")),
+        (grammar, ("launch", "announce_wait", "wait_rows")),
         (step._drafting, ("nodes", "verify", "draft")),
         (step._state, ("enter", "leave", "grow")),
         (step_module, ("prefill_query",)),

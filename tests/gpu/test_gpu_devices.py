@@ -103,6 +103,6 @@ def test_the_current_device_of_the_thread_that_makes_it_is_meant(folders):
     prompts, params = cases(3, 6)
     with torch.cuda.device(1):
         llm = make(folders, **FP32)
-    assert llm._engine._executor.guide.forward.torch.device == torch.device("cuda", 1)
+    assert llm._engine._executor.grammar.forward.torch.device == torch.device("cuda", 1)
     told(llm.generate(prompts, params))
     llm.close()

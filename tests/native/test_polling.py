@@ -19,7 +19,7 @@ POLLING = GuideConfig(callbacks="polling", deadline_us=60_000_000)
 
 
 def polling_stream(llm) -> native.PollingStream:
-    return llm._engine._executor.guide._streams.grammar
+    return llm._engine._executor.grammar._streams.grammar
 
 
 @pytest.mark.parametrize(

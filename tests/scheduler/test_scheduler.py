@@ -369,10 +369,10 @@ def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
     first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
     scheduler.add(first)
     scheduler.add(second)
-    num_turns = 0
+    num_under_way = 0
     while (batch := plan(scheduler)) is not None:
-        num_turns += 1
-        assert num_turns < 100
+        num_under_way += 1
+        assert num_under_way < 100
         if batch.is_prefill and 1 in batch.request_ids and second.output_ids:
             chunk = batch.chunks[batch.request_ids.index(1)]
             assert (

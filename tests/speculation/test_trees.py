@@ -140,12 +140,12 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
 
     def checked(logits, nodes, *others):
         nonlocal num_checked
-        query, buffers = nodes.query, llm._engine._executor.guide.buffers
-        for row, slot in enumerate(query.slots.tolist()):
+        inputs, buffers = nodes.inputs, llm._engine._executor.grammar.buffers
+        for row, slot in enumerate(inputs.slots.tolist()):
             request = running.get(slot)
             if buffers.held[slot] or request is None or request.params.guide is None:
                 continue
-            for node in range(query.num_nodes if isinstance(nodes, TreeNodes) else 0):
+            for node in range(inputs.num_nodes if isinstance(nodes, TreeNodes) else 0):
                 path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
                 is_there = node == 0 or int(nodes.trees.tokens[row, node]) >= 0
                 place = int(nodes.trees.places[row, node])

@@ -74,7 +74,7 @@ class Executor(Protocol):
     capabilities: what it can run
     processors:   of requests under way, by id, those that have logits processors; the loop adds and
                   removes them. They stay in this process, while a batch may leave it
-    guide:        the grammar stream; the loop gives it each batch's snapshot just before `execute`
+    grammar:      the grammar stream; the loop gives it each batch's snapshot just before `execute`
     """
 
     @property
@@ -84,7 +84,7 @@ class Executor(Protocol):
     def processors(self) -> MutableMapping[int, RequestProcessors]: ...
 
     @property
-    def guide(self) -> GrammarStream: ...
+    def grammar(self) -> GrammarStream: ...
 
     def execute(self, batch: Batch) -> PendingOutput:
         """Start a batch. `capabilities.lag` + 1 may be under way before the first one's result is

@@ -52,7 +52,7 @@ class LocalExecutor:
     """
 
     step: Step
-    guide: GrammarStream
+    grammar: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
@@ -134,14 +134,14 @@ class LocalExecutor:
         state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
         recorder = _recorder(config.trace, target.device, config.lag)
         lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
-        guide = _grammar_stream(config, state, recorder, lookup, parts.executor)
+        grammar = _grammar_stream(config, state, recorder, lookup, parts.executor)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(guide, state, guided_drafts=config.guided_drafts)
+        sampler = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
         options = StepOptions(config.lag, config.enforce_eager, config.is_adaptive, entry.drafting)
-        step = parts.step(passes, sampler, state, guide, options)
+        step = parts.step(passes, sampler, state, grammar, options)
         if (
             target.device.type == "cuda"
         ):  # what was filled on another stream than the step's is there
@@ -154,7 +154,7 @@ class LocalExecutor:
             guided_drafts=config.guided_drafts,
             lag=config.lag,
         )
-        return cls(step, guide, capabilities, config.max_prefill_tokens)
+        return cls(step, grammar, capabilities, config.max_prefill_tokens)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
@@ -170,7 +170,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.forward.device, env.num_compile_threads()):
+            with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -211,7 +211,7 @@ def _grammar_stream(
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
     if not trace:
         return Recorder()
-    return CudaRecorder(device, num_turns=lag + 1) if device.type == "cuda" else HostRecorder()
+    return CudaRecorder(device, num_under_way=lag + 1) if device.type == "cuda" else HostRecorder()
 
 
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:

@@ -8,7 +8,7 @@ from specguide.batch import Batch
 from specguide.config import MOST_DRAFTS
 
 
-class DraftLimits:
+class SlotDrafts:
     """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
 
     num_model: int32 [num_slots], most drafts of a draft head or model
