@@ -33,6 +33,10 @@ class CudaRecorder(HostRecorder):
     waits that would not wait untraced, and each place has events and graphs of its own. What
     tracing costs is those event nodes, about a microsecond each, and a capture for every place.
 
+    Times count from the start of their iteration, and starts from each other, because a difference
+    of events is a 32-bit float of milliseconds. The first is put on the host's clock by the
+    shortest of a few round trips. The two clocks drift apart by some microseconds a second.
+
     num_under_way: iterations that may be under way at once
     """
 

@@ -38,7 +38,7 @@ class Successors:
         self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted
     ) -> tuple[Tensor, Tensor]:
         last = num_accepted.clamp(min=0)[:, None].long()
-        golden = inputs.said(target_tokens).long().gather(1, last)[:, 0]
+        golden = inputs.tokens_after(target_tokens).long().gather(1, last)[:, 0]
         return golden, golden
 
     def step(self, inputs: ForwardInput, features) -> tuple[Tensor, Tensor]:
