@@ -169,11 +169,13 @@ class AsyncEngine:
         params: SamplingParams | None = None,
         *,
         priority: int = 0,
+        client: str = "",
     ) -> RequestStream:
         """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a
         running event loop.
 
         priority: each step is worth a head start, see scheduler.sequence
+        client:   who asks; clients that wait take turns
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises
         InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
         where too many requests are under way, EngineError where the engine has failed, EngineClosed
@@ -182,10 +184,12 @@ class AsyncEngine:
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
+        add = partial(self._engine.add, prompt_ids, params, priority=priority)
+        add = partial(add, arrival_s=arrival_s, client=client)
         with self._lock:
             self._check_room(params.n)
             self._num_taken += params.n
-            self._commands.put(partial(self._add, mailbox, prompt_ids, params, priority, arrival_s))
+            self._commands.put(partial(self._add, mailbox, params.n, add))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
@@ -274,21 +278,13 @@ class AsyncEngine:
             else min(idle_s, self._close_at_s - time.perf_counter())
         )
 
-    def _add(
-        self,
-        mailbox: Mailbox,
-        prompt_ids: list[int],
-        params: SamplingParams,
-        priority: int,
-        arrival_s: float,
-    ) -> None:
-        lives = [_Live(mailbox, sample) for sample in range(params.n)]
+    def _add(self, mailbox: Mailbox, num_samples: int, add: Callable[..., Request]) -> None:
+        """add: Engine.add of the request, but for its `sample`"""
+        lives = [_Live(mailbox, sample) for sample in range(num_samples)]
         self._live += lives
         if self._failure is None:
             for live in lives:
-                live.request = self._engine.add(
-                    prompt_ids, params, priority=priority, sample=live.sample, arrival_s=arrival_s
-                )
+                live.request = add(sample=live.sample)
 
     def _cancel(self, mailbox: Mailbox) -> None:
         self._cancel_all([live for live in self._live if live.mailbox is mailbox])
