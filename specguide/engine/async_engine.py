@@ -110,11 +110,13 @@ class AsyncEngine:
         params: SamplingParams | None = None,
         *,
         priority: int = 0,
+        client: str = "",
     ) -> RequestStream:
         """Continue a prompt, a text or token ids: `async for delta in engine.generate(…)`. Needs a
         running event loop.
 
         priority: each step is worth a head start, see scheduler.sequence
+        client:   who asks; clients that wait take turns
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises
         InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
         where too many requests are under way, EngineError where the engine has failed, EngineClosed
@@ -123,11 +125,12 @@ class AsyncEngine:
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
-        add = partial(self._loop.add, mailbox, prompt_ids, params, priority, arrival_s)
+        add = partial(self._engine.add, prompt_ids, params, priority=priority)
+        add = partial(add, arrival_s=arrival_s, client=client)
         with self._lock:
             self._check_room(params.n)
             self._num_taken += params.n
-            self._commands.put(add)
+            self._commands.put(partial(self._loop.add, mailbox, params.n, add))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from specguide.engine.engine import Engine
@@ -17,7 +17,6 @@ from specguide.engine.served import CloseReport
 from specguide.engine.stats import request_record
 from specguide.engine.stream import RequestDelta
 from specguide.errors import EngineError
-from specguide.params import SamplingParams
 from specguide.request import Request
 
 K = TypeVar("K")
@@ -91,21 +90,15 @@ class EngineLoop(Generic[K]):
                 self._fail(cause)
         return self._end_close()
 
-    def add(
-        self,
-        key: K,
-        prompt_ids: Sequence[int],
-        params: SamplingParams,
-        priority: int,
-        arrival_s: float,
-    ) -> None:
-        """Take the samples of a request. What is wrong with it is told by its deltas."""
-        lives = self._live[key] = [Live(sample) for sample in range(params.n)]
+    def add(self, key: K, num_samples: int, add: Callable[..., Request]) -> None:
+        """Take the samples of a request. What is wrong with it is told by its deltas.
+
+        add: Engine.add of the request, but for its `sample`
+        """
+        lives = self._live[key] = [Live(sample) for sample in range(num_samples)]
         if self.failure is None:
             for live in lives:
-                live.request = self._engine.add(
-                    prompt_ids, params, priority=priority, sample=live.sample, arrival_s=arrival_s
-                )
+                live.request = add(sample=live.sample)
 
     def cancel(self, key: K) -> None:
         """End a request as aborted; nothing where it has ended."""

@@ -63,6 +63,7 @@ class ServedEngine(Protocol):
         params: SamplingParams | None = None,
         *,
         priority: int = 0,
+        client: str = "",
     ) -> RequestStream: ...
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None: ...
