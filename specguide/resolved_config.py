@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from specguide import env
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_methods import AUTO
@@ -13,6 +14,9 @@ from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
 
 _NUM_FORCED_BY_AUTO = 8
+# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
+# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
+_GPU_DRAFT_WAIT_US = 20
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,33 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class CallbackConfig:
+    """How the callbacks of the grammar stream are called, and how long they wait.
+
+    polls:          by a thread that polls for them, not as host functions
+    num_threads:    worker threads of the grammar executor
+    deadline_us:    longest wait for any row, microseconds
+    draft_wait_us:  longest wait for the drafter's rows once its logits are nearly there,
+                    microseconds
+    target_wait_us: the same of the target's rows. None: an iteration's time shared among its
+                    requests, which the executor measures
+    """
+
+    polls: bool
+    num_threads: int
+    deadline_us: int
+    draft_wait_us: int
+    target_wait_us: int | None
+
+
+@dataclass(frozen=True)
 class ResolvedConfig:
     """An EngineConfig whose every choice is made; what is not named here is as there.
 
     spec:          never by the method "auto"; num_draft_tokens is a tree's depth. None: no drafts
     layout:        the drafts that there may be
-    guide:         None: there are no guides
+    guide:         how grammars are compiled; None: there are no guides
+    callbacks:     how they run; None: there are no guides
     device, dtype: as in Facts
     max_model_len: longest prompt plus output, tokens
     lag:           iterations that are launched before the results of an earlier one are read
@@ -52,6 +77,7 @@ class ResolvedConfig:
     spec: SpecConfig | None
     layout: DraftLayout
     guide: GuideConfig | None
+    callbacks: CallbackConfig | None
     cache: CacheConfig
     max_batch_size: int
     max_model_len: int
@@ -82,6 +108,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         spec=config.spec,
         layout=config.spec.layout if config.spec else NO_DRAFTS,
         guide=config.guide,
+        callbacks=_callback_config(config.guide, is_gpu=facts.is_gpu) if config.guide else None,
         cache=config.cache,
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
@@ -91,6 +118,19 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=config.enforce_eager or not facts.is_gpu,
         trace=config.trace,
+    )
+
+
+def _callback_config(guide: GuideConfig, *, is_gpu: bool) -> CallbackConfig:
+    """How the callbacks of guides run on a device: the choices that `guide` leaves open."""
+    target_wait_us = None if is_gpu else guide.deadline_us
+    draft_wait_us = _GPU_DRAFT_WAIT_US if is_gpu else guide.deadline_us
+    return CallbackConfig(
+        polls=is_gpu if guide.callbacks is None else guide.callbacks == "polling",
+        num_threads=guide.num_threads or env.num_grammar_threads(),
+        deadline_us=guide.deadline_us,
+        draft_wait_us=draft_wait_us if guide.draft_wait_us is None else guide.draft_wait_us,
+        target_wait_us=target_wait_us if guide.target_wait_us is None else guide.target_wait_us,
     )
 
 

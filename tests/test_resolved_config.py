@@ -7,16 +7,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from specguide import SpecConfig
-from specguide.config import EngineConfig
+from specguide import SpecConfig, env
+from specguide.config import EngineConfig, GuideConfig
 from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.errors import InvalidParams
-from specguide.resolved_config import Facts, resolve
+from specguide.resolved_config import CallbackConfig, Facts, resolve
 
 CPU = Facts("cpu", "float32", max_positions=512)
 GPU = Facts("cuda:0", "bfloat16", max_positions=512, own_head="eagle3")
-OPTIONAL = {"model", "spec", "guide"}
+OPTIONAL = {"model", "spec", "guide", "callbacks"}
 """What is not a choice left open where it is None: the shipped model, no drafts, no guides."""
 
 
@@ -73,3 +73,29 @@ def test_auto_is_adaptive_and_a_tree_counts_its_depth():
     assert resolved.is_adaptive and resolved.layout == resolved.spec.layout
     without_head = resolve(EngineConfig(spec=asked), replace(GPU, own_head=None))
     assert without_head.spec.method == "suffix" and without_head.spec.num_forced_tokens == 8
+
+
+def test_auto_without_head_and_guides_is_refused_as_suffix_is():
+    asked = EngineConfig(spec=SpecConfig("auto"), guide=None)
+    with pytest.raises(InvalidParams, match="guide=None leaves these out") as refused:
+        resolve(asked, CPU)
+    assert refused.value.param == "spec"
+    resolved = resolve(asked, GPU)
+    assert (resolved.spec.method, resolved.callbacks) == ("eagle3", None)
+
+
+def test_callbacks_wait_longer_on_a_cpu():
+    here = resolve(EngineConfig(guide=GuideConfig(deadline_us=900)), CPU).callbacks
+    there = resolve(EngineConfig(guide=GuideConfig(deadline_us=900)), GPU).callbacks
+    threads = env.num_grammar_threads()
+    assert here == CallbackConfig(False, threads, 900, draft_wait_us=900, target_wait_us=900)
+    assert there == CallbackConfig(True, threads, 900, draft_wait_us=20, target_wait_us=None)
+
+
+@pytest.mark.parametrize("facts", [CPU, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("how", ["native", "polling"])
+def test_what_was_asked_of_callbacks_is_kept(facts, how):
+    guide = GuideConfig(num_threads=3, draft_wait_us=0, target_wait_us=7, callbacks=how)
+    assert resolve(EngineConfig(guide=guide), facts).callbacks == CallbackConfig(
+        how == "polling", 3, guide.deadline_us, draft_wait_us=0, target_wait_us=7
+    )

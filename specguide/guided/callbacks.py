@@ -12,7 +12,6 @@ from torch import Tensor
 
 from specguide import native
 from specguide.batch import GuideSnapshot
-from specguide.config import GuideConfig
 from specguide.errors import MatcherError
 from specguide.guided.buffers import GrammarBuffers, ProposalBuffers
 from specguide.guided.executor import ExecutorFactory, Walked, draft_limits, native_executor
@@ -21,6 +20,7 @@ from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import GrammarStreams
 from specguide.kernels import BitmaskRows, copy_guided_rows
 from specguide.kernels.forward_stream import ForwardStream
+from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
 
 _ABANDON_TIMEOUT_S = 10.0
@@ -37,7 +37,7 @@ class GrammarCallbacks:
     def __init__(
         self,
         walked: Walked,
-        config: GuideConfig,
+        config: CallbackConfig,
         forward: ForwardStream,
         recorder: Recorder,
         executor: ExecutorFactory = native_executor,
@@ -57,8 +57,7 @@ class GrammarCallbacks:
             num_nodes, num_slots
         ).T.contiguous()  # of each slot's nodes, in all rows
         self.held, self.proposals = self.buffers.held, self.buffers.proposals
-        polls = config.callbacks == "polling" or (config.callbacks is None and self._is_on_gpu)
-        self._streams = GrammarStreams(forward, self._host.needed, polls=polls)
+        self._streams = GrammarStreams(forward, self._host.needed, polls=config.polls)
         self.exposed_s = None if self._is_on_gpu else 0.0
         self._executor = executor(self._host, walked, config)
         self._callbacks = self._executor.callbacks()

@@ -10,14 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from specguide import env, native
-from specguide.config import GuideConfig
+from specguide import native
 from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
-
-# On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
-# last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
-_GPU_DRAFT_WAIT_US = 20
+from specguide.resolved_config import CallbackConfig
 
 
 class GrammarExecutor(Protocol):
@@ -67,20 +63,15 @@ class Walked:
     lookup: native.LookupSource | None = None
 
 
-ExecutorFactory = Callable[[GrammarBuffers, Walked, GuideConfig], GrammarExecutor]
+ExecutorFactory = Callable[[GrammarBuffers, Walked, CallbackConfig], GrammarExecutor]
 """Makes one for buffers on the host, what is walked over, deadlines and threads."""
 
 
 def native_executor(
-    buffers: GrammarBuffers, walked: Walked, config: GuideConfig
+    buffers: GrammarBuffers, walked: Walked, config: CallbackConfig
 ) -> GrammarExecutor:
     """The one that the engine takes unless it is told otherwise."""
-    nodes, window = walked.nodes, walked.window
-    target_wait_us, draft_wait_us = config.target_wait_us, config.draft_wait_us
-    if not nodes.tokens.is_pinned() and target_wait_us is None:
-        target_wait_us = config.deadline_us
-    if nodes.tokens.is_pinned() and draft_wait_us is None:
-        draft_wait_us = _GPU_DRAFT_WAIT_US
+    window = walked.window
     return native.GrammarExecutor(
         native.GrammarBuffers(
             limits=draft_limits(window),
@@ -90,10 +81,10 @@ def native_executor(
             **_node_arrays(walked),
         ),
         native.ExecutorOptions(
-            num_threads=config.num_threads or env.num_grammar_threads(),
+            num_threads=config.num_threads,
             deadline_us=config.deadline_us,
-            draft_wait_us=draft_wait_us,
-            target_wait_us=target_wait_us,
+            draft_wait_us=config.draft_wait_us,
+            target_wait_us=config.target_wait_us,
         ),
         walked.lookup,
     )

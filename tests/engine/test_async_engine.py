@@ -275,7 +275,7 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
         tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
         await until(lambda: engine._engine.num_unfinished == 3)
         if place == "thread":
-            monkeypatch.setattr(engine, "_take_commands", leave)
+            monkeypatch.setattr(engine._commands, "take", leave)
         guide = Guide(matcher=leave) if place == "matcher" else None
         params = SamplingParams(
             logits_processors=[leave] if place == "processor" else (), guide=guide

@@ -36,7 +36,8 @@ from specguide.speculation.drafters import (
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
 from specguide.tokenizer import Tokenizer
-from specguide.trace import CudaRecorder, HostRecorder, Recorder
+from specguide.trace import HostRecorder, Recorder
+from specguide.trace.cuda_recorder import CudaRecorder
 
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
@@ -199,10 +200,10 @@ def _grammar_stream(
 ) -> GrammarStream:
     """One that does nothing where the engine has no guides."""
     forward, sizes = ForwardStream(state.ids.device), state.sizes
-    if config.guide is None:
+    if config.callbacks is None:
         return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
     walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
-    return GrammarCallbacks(walked, config.guide, forward, recorder, executor)
+    return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
