@@ -105,6 +105,7 @@ class Admission:
         priority: int,
         sample: int,
         arrival_s: float | None,
+        client: str = "",
     ) -> Request:
         """A new request, as Engine.add takes it."""
         spec = RequestSpec(
@@ -115,6 +116,7 @@ class Admission:
             priority=as_int(priority),
             sample=sample,
             arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
+            client=client,
         )
         detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
         text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)

@@ -119,14 +119,16 @@ class Engine:
         priority: int = 0,
         sample: int = 0,
         arrival_s: float | None = None,
+        client: str = "",
     ) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
 
         priority:  each step is worth a head start, see scheduler.sequence
         sample:    which of the prompt's params.n samples it is; each is a request of its own
         arrival_s: when it came, by `time.perf_counter`; None: now
+        client:    who asks; clients that wait take turns
         """
-        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s)
+        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s, client)
         self._requests.add(request)
         return request
 
