@@ -181,7 +181,7 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     step = llm._engine._executor.step
     step._fixed = counting = Counting()
     llm.warm_up()
-    layouts = step._grammar.window.levels if adaptive else (step._grammar.window,)
+    layouts = step._grammar.layout.levels if adaptive else (step._grammar.layout,)
     levels = [IterationLayouts(*pair) for pair in product(layouts, repeat=2)]
     assert set(counting.kinds) == {
         ("_decode_leading", *kind, pair) for kind in decode_kinds(3) for pair in levels

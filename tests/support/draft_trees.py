@@ -7,8 +7,9 @@ from types import ModuleType
 import torch
 
 from specguide import LLM, SpecConfig
-from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
+from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
+from specguide.tree_layout import TreeExpansion
 
 TREES = {
     "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),
