@@ -9,7 +9,8 @@ from functools import wraps
 
 import pytest
 import torch
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 
 from specguide.config import EngineConfig
 from specguide.engine.executors.local import LocalExecutor

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_adjusted_engine import SAMPLED, mixed, told
-from test_engine import make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from adjusted_requests import SAMPLED, asking, told
+from arrangements import ARRANGEMENTS, make_arranged
+from tiny_engine import make
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, SamplingParams
@@ -26,16 +25,6 @@ weights."""
 @pytest.fixture(scope="module")
 def model(folders):
     return LlamaForCausalLM.from_pretrained(folders[0], dtype=torch.float64)
-
-
-def asking(seed: int, num: int, **params) -> tuple[list[str], list[SamplingParams]]:
-    """Free, guided and adjusted requests, two thirds of which ask for 0 to 20 likeliest tokens of
-    their prompts."""
-    prompts, all_params = mixed(seed, num, dict(presence_penalty=1.0, logprobs=1), **params)
-    return prompts, [
-        one if number % 3 == 2 else replace(one, prompt_logprobs=(0, 1, 5, 20)[number % 4])
-        for number, one in enumerate(all_params)
-    ]
 
 
 def check(model, prompt_ids, num, found) -> None:
