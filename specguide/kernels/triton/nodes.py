@@ -141,11 +141,8 @@ def _follow_tree(
     of each node; the last pointers are the request's"""
     tl.store(path, tl.where(is_held, -1, 0).to(tl.int64))
     next_token = tl.sum(tl.where(node == 0, tokens_after, 0), 0)
-    last, num_matches, has_ended = (
-        next_token * 0,
-        next_token * 0,
-        tl.max((ends == next_token).to(tl.int32), 0),
-    )
+    last, num_matches = next_token * 0, next_token * 0
+    has_ended = tl.max((ends == next_token).to(tl.int32), 0)
     goes_on = is_held == 0
     for step in tl.static_range(DEPTH):
         is_next = (parent == last) & (draft == next_token) & (draft >= 0)
