@@ -201,6 +201,15 @@ def _exists(room: str) -> bool:
     return (PACKAGE / f"{room}.py").exists() or (PACKAGE / room / "__init__.py").exists()
 
 
+def test_no_test_module_imports_another() -> None:
+    """What tests share stands in tests/support/."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for found in imports_in(path):
+            imported = [part for part in found.module.split(".") if part.startswith("test_")]
+            where = f"{label(path)}:{found.line} imports {found.module}"
+            assert not imported, f"{where}; move what both need to tests/support/"
+
+
 def test_core_library_has_no_python() -> None:
     sources = [p for p in sorted((ROOT / "csrc").rglob("*")) if p.suffix in (".cc", ".h")]
     assert sources

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_engine import K, make
 from tiny import save_target
+from tiny_engine import K, make
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.draft_tree import DynamicTree

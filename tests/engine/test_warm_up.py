@@ -10,11 +10,12 @@ from itertools import product
 
 import pytest
 import torch
+from arrangements import ARRANGEMENTS, make_arranged
+from device_tensors import device_tensors
 from hypothesis import given
 from hypothesis import strategies as st
-from test_engine import cases, make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
@@ -197,22 +198,3 @@ def test_fixed_sizes_use_every_parameter_of_sampling():
             if kind is SamplingKind.GREEDY
             else [field.name for field in fields(sampling.used)]
         )
-
-
-def device_tensors(llm) -> dict[str, torch.Tensor]:
-    """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
-    writes anew."""
-    step = llm._engine._executor.step
-    state, passes, buffers = step._state, step._passes, step._guide.buffers
-    tensors = {
-        name: getattr(state, name)
-        for name in ("active", "lengths", "max_lens", "end_ids", "block_table")
-    }
-    tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
-    tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
-    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held")}
-    tensors["tokens"] = state.nodes.tokens
-    for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
-        tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
-        tensors |= {f"{name} value {i}": values for i, values in enumerate(cache.values)}
-    return {name: tensor.clone() for name, tensor in tensors.items()}

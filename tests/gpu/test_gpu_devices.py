@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from test_async_engine import collect
-from test_engine import K, cases, make
-from test_two_model import make as make_arranged
+from arrangements import make_arranged
+from async_engines import collect
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import SpecConfig
 from specguide.config import EngineConfig

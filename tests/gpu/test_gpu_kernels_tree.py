@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from draft_trees import EXPANSIONS, grown
 from gpu_case import to_device
 from sanitized import sanitized
-from test_trees import EXPANSIONS, grown
 from torch import Tensor
 
 from specguide import sampling

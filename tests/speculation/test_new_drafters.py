@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 from torch import Tensor
 from torch.nn.functional import one_hot
 

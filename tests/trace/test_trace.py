@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import pytest
 import torch
-from test_engine import K, cases, make
+from random_requests import cases
 from timelines import by_iteration, check_iterations, track
+from tiny_engine import K, make
 
 from specguide.errors import InvalidParams
 from specguide.trace import (

@@ -36,7 +36,8 @@ from specguide.speculation.drafters import (
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
 from specguide.tokenizer import Tokenizer
-from specguide.trace import CudaRecorder, HostRecorder, Recorder
+from specguide.trace import HostRecorder, Recorder
+from specguide.trace.cuda_recorder import CudaRecorder
 
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
