@@ -100,16 +100,12 @@ class TwoModelStep:
             )
 
     def leave(self, slot: int) -> None:
-        """A request has finished: from now on its slot stores and accepts nothing."""
+        """See `Step`."""
         with self._grammar.forward.current():
             self._state.leave(slot)
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
-        """What captures all graphs and compiles all kernels that requests may need; nothing on a
-        CPU.
-
-        No slot may have a request while one runs.
-        """
+        """See `Step`; nothing on a CPU."""
         if self._stream is None:
             return WarmUps()
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len

@@ -85,7 +85,7 @@ class Scheduler:
         )
         self._check_room(sequence)
         self._sequences[request.request_id] = sequence
-        self._placement.waiting.push(sequence)
+        self._placement.enter(sequence)
 
     def _check_room(self, sequence: SequenceState) -> None:
         prompt_len, most = len(sequence.request.prompt_ids), self._limits.max_model_len
@@ -324,7 +324,4 @@ class Scheduler:
     ) -> None:
         del self._sequences[sequence.request_id]
         finish(sequence.request, reason, error)
-        if sequence in self._placement.waiting:
-            self._placement.waiting.remove(sequence)
-        elif sequence.slot >= 0:
-            self._placement.leave(sequence)
+        self._placement.end(sequence)

@@ -57,7 +57,7 @@ def check_all(model, llm, prompts, all_params, outputs) -> None:
 @pytest.mark.parametrize("max_prefill_tokens", [3, 16, 50, 2048])
 @pytest.mark.parametrize(("spec", "lag"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_they_are_those_of_a_plain_forward(folders, model, spec, lag, max_prefill_tokens):
-    prompts, all_params = asking(1, 20, **SAMPLED)
+    prompts, all_params = asking(1, 12, **SAMPLED)
     llm = make(folders, spec=spec, lag=lag, max_batch_size=6, max_prefill_tokens=max_prefill_tokens)
     without = llm.generate(prompts, [replace(one, prompt_logprobs=None) for one in all_params])
     outputs = llm.generate(prompts, all_params)
@@ -79,8 +79,8 @@ def test_other_arrangements(folders, model, name):
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("max_prefill_tokens", [5, 32])
 def test_requests_that_lose_their_pages_keep_them(folders, model, lag, max_prefill_tokens):
-    prompts = [chr(97 + number) * 9 + "some longer prompt " * 3 for number in range(16)]
-    all_params = [SamplingParams(max_tokens=60, ignore_eos=True, prompt_logprobs=2)] * 16
+    prompts = [chr(97 + number) * 9 + "some longer prompt " * 3 for number in range(9)]
+    all_params = [SamplingParams(max_tokens=60, ignore_eos=True, prompt_logprobs=2)] * 9
     llm = make(
         folders,
         lag=lag,

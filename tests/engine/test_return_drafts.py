@@ -23,7 +23,7 @@ from specguide import CacheConfig, GuideConfig, SamplingParams
     ids=["greedy", "sampled", "adjusted"],
 )
 def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, params):
-    prompts, all_params = cases(31, 24, **params)
+    prompts, all_params = cases(31, 14, **params)
     engine = dict(
         max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000)
     )  # else some drafts are guesses

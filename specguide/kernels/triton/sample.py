@@ -28,7 +28,7 @@ from specguide.kernels.triton.argmax import (
 from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.noise import row_state
 from specguide.kernels.triton.sample_passes import kth_log_weight, race, rank
-from specguide.kernels.triton.sample_tokens import Logits, Masks, log_weights, row_tokens
+from specguide.kernels.triton.sample_tokens import Logits, Masks, RowTokens, find_row, log_weights
 
 _GREEDY: tl.constexpr = tl.constexpr(GREEDY_TEMPERATURE)
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
@@ -94,7 +94,8 @@ def _race_kernel(
         masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
         min_p = _load_or(min_ps, row, 0.0)
         rows = Logits(logits, logits_stride, num_rows, vocab_size)
-        tokens = row_tokens(rows, masks, row, best, temperature, min_p)
+        place = find_row(rows, masks, row)
+        tokens = RowTokens(rows, masks, place, best, temperature, min_p)
         state = row_state(tl.load(seeds + row), tl.load(positions + row))
         last = tl.minimum((split + 1) * share, vocab_size)
         clock, winner, mass = race(tokens, state, split * share, last, float("-inf"), _NONE, WORDS)
@@ -114,14 +115,16 @@ def _settle(tokens, state, token, mass, top_k, top_p, WORDS: tl.constexpr):
         _count, mass = rank(tokens, kth_log_weight(tokens, top_k, WORDS), _NONE, WORDS)
     is_kept = False
     while not is_kept:
-        value = tl.load(tokens.logits + tokens.logits_offset + token).to(tl.float32)
+        value = tl.load(tokens.rows.logits + tokens.place.logits + token).to(tl.float32)
         limit = log_weights(tokens, value)
         num_greater, mass_before = rank(tokens, limit, token, WORDS)
         is_kept = ((top_k <= 0) | (num_greater < top_k)) & (
             (top_p >= 1) | (mass_before < top_p * mass)
         )
         if not is_kept:
-            _clock, token, _mass = race(tokens, state, 0, tokens.vocab_size, limit, token, WORDS)
+            _clock, token, _mass = race(
+                tokens, state, 0, tokens.rows.vocab_size, limit, token, WORDS
+            )
     return token
 
 
@@ -164,7 +167,8 @@ def _settle_kernel(
             masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
             min_p = _load_or(min_ps, row, 0.0)
             rows = Logits(logits, logits_stride, num_rows, vocab_size)
-            tokens = row_tokens(rows, masks, row, best, temperature, min_p)
+            place = find_row(rows, masks, row)
+            tokens = RowTokens(rows, masks, place, best, temperature, min_p)
             state = row_state(tl.load(seeds + row), tl.load(positions + row))
             mass = _load_sum(masses, row, num_splits, BLOCK)
             token = _settle(tokens, state, token, mass, top_k, top_p, WORDS)

@@ -56,7 +56,7 @@ def rank(tokens, limit, limit_at, WORDS: tl.constexpr):
     (limit, limit_at)."""
     count = tl.full((1, WORDS, 32), 0, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
-    for start in range(0, tokens.vocab_size, WORDS * 32):
+    for start in range(0, tokens.rows.vocab_size, WORDS * 32):
         values, column = load_choosable(tokens, start, WORDS)
         log_weight = log_weights(tokens, values)
         weight = tl.exp(log_weight)
@@ -71,7 +71,7 @@ def rank(tokens, limit, limit_at, WORDS: tl.constexpr):
 def _num_reaching(tokens, pivots, WORDS: tl.constexpr):
     """How many tokens have log-weights of at most these bits; pivots and result [pivots, 1, 1]."""
     count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
-    for start in range(0, tokens.vocab_size, WORDS * 32):
+    for start in range(0, tokens.rows.vocab_size, WORDS * 32):
         values, _column = load_choosable(tokens, start, WORDS)
         size = log_weights(tokens, values).to(tl.int32, bitcast=True) & 0x7FFFFFFF
         count += (size <= pivots).to(tl.int32)

@@ -34,62 +34,58 @@ class Masks(NamedTuple):
     row_ids_stride: Any
 
 
-class RowTokens(NamedTuple):
-    """The tokens of one row. Scalars, but for [1, 1, 1] where the row's mask is.
+class Place(NamedTuple):
+    """Where a row is. Scalars, but for [1, 1, 1] of its mask.
 
-    logits_offset: of the row's first logit
-    words_offset:  of its mask's first word
-    best:          its greatest logit
-    min_p:         of the row; 0 keeps all
+    logits: offset of the row's first logit
+    words:  offset of its mask's first word
     """
 
     logits: Any
-    logits_offset: Any
-    vocab_size: Any
-    bitmask: Any
-    words_offset: Any
+    words: Any
     is_guided: Any
     exists: Any
+
+
+class RowTokens(NamedTuple):
+    """The tokens of the row at a place of Logits under Masks; the rest are scalars.
+
+    best:  its greatest logit
+    min_p: of the row; 0 keeps all
+    """
+
+    rows: Any
+    masks: Any
+    place: Any
     best: Any
     temperature: Any
     min_p: Any
 
 
 @triton.jit
-def row_tokens(logits, masks, row, best, temperature, min_p):
-    """RowTokens of a row of Logits under Masks."""
+def find_row(rows, masks, row):
+    """The Place of a row of Logits under Masks."""
     row3 = row + tl.arange(0, 1)[:, None, None]
-    exists = row3 < logits.num_rows
+    exists = row3 < rows.num_rows
     mask_row = row3.to(tl.int64)
     is_guided = row3 < 0
     if masks.row_ids is not None:
         ids = masks.row_ids + row3 * masks.row_ids_stride
         mask_row = tl.load(ids, mask=exists, other=0).to(tl.int64)
         is_guided = tl.load(masks.guided + mask_row, mask=exists, other=0) != 0
-    return RowTokens(
-        logits.logits,
-        row * logits.stride,
-        logits.vocab_size,
-        masks.bitmask,
-        mask_row * masks.stride,
-        is_guided,
-        exists,
-        best,
-        temperature,
-        min_p,
-    )
+    return Place(row * rows.stride, mask_row * masks.stride, is_guided, exists)
 
 
 @triton.jit
 def _load_words(tokens, start, WORDS: tl.constexpr):
     """Mask words [1, words, 1] from a column on: all ones in a free row, and 0 past the end."""
     word = tl.arange(0, WORDS)[None, :, None]
-    num_left = tokens.vocab_size - start - word * 32
+    num_left = tokens.rows.vocab_size - start - word * 32
     words = tl.full((1, WORDS, 1), -1, tl.int32)
-    if tokens.bitmask is not None:
+    if tokens.masks.bitmask is not None:
         words = tl.load(
-            tokens.bitmask + tokens.words_offset + start // 32 + word,
-            mask=tokens.is_guided & (num_left > 0),
+            tokens.masks.bitmask + tokens.place.words + start // 32 + word,
+            mask=tokens.place.is_guided & (num_left > 0),
             other=-1,
         )
     # Bits past the end are dropped word by word, which is 32 times cheaper than token by token.
@@ -104,8 +100,8 @@ def load_choosable(tokens, start, WORDS: tl.constexpr):
     column = start + word * 32 + bit
     words = _load_words(tokens, start, WORDS)
     values = tl.load(
-        tokens.logits + tokens.logits_offset + column,
-        mask=(column < tokens.vocab_size) & tokens.exists & (words != 0),
+        tokens.rows.logits + tokens.place.logits + column,
+        mask=(column < tokens.rows.vocab_size) & tokens.place.exists & (words != 0),
         other=float("-inf"),
     ).to(tl.float32)
     is_allowed = words & (1 << bit) != 0
