@@ -45,6 +45,7 @@ class Capabilities:
             num_draft_tokens=self.layout.num_drafts,
             num_draft_positions=self.layout.num_positions,
             page_size=config.cache.page_size,
+            max_step_s=config.max_step_s,
         )
 
     def window_of(self, params: SamplingParams) -> DraftLayout | None:
