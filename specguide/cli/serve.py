@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,13 +49,13 @@ def serve(
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
-    from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
-    from specguide.server.app import create_app
-    from specguide.server.stop import StoppableServer
+    from specguide.server.supervisor import ServicePlan, Supervisor  # takes time to import
 
-    config = ServerConfig(served_model_name or model_name(model), **given[ServerConfig])
-    engine = Engine(engine_config(model, given, no_spec=no_spec, no_guides=no_guides))
-    typer.echo(str(engine.cache_size), err=True)
-    engine.warm_up()
-    app = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
-    StoppableServer(app, config, host=host, port=port, log_level="info").run()
+    plan = ServicePlan(
+        engine_config(model, given, no_spec=no_spec, no_guides=no_guides),
+        ServerConfig(served_model_name or model_name(model), **given[ServerConfig]),
+        host,
+        port,
+        max_waiting,
+    )
+    raise typer.Exit(Supervisor(plan, partial(typer.echo, err=True)).run())

@@ -21,6 +21,8 @@ class ServerConfig:
                     may say otherwise; the prompt of a completion always has them
     drain_s:        longest time that requests under way are given when the server is stopped,
                     seconds
+    api_servers:    front processes, which serve HTTP beside the engine's own process
+    restart:        start the engine's process again where it ends; else the command ends with it
 
     Of one request, all answered with a 400 that names the field:
 
@@ -62,6 +64,8 @@ class ServerConfig:
     max_tools: int = 1024
     allow_special_tokens: bool = False
     drain_s: float = 30.0
+    api_servers: int = 1
+    restart: bool = False
     max_body_values: int = 500_000
     max_samples: int = 128
     max_messages: int = 4096

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from test_engine import cases
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
-from specguide.engine.facts import SHIPPED_MODEL
+from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.errors import CheckpointError
 
 K = 3

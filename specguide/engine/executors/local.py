@@ -13,8 +13,8 @@ from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.engine.executors.base import Capabilities
-from specguide.engine.facts import SHIPPED_MODEL, target_folder
 from specguide.engine.parts import EngineParts
+from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
@@ -35,7 +35,6 @@ from specguide.speculation.drafters import (
 )
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.warm_up import WarmUp
-from specguide.tokenizer import Tokenizer
 from specguide.trace import HostRecorder, Recorder
 from specguide.trace.cuda_recorder import CudaRecorder
 
@@ -178,13 +177,6 @@ class LocalExecutor:
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
     for warm_up in tqdm(warm_ups, desc=what, unit="iteration", disable=not warm_ups):
         warm_up()
-
-
-def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
-    """The target's. Raises CheckpointError for one that cannot be read."""
-    tokenizer = Tokenizer.from_folder(target_folder(config.model))
-    tokenizer.detokenizer()  # raises now where it would raise later
-    return tokenizer
 
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
