@@ -177,12 +177,13 @@ def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
         sys.exit(1)
     fronts = Fronts(engine, plan, control)
     fronts.loop = EngineLoop(engine, fronts, fronts)
-    control.send(_facts(engine, fronts.max_unfinished))
+    control.send(facts_of_core(engine, fronts.max_unfinished))
     fronts.loop.run()
     fronts.end(0 if fronts.loop.failure is None else 1)
 
 
-def _facts(engine: Engine, max_unfinished: int) -> CoreFacts:
+def facts_of_core(engine: Engine, max_unfinished: int) -> CoreFacts:
+    """What fronts must know of an engine."""
     return CoreFacts(
         engine.config,
         engine.vocab_size,

@@ -19,7 +19,7 @@ from specguide.engine.served import CloseReport, EngineHealth, check_samples
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.wire_data import delta_of, error_of, params_text
-from specguide.errors import EngineClosed, EngineError, SpecguideError
+from specguide.errors import EngineClosed, EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
@@ -30,6 +30,7 @@ from specguide.trace import Span
 
 _LONGEST_ANSWER_S = 10.0
 _LONGEST_STATS_S = 2.0
+_MOST_PRIORITY = 2**63 - 1
 _ABORT_S = 0.5
 """For the core to say that what was cancelled has ended."""
 
@@ -113,6 +114,8 @@ class RemoteEngine:
         if cause is not None:
             raise type(cause)(f"no request is taken: {cause}") from cause
         check_samples(params.n, self.max_unfinished)
+        if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
+            raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)
         self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, client))
         self._sent[number] = _Sent(mailbox, set(range(params.n)))

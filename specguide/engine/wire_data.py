@@ -18,6 +18,11 @@ from specguide.request import RequestMetrics
 
 _NEUTRAL = SamplingParams()
 _PARTS = {"guide": Guide, "reasoning": Reasoning, "speculation": Speculation}
+_KINDS = {
+    name: one
+    for name, one in vars(errors).items()
+    if isinstance(one, type) and issubclass(one, SpecguideError)
+}
 
 
 def params_text(params: SamplingParams) -> str:
@@ -64,8 +69,8 @@ def error_data(error: SpecguideError) -> wire.ErrorData:
 
 def error_of(data: wire.ErrorData) -> SpecguideError:
     """The same error; an EngineError where its kind is unknown."""
-    kind = getattr(errors, data.kind, EngineError)
-    error: SpecguideError = kind.__new__(kind, data.message)
+    kind = _KINDS.get(data.kind, EngineError)
+    error = kind.__new__(kind, data.message)
     vars(error).update(data.fields)
     return error
 
