@@ -13,7 +13,9 @@ from specguide.config import EngineConfig
 from specguide.engine.stats import EngineStats
 from specguide.resolved_config import ResolvedConfig
 
-_DIE_WITH_PARENT = 1  # prctl's PR_SET_PDEATHSIG
+_DIE_WITH_PARENT = 1
+_SET_NAME = 15
+"""prctl's PR_SET_PDEATHSIG and PR_SET_NAME."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,14 @@ class Stop:
     drain_s: float
 
 
-def live_with(parent_pid: int) -> None:
+def live_with(parent_pid: int, title: str) -> None:
     """Make this process end with its parent, and only by its parent's word: signals that a terminal
-    sends to all of them are the parent's to answer."""
+    sends to all of them are the parent's to answer. title: what `top` calls it, 15 characters"""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_SET_NAME, title.encode())
+        prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)

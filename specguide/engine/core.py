@@ -167,7 +167,7 @@ class Fronts:
 
 def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
     """A core's process, to its end. Exit codes: 0 once told to stop, 1 where its engine failed."""
-    live_with(parent_pid)
+    live_with(parent_pid, "specguide-core")
     tqdm.set_lock(threading.RLock())  # its own would outlive a process that is killed
     try:
         engine = Engine(plan.config)

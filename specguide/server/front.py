@@ -21,7 +21,7 @@ from specguide.server.stop import StoppableServer
 
 def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
     """A front's process, to its end. Exit code 0 once told to stop."""
-    live_with(parent_pid)
+    live_with(parent_pid, "specguide-front")
     asyncio.run(_serve(plan, control))
 
 
