@@ -15,7 +15,7 @@ from specguide.request import Request
 
 class _Walk(NamedTuple):
     grammar: CompiledGrammar | None
-    window: DraftLayout | None
+    layout: DraftLayout | None
 
 
 class Walks:
@@ -25,14 +25,14 @@ class Walks:
         self._walks: dict[int, _Walk] = {}
 
     def add(
-        self, request: Request, grammar: CompiledGrammar | None, window: DraftLayout | None
+        self, request: Request, grammar: CompiledGrammar | None, layout: DraftLayout | None
     ) -> None:
         """A request may run from now on.
 
         grammar: of its guide, None for a free request
-        window:  the drafts that it takes; None: all
+        layout:  the drafts that it takes; None: all
         """
-        self._walks[request.request_id] = _Walk(grammar, window)
+        self._walks[request.request_id] = _Walk(grammar, layout)
 
     def discard(self, request: Request) -> None:
         """It has ended."""
@@ -44,22 +44,22 @@ class Walks:
         Walks start with the last chunk of what is computed before the first token, or go on with it
         when it is computed again because their first rows were late.
         """
-        window = batch.levels and batch.levels.drafted
+        layout = batch.levels and batch.levels.drafted
         if not batch.is_prefill:
-            return GuideSnapshot(started=(), continued=batch.slots, window=window)
+            return GuideSnapshot(started=(), continued=batch.slots, layout=layout)
         started, continued = [], []
         for slot, chunk, request in zip(batch.slots, batch.chunks, requests, strict=True):
             if chunk.next_id is None and chunk.starts_walk:
                 started.append(self._start(slot, request))
             elif chunk.next_id is None:
                 continued.append(slot)
-        return GuideSnapshot(tuple(started), tuple(continued), window)
+        return GuideSnapshot(tuple(started), tuple(continued), layout)
 
     def _start(self, slot: int, request: Request) -> WalkStart:
         walk = self._walks[request.request_id]
         matcher = None if walk.grammar is None else matcher_behind(walk.grammar, request.output_ids)
         token_ids = [*request.prompt_ids, *request.output_ids]
-        return WalkStart(slot, matcher, token_ids, walk.window)
+        return WalkStart(slot, matcher, token_ids, walk.layout)
 
 
 def matcher_behind(grammar: CompiledGrammar, output_ids: Sequence[int]) -> Matcher:

@@ -25,7 +25,7 @@ class SchedulerLimits:
     page_size: int
 
     @property
-    def window(self) -> int:
+    def most_tokens(self) -> int:
         """Most tokens that an iteration gives."""
         return self.num_draft_tokens + 1
 
@@ -33,4 +33,4 @@ class SchedulerLimits:
     def num_behind(self) -> int:
         """Positions behind its last token that a request may come to: one that has ended runs
         along until the host knows."""
-        return self.window + self.num_draft_positions
+        return self.most_tokens + self.num_draft_positions

@@ -12,16 +12,10 @@ from specguide.server.listening import Address
 
 @dataclass(frozen=True)
 class ServicePlan:
-    """What a service is. port 0: one that is free
-
-    max_waiting: most requests under way beyond the engine's slots; each sample counts
-    """
+    """What a service is."""
 
     engine: EngineConfig
     server: ServerConfig
-    host: str
-    port: int
-    max_waiting: int
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Supervisor:
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
             self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="specguide-"))
-            self._reserved = Reservation(self._plan.host, self._plan.port)
+            self._reserved = Reservation(self._plan.server.host, self._plan.server.port)
             stack.callback(self._reserved.close)
             stack.callback(self._kill_all)
             self._start_core()
@@ -105,7 +105,7 @@ class Supervisor:
             case FrontReady():
                 child.is_ready, self._num_failed_starts = True, 0
                 if all(front.is_ready for front in self._fronts):
-                    self._tell(f"serving on http://{self._plan.host}:{self._reserved.port}")
+                    self._tell(f"serving on http://{self._plan.server.host}:{self._reserved.port}")
 
     def _bury(self, child: Child) -> None:
         child.bury()
@@ -121,7 +121,7 @@ class Supervisor:
         plan = CorePlan(
             self._plan.engine,
             f"ipc://{self._folder}/core-{number}",
-            self._plan.max_waiting,
+            self._plan.server.max_waiting,
             self._plan.server.restart,
         )
         self._address, self._core = plan.address, Child("the engine's process", _CORE, plan)

@@ -12,7 +12,7 @@ from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafter import Drafter
-from specguide.speculation.query import Query, chain_query, tree_query
+from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
@@ -37,28 +37,28 @@ class ForwardPasses:
         same."""
         return self._drafting.target_ids
 
-    def target(self, query: Query, *, has_aux: bool = True) -> tuple[Tensor, Tensor]:
+    def target(self, inputs: ForwardInput, *, has_aux: bool = True) -> tuple[Tensor, Tensor]:
         """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0]."""
         layers = self._aux_layers if has_aux else ()
-        return self._target.forward(query.input_ids, query.context, self._cache, layers)
+        return self._target.forward(inputs.input_ids, inputs.context, self._cache, layers)
 
-    def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
+    def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
-        return self._target.logits(query.at_nodes(hidden))
+        return self._target.logits(inputs.at_nodes(hidden))
 
-    def score_prompts(self, query: Query, hidden: Tensor) -> TokenScores | None:
-        """Scores of the S prompt tokens that the query wants scored, [S, 1, …]; None where it wants
+    def score_prompts(self, inputs: ForwardInput, hidden: Tensor) -> TokenScores | None:
+        """Scores of the S prompt tokens that are to be scored, [S, 1, …]; None where there are
         none.
 
         The logits come in blocks, so that a long prompt takes no more memory than a short one.
         """
-        if query.scored is None:
+        if inputs.scored is None:
             return None
         num_rows = max(1, _MOST_SCORED // self._target.config.vocab_size)
         blocks = [
             score_tokens(self._target.logits(hidden[index]), next_ids)
             for index, next_ids in zip(
-                *(tensor.split(num_rows) for tensor in query.scored), strict=True
+                *(tensor.split(num_rows) for tensor in inputs.scored), strict=True
             )
         ]
         return TokenScores(
@@ -69,7 +69,11 @@ class ForwardPasses:
         )
 
     def refresh(
-        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """The drafter over the target's tokens, once the target has said what follows each node.
 
@@ -77,7 +81,7 @@ class ForwardPasses:
         num_accepted:  int32 [B], -1 where held
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
-        return self._drafting.refresh(query, aux_hidden_states, target_tokens, num_accepted)
+        return self._drafting.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
 
     def draft(
         self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
@@ -86,7 +90,7 @@ class ForwardPasses:
         [B] + `offset`."""
         drafter = self._drafting
         offset += 1 + drafter.position_offset
-        return drafter.step(chain_query(self._state, drafts[:, None], start, slots, offset), hidden)
+        return drafter.step(chain_input(self._state, drafts[:, None], start, slots, offset), hidden)
 
     def draft_spans(
         self,
@@ -113,10 +117,10 @@ class ForwardPasses:
         and the next pass from there writes its own over them.
         """
         drafter, (num_requests, span_len) = self._drafting, spans.shape
-        query = chain_query(self._state, spans, start, slots, 1 + drafter.position_offset)
+        inputs = chain_input(self._state, spans, start, slots, 1 + drafter.position_offset)
         features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
-        normed_there, hidden_there = drafter.step(query, features)
-        last = query.first_node + num_tokens.clamp(1, span_len) - 1
+        normed_there, hidden_there = drafter.step(inputs, features)
+        last = inputs.first_node + num_tokens.clamp(1, span_len) - 1
         has_tokens = (num_tokens > 0)[:, None]
         return torch.where(has_tokens, normed_there[last], normed), torch.where(
             has_tokens, hidden_there[last], hidden
@@ -128,7 +132,7 @@ class ForwardPasses:
         hidden: Tensor,
         start: Tensor,
         depths: Tensor,
-        sees: Tensor,
+        ancestor_mask: Tensor,
         slots: Slots,
     ) -> tuple[Tensor, Tensor]:
         """One step of the drafter over some nodes of draft trees.
@@ -137,19 +141,19 @@ class ForwardPasses:
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
         depths: int64 [M], of all M nodes, drafts on the path to each
-        sees:   bool [B, Q, M]
+        ancestor_mask:   bool [B, Q, M]
         Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
         """
         drafter = self._drafting
         offset = 1 + drafter.position_offset
         return drafter.step(
-            tree_query(self._state, tokens, start, depths, sees, slots, offset), hidden
+            tree_input(self._state, tokens, start, depths, ancestor_mask, slots, offset), hidden
         )
 
-    def move_keys(self, nodes: Tensor, query: Query) -> None:
-        """Of the target, those of accepted nodes int64 [B, D] of the query's trees; as
+    def move_keys(self, nodes: Tensor, inputs: ForwardInput) -> None:
+        """Of the target, those of accepted nodes int64 [B, D] of the inputs' trees; as
         `cache.move_keys`."""
-        move_keys(self._cache.memory, nodes, query.start, query.context.block_table)
+        move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

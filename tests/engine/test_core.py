@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 import zmq
+from async_engines import ENDLESS, collect, until
 from core_thread import core_thread
-from test_async_engine import ENDLESS, collect, until
-from test_engine import K, make
+from tiny_engine import K, make
 
 from specguide import Guide, SamplingParams, SpecConfig
 from specguide.config import EngineConfig

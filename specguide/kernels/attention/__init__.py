@@ -10,10 +10,12 @@ from collections.abc import Callable
 import torch
 
 from specguide.kernels.attention.interface import (
+    CAUSAL,
     AttentionBackend,
+    AttentionMask,
     AttentionPlan,
     ForwardContext,
-    TreeKeys,
+    TreeMask,
 )
 from specguide.kernels.attention.torch_backend import TorchAttention
 
@@ -36,10 +38,12 @@ def attention_backend(device: torch.device) -> AttentionBackend:
 
 __all__ = [
     "BACKENDS",
+    "CAUSAL",
     "AttentionBackend",
+    "AttentionMask",
     "AttentionPlan",
     "ForwardContext",
     "TorchAttention",
-    "TreeKeys",
+    "TreeMask",
     "attention_backend",
 ]
