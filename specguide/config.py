@@ -261,9 +261,10 @@ class EngineConfig:
                     float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
-    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a
-                        longer prompt is
+    max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
+    mixed_iterations: decode iterations compute chunks of other requests' prompts in the target's
+                    same pass; else prompts have iterations of their own between them
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;
@@ -278,6 +279,7 @@ class EngineConfig:
     max_batch_size: int = 16
     max_model_len: int | None = None
     max_prefill_tokens: int = 2048
+    mixed_iterations: bool = True
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None

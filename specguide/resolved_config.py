@@ -82,6 +82,7 @@ class ResolvedConfig:
     max_batch_size: int
     max_model_len: int
     max_prefill_tokens: int
+    mixed_iterations: bool
     device: str
     dtype: str
     lag: int
@@ -113,6 +114,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
         max_prefill_tokens=config.max_prefill_tokens,
+        mixed_iterations=config.mixed_iterations,
         device=facts.device,
         dtype=facts.dtype,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
+
 
 @dataclass(frozen=True)
 class SchedulerLimits:
@@ -15,6 +17,7 @@ class SchedulerLimits:
     num_draft_tokens:    K, most that are accepted at once
     num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
     page_size:           tokens a page
+    piggyback:           what of prompts can be computed beside a decode iteration
     """
 
     max_batch_size: int
@@ -23,6 +26,7 @@ class SchedulerLimits:
     num_draft_tokens: int
     num_draft_positions: int
     page_size: int
+    piggyback: PiggybackLimits = NEVER_PIGGYBACK
 
     @property
     def window(self) -> int:

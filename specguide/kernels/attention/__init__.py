@@ -13,8 +13,10 @@ from specguide.kernels.attention.interface import (
     AttentionBackend,
     AttentionPlan,
     ForwardContext,
+    PassContext,
     TreeKeys,
 )
+from specguide.kernels.attention.joined import JoinedContext
 from specguide.kernels.attention.torch_backend import TorchAttention
 
 
@@ -39,6 +41,8 @@ __all__ = [
     "AttentionBackend",
     "AttentionPlan",
     "ForwardContext",
+    "JoinedContext",
+    "PassContext",
     "TorchAttention",
     "TreeKeys",
     "attention_backend",
