@@ -112,9 +112,9 @@ class Writer:
     def __init__(self, task: Task, spec: SpecConfig | None, models: RandomModels) -> None:
         target, head = models.target, models.drafters["eagle3"]
         self._task = task
-        window = spec.layout if spec else NO_DRAFTS
-        self._vocab_size, num_drafts = target.config.vocab_size, window.num_drafts
-        self._pages_each = -(-(MAX_LEN + num_drafts + window.num_positions + 1) // PAGE_SIZE)
+        layout = spec.layout if spec else NO_DRAFTS
+        self._vocab_size, num_drafts = target.config.vocab_size, layout.num_drafts
+        self._pages_each = -(-(MAX_LEN + num_drafts + layout.num_positions + 1) // PAGE_SIZE)
         config = EngineConfig(
             spec=spec,
             max_batch_size=task.batch_size,
@@ -135,9 +135,9 @@ class Writer:
         self._walks, self._ids = Walks(), count()
         self._choice = AllDrafts()
         if spec and spec.adaptive:
-            self._choice = EveryLevel(self._runner.capabilities.window)
+            self._choice = EveryLevel(self._runner.capabilities.layout)
             self.write()
-            self._choice = LevelChoice(self._runner.capabilities.window)
+            self._choice = LevelChoice(self._runner.capabilities.layout)
 
     def write(self) -> float:
         """Seconds in which all requests write their texts."""
@@ -167,11 +167,11 @@ class Writer:
             written = [*request.prompt_ids, *request.output_ids]
             if written != self._texts[slot][: len(written)]:
                 sys.exit(f"the output of slot {slot} is not its text")
-            self._runner.guide.detach(slot)
+            self._runner.grammar.detach(slot)
             self._walks.discard(request)
             self._choice.forget(request)
         self._runner.release(batch.slots)
-        while not all(map(self._runner.guide.is_idle, batch.slots)):
+        while not all(map(self._runner.grammar.is_idle, batch.slots)):
             time.sleep(0.001)
         return seconds
 
@@ -179,7 +179,7 @@ class Writer:
         prompt = self._texts[slot][:PROMPT_LEN]
         spec = RequestSpec(next(self._ids), prompt, SamplingParams(max_tokens=MAX_LEN))
         request = Request(spec)
-        self._walks.add(request, grammar=None, window=None)
+        self._walks.add(request, grammar=None, layout=None)
         return request
 
     def _run(self, batch: Batch, num_tokens: int) -> None:
@@ -194,7 +194,7 @@ class Writer:
 
     def _launch(self, batch: Batch) -> tuple[Batch, Any]:
         batch = self._choice.choose(batch)
-        self._runner.guide.submit(self._walks.snapshot(batch, self._requests))
+        self._runner.grammar.submit(self._walks.snapshot(batch, self._requests))
         return batch, self._runner.execute(batch)
 
     def _take(self, batch: Batch, pending: Any) -> None:

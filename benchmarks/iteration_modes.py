@@ -43,7 +43,7 @@ class Mode:
         return BASELINES[self.baseline] if self.baseline else EngineParts()
 
     @property
-    def window(self) -> DraftLayout:
+    def layout(self) -> DraftLayout:
         """Drafts of an iteration."""
         return self.spec.layout if self.spec else NO_DRAFTS
 

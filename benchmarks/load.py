@@ -24,7 +24,7 @@ from dataclasses import replace
 import httpx
 
 from benchmarks.common import emit
-from specguide.bench.drive import Load
+from specguide.bench.config import Load, ServerAddress
 from specguide.bench.figures import is_good, table
 from specguide.bench.samples import KINDS, built_in
 from specguide.bench.serve import Target, measure
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
     with serving(args.concurrency) as url:
-        target = Target.reach(url, None, "none")
+        target = Target.reach(ServerAddress(url))
         workload = Workload(built_in(), dict.fromkeys(KINDS, 1.0), target.model, args.max_tokens)
         measure(
             target, replace(workload, seed=1), Load(args.concurrency, requests=_WARM_UP_REQUESTS)

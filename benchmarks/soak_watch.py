@@ -189,7 +189,7 @@ def counter_faults(engine: WatchedEngine, totals: Counter[str]) -> list[str]:
     """
     stats, pages = engine.stats(), engine._pages
     capabilities = engine._executor.capabilities
-    counted, num_nodes = stats.grammar, capabilities.window.num_drafts + 1
+    counted, num_nodes = stats.grammar, capabilities.layout.num_drafts + 1
     slack = capabilities.lag * totals["requests"]
     walked = totals["iterations"] + totals["held"] + totals["requests"]  # and a prefill each
     rules = {

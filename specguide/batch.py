@@ -27,26 +27,26 @@ class WalkStart(NamedTuple):
 
     matcher:   None for a free request
     token_ids: its tokens so far
-    window:    the drafts that it takes; None: all
+    layout:    the drafts that it takes; None: all
     """
 
     slot: int
     matcher: Any
     token_ids: Sequence[int]
-    window: DraftLayout | None = None
+    layout: DraftLayout | None = None
 
 
 @dataclass(frozen=True)
 class GuideSnapshot:
     """What the grammar callbacks of one iteration may read; immutable, handed over through a queue.
 
-    `continued` slots go on with the matcher that they have. The iteration drafts `window`; None:
+    `continued` slots go on with the matcher that they have. The iteration drafts `layout`; None:
     all that there may be.
     """
 
     started: tuple[WalkStart, ...]
     continued: tuple[int, ...]
-    window: DraftLayout | None = None
+    layout: DraftLayout | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class SlotEntry:
     max_len:       tokens, prompt and output, at which it ends
     end_ids:       tokens that end it
     adjusted:      None where its logits stay as they are
-    window:        the drafts that it takes; None: all
+    layout:        the drafts that it takes; None: all
     guided_drafts: its drafts are chosen among what its grammar allows
     """
 
@@ -145,7 +145,7 @@ class SlotEntry:
     end_ids: tuple[int, ...]
     sampling: SamplingValues
     adjusted: AdjustedOutput | None = None
-    window: DraftLayout | None = None
+    layout: DraftLayout | None = None
     guided_drafts: bool = True
 
 
@@ -237,13 +237,13 @@ class Batch:
     request_ids:  in batch order
     slots:        of each request
     block_tables: page ids of each request
-    chunks:       of each request in a prefill; empty when decoding: the query is golden token and
+    chunks:       of each request in a prefill; empty when decoding: the input is golden token and
                   drafts
     entries:      of each request in a prefill, what its slot is to hold
     has_grown:    of each request when decoding: its block table has changed
     epochs:       of each request: how often it had lost its slot when this was planned
     processed:    places in the batch of the requests for which logits processors are to be called
-    levels:       how much of the window of drafts it verifies and drafts; None: all
+    levels:       how much of all drafts it verifies and drafts; None: all
     starts:       the requests of a decode iteration that were not in one before
     piggyback:    what a decode iteration computes beside
     """

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.draft_layout import DraftLayout
-from specguide.draft_methods import AUTO, method_named
-from specguide.draft_tree import MOST_CHILDREN, MOST_DEPTH, MOST_NODES, DraftTree, DynamicTree
+from specguide.draft_methods import AUTO, DraftMethod, method_named
+from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 
 MOST_DRAFTS = 32
@@ -56,49 +56,21 @@ class SpecConfig:
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        method_named(self.method)
+        method = method_named(self.method)
         if not 1 <= self.num_draft_tokens <= 16:
             raise InvalidParams(
                 f"num_draft_tokens must be 1 to 16, found {self.num_draft_tokens}",
                 param="num_draft_tokens",
             )
-        if self.tree is not None:
-            self._check_tree(self.tree)
-        self._check_proposals()
+        self.shape.check(method, self.num_forced_tokens)
+        self._check_proposals(method)
+        self._check_model(method)
+        if not self.guided_drafts:
+            self.layout.check_unguided()
 
-    def _check_tree(self, tree: DynamicTree | DraftTree) -> None:
-        expansion = tree.expansion
-        for name, found, most in (
-            ("nodes", expansion.num_nodes, MOST_NODES),
-            ("levels", expansion.depth, MOST_DEPTH),
-            ("children of a node", expansion.num_children, MOST_CHILDREN),
-        ):
-            if found > most:
-                raise InvalidParams(
-                    f"a draft tree may have {most} {name}, found {found}", param="tree"
-                )
-        if expansion.num_nodes < 2:
-            raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
-        if not method_named(self.method).has_model:
-            raise InvalidParams(
-                f"a draft tree needs a draft head or model, and method {self.method!r} has none",
-                param="tree",
-            )
-        if self.method == AUTO:
-            raise InvalidParams(
-                "method 'auto' has trees of its own: leave tree out, or name the method",
-                param="tree",
-            )
-        if self.num_forced_tokens:
-            raise InvalidParams(
-                "forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree"
-            )
-
-    def _check_proposals(self) -> None:
-        method = method_named(self.method)
-        has_only_forced = method.source == "nobody"
-        least = 1 if has_only_forced else 0
-        most = MOST_DRAFTS - (0 if has_only_forced else self.num_draft_tokens)
+    def _check_proposals(self, method: DraftMethod) -> None:
+        least = method.least_forced
+        most = MOST_DRAFTS - method.chain(self.num_draft_tokens, 0).num_drafts
         if not least <= self.num_forced_tokens <= most:
             raise InvalidParams(
                 f"num_forced_tokens must be {least} to {most} with method {self.method!r} and "
@@ -111,6 +83,8 @@ class SpecConfig:
                 f"{self.prompt_lookup_min} and {self.prompt_lookup_max}",
                 param="prompt_lookup_min",
             )
+
+    def _check_model(self, method: DraftMethod) -> None:
         if self.model is not None and self.method == AUTO:
             raise InvalidParams(
                 "method 'auto' finds the head that belongs to the target: leave model out, or name "
@@ -122,18 +96,18 @@ class SpecConfig:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
             )
-        if self.layout.has_proposals and not self.guided_drafts:
-            raise InvalidParams(
-                "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
-                param="guided_drafts",
-            )
+
+    @property
+    def shape(self) -> DraftShape:
+        """How the drafts stand to one another."""
+        return self.tree or CHAIN
 
     @property
     def layout(self) -> DraftLayout:
         """The drafts that there may be; of "auto" not all, since what it comes to depends on the
         target."""
         method = method_named(self.method)
-        return method.layout(self.num_draft_tokens, self.num_forced_tokens, self.tree)
+        return self.shape.layout(method.chain(self.num_draft_tokens, self.num_forced_tokens))
 
 
 @dataclass(frozen=True)
@@ -292,9 +266,5 @@ class EngineConfig:
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)
-        if self.guide is None and self.spec is not None and self.spec.layout.has_proposals:
-            raise InvalidParams(
-                "forced tokens and lookups are proposed by the grammar's callbacks, and guide=None "
-                "leaves these out: take drafts of a head or model alone, or keep the guides",
-                param="spec",
-            )
+        if self.guide is None and self.spec is not None:
+            self.spec.layout.check_without_guides()

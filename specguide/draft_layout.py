@@ -1,16 +1,18 @@
 """Owns where the drafts behind a golden token stand, as plain data, and how many of them an
-iteration makes."""
+iteration makes.
+
+A `DraftLayout` is a chain of a drafter's own tokens; `ProposedChain` and `tree_layout.TreeLayout`
+say what is otherwise with them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from specguide.draft_tree import SMALL_TREE, DraftTree, DynamicTree, TreeExpansion
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
 
-_SMALLER_TREES = (DraftTree.chain(3), SMALL_TREE)
 # tokens, of all requests: from 300 to 500 on an accelerator computes longer than it reads weights
 _MOST_VERIFIED = 512
 
@@ -20,7 +22,7 @@ class DraftLayout:
     """What drafts there may be behind a golden token: at most W follow one another.
 
     num_model:     K, of a draft head or model
-    num_lookup:    that are looked up
+    num_lookup:    that are looked up on the host
     num_forced:    F, that the grammar forces; as many may follow one another
     parents:       of each node that the target verifies, node 0 the golden token, which has -1;
                    None: chosen anew in each iteration
@@ -29,7 +31,6 @@ class DraftLayout:
                    nodes each is a stage of its own
     num_nodes:     that the target verifies at most, the golden token included
     num_positions: behind the golden token at which keys are stored
-    growth:        how a tree grows to it; None: the nodes come one behind the other
     smaller:       layouts of which an iteration may draft instead, ascending
     """
 
@@ -40,7 +41,6 @@ class DraftLayout:
     stages: tuple[int, ...] = (0, 1)
     num_nodes: int = 1
     num_positions: int = 0
-    growth: TreeExpansion | None = None
     smaller: tuple[DraftLayout, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
@@ -48,12 +48,13 @@ class DraftLayout:
         """One draft behind the other. An iteration may also draft nothing, or all but what is
         forced."""
         num_drafts = num_model + num_lookup + num_forced
+        kind = ProposedChain if num_lookup + num_forced else DraftLayout
         smaller: tuple[DraftLayout, ...] = ()
         if num_drafts:
             smaller = (cls(),)
         if num_forced and num_drafts > num_forced:
             smaller = cls(), cls.chain(num_model, num_lookup)
-        return cls(
+        return kind(
             num_model,
             num_lookup,
             num_forced,
@@ -61,32 +62,6 @@ class DraftLayout:
             stages=tuple(range(num_drafts + 2)),
             num_nodes=num_drafts + 1,
             num_positions=num_drafts,
-            smaller=smaller,
-        )
-
-    @classmethod
-    def tree(cls, tree: DynamicTree | DraftTree) -> DraftLayout:
-        """Of a draft head or model. An iteration may also draft nothing, a chain of three, or a
-        smaller tree, where these are within it."""
-        growth = tree.expansion
-        parts = (part.expansion.within(growth) for part in _SMALLER_TREES)
-        smaller = (cls._grown(part) for part in parts if part)
-        return cls._grown(growth, tree.parents, (cls(), *smaller))
-
-    @classmethod
-    def _grown(
-        cls,
-        growth: TreeExpansion,
-        parents: tuple[int, ...] | None = None,
-        smaller: tuple[DraftLayout, ...] = (),
-    ) -> DraftLayout:
-        return cls(
-            growth.depth,
-            parents=parents,
-            stages=growth.stage_begins,
-            num_nodes=growth.num_nodes,
-            num_positions=growth.num_positions,
-            growth=growth,
             smaller=smaller,
         )
 
@@ -101,14 +76,9 @@ class DraftLayout:
         return self.stages[-1]
 
     @property
-    def is_path(self) -> bool:
-        """The nodes come one behind the other: each place is a stage of its own."""
-        return self.growth is None
-
-    @property
-    def has_proposals(self) -> bool:
-        """Some drafts come from the host."""
-        return self.num_lookup + self.num_forced > 0
+    def num_own(self) -> int:
+        """Drafts that the method makes itself, forced ones aside."""
+        return self.num_model + self.num_lookup
 
     @property
     def levels(self) -> tuple[DraftLayout, ...]:
@@ -124,18 +94,45 @@ class DraftLayout:
 
     @property
     def first_level(self) -> DraftLayout:
-        """What is drafted when nothing is known yet: all of a path, else the least."""
-        return self if self.is_path else self.levels[1]
+        """What is drafted when nothing is known yet."""
+        return self
+
+    @property
+    def takes_processors(self) -> bool:
+        """Logits processors can be called along its drafts."""
+        return True
+
+    def check_unguided(self) -> None:
+        """Raise InvalidParams where drafts cannot be chosen among all tokens."""
+
+    def check_without_guides(self) -> None:
+        """Raise InvalidParams where drafts cannot be made in an engine without guides."""
 
     def within(self, wanted: Speculation) -> DraftLayout:
         """What there may be of it for a request, as numbers of drafts. Raises InvalidParams where
         the request wants more than there is."""
-        num_own = _checked(
-            "num_draft_tokens", wanted.num_draft_tokens, self.num_model + self.num_lookup
-        )
+        num_own = _checked("num_draft_tokens", wanted.num_draft_tokens, self.num_own)
         num_forced = _checked("num_forced_tokens", wanted.num_forced_tokens, self.num_forced)
         num_model, num_lookup = min(self.num_model, num_own), min(self.num_lookup, num_own)
         return DraftLayout.chain(num_model, num_lookup, num_forced)
+
+
+@dataclass(frozen=True)
+class ProposedChain(DraftLayout):
+    """A chain of which some drafts come from the host."""
+
+    def check_unguided(self) -> None:
+        raise InvalidParams(
+            "forced tokens and lookups go by the grammar: leave guided_drafts True with them",
+            param="guided_drafts",
+        )
+
+    def check_without_guides(self) -> None:
+        raise InvalidParams(
+            "forced tokens and lookups are proposed by the grammar's callbacks, and guide=None "
+            "leaves these out: take drafts of a head or model alone, or keep the guides",
+            param="spec",
+        )
 
 
 def _checked(name: str, number: int | None, most: int) -> int:

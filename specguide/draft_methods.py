@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from specguide.draft_layout import DraftLayout
-from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 
 
@@ -27,12 +26,18 @@ class DraftMethod:
     def has_model(self) -> bool:
         return self.source == "model"
 
-    def layout(
-        self, num_draft_tokens: int, num_forced: int, tree: DynamicTree | DraftTree | None
-    ) -> DraftLayout:
-        """The drafts that there may be: in `tree`, or else one behind the other."""
-        if tree is not None:
-            return DraftLayout.tree(tree)
+    @property
+    def has_own_trees(self) -> bool:
+        """It chooses its trees itself."""
+        return self.name == AUTO
+
+    @property
+    def least_forced(self) -> int:
+        """Forced tokens without which it has no drafts."""
+        return int(self.source == "nobody")
+
+    def chain(self, num_draft_tokens: int, num_forced: int) -> DraftLayout:
+        """Its drafts, one behind the other."""
         own = {self.source: num_draft_tokens}
         return DraftLayout.chain(own.get("model", 0), own.get("lookup", 0), num_forced)
 

@@ -3,19 +3,105 @@ each iteration."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from typing import Protocol
 
+from specguide.draft_layout import NO_DRAFTS, DraftLayout
+from specguide.draft_methods import DraftMethod
 from specguide.errors import InvalidParams
+from specguide.tree_layout import FixedChoice, TreeExpansion, TreeLayout
 
 MOST_NODES, MOST_DEPTH, MOST_CHILDREN = 128, 16, 16
 """Of a tree that an engine drafts."""
 
 
+class DraftShape(Protocol):
+    """How the drafts of a configuration stand to one another.
+
+    takes_forced: forced tokens may lengthen them
+    """
+
+    takes_forced: bool
+
+    def check(self, method: DraftMethod, num_forced: int) -> None:
+        """Raise InvalidParams where a method cannot draft so, or not with forced tokens."""
+
+    def num_draft_tokens(self, wanted: int) -> int:
+        """K, where `wanted` is what a configuration says."""
+
+    def layout(self, chain: DraftLayout) -> DraftLayout:
+        """Of drafts that would be `chain` one behind the other."""
+
+
+class Chain:
+    """One draft behind the other; a `DraftShape`."""
+
+    takes_forced = True
+
+    def check(self, method: DraftMethod, num_forced: int) -> None:
+        """Every method can."""
+
+    def num_draft_tokens(self, wanted: int) -> int:
+        return wanted
+
+    def layout(self, chain: DraftLayout) -> DraftLayout:
+        return chain
+
+
+CHAIN = Chain()
+"""What a configuration without a tree drafts."""
+
+
+class TreeShape(ABC):
+    """Several drafts may follow one node; a `DraftShape`."""
+
+    takes_forced = False
+
+    @property
+    @abstractmethod
+    def expansion(self) -> TreeExpansion:
+        """How it is drafted."""
+
+    def check(self, method: DraftMethod, num_forced: int) -> None:
+        self._check_size()
+        if not method.has_model:
+            raise InvalidParams(
+                f"a draft tree needs a draft head or model, and method {method.name!r} has none",
+                param="tree",
+            )
+        if method.has_own_trees:
+            raise InvalidParams(
+                f"method {method.name!r} has trees of its own: leave tree out, or name the method",
+                param="tree",
+            )
+        if num_forced:
+            raise InvalidParams(
+                "forced tokens lengthen chains: leave num_forced_tokens 0 with a tree", param="tree"
+            )
+
+    def _check_size(self) -> None:
+        expansion = self.expansion
+        for name, found, most in (
+            ("nodes", expansion.num_nodes, MOST_NODES),
+            ("levels", expansion.depth, MOST_DEPTH),
+            ("children of a node", expansion.num_children, MOST_CHILDREN),
+        ):
+            if found > most:
+                raise InvalidParams(
+                    f"a draft tree may have {most} {name}, found {found}", param="tree"
+                )
+        if expansion.num_nodes < 2:
+            raise InvalidParams("a draft tree needs a draft beside the golden token", param="tree")
+
+    def num_draft_tokens(self, wanted: int) -> int:
+        return self.expansion.depth
+
+
 @dataclass(frozen=True)
-class DraftTree:
+class DraftTree(TreeShape):
     """Shape of one iteration's draft. Node 0 is the golden token; node j > 0 has `parents[j] < j`.
 
     parents: the parent of each node; parents[0] is -1
@@ -56,6 +142,10 @@ class DraftTree:
                     param="tree",
                 )
         return cls(tuple(index[path[:-1]] if path else -1 for path in paths))
+
+    def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
+        """Whose nodes have these parents."""
+        return _with_smaller(self.expansion, self.parents)
 
     @property
     def num_nodes(self) -> int:
@@ -107,7 +197,7 @@ class DraftTree:
 
 
 @dataclass(frozen=True)
-class DynamicTree:
+class DynamicTree(TreeShape):
     """A tree that takes its shape from the drafter's probabilities (Li et al. 2024, "EAGLE-2",
     arXiv 2406.16858).
 
@@ -144,10 +234,9 @@ class DynamicTree:
                 param="tree",
             )
 
-    @property
-    def parents(self) -> None:
-        """Chosen anew in each iteration."""
-        return None
+    def layout(self, chain: DraftLayout = NO_DRAFTS) -> TreeLayout:
+        """Whose nodes' parents are chosen anew in each iteration."""
+        return _with_smaller(self.expansion)
 
     @cached_property
     def expansion(self) -> TreeExpansion:
@@ -155,120 +244,15 @@ class DynamicTree:
         return TreeExpansion(self.top_k, (self.top_k,) * (self.depth - 1), self.num_nodes, None)
 
 
-@dataclass(frozen=True)
-class FixedChoice:
-    """Which candidates are taken, by index among all, whatever is drafted.
-
-    expanded: of depths 1 … D - 1
-    chosen:   those verified, ascending
-    """
-
-    expanded: tuple[tuple[int, ...], ...]
-    chosen: tuple[int, ...]
-
-    def is_chosen(self, num_candidates: int) -> tuple[int, ...]:
-        """Of each candidate, 1 or 0."""
-        chosen = set(self.chosen)
-        return tuple(int(candidate in chosen) for candidate in range(num_candidates))
-
-
-@dataclass(frozen=True)
-class TreeExpansion:
-    """The steps in which a tree of depth D is drafted.
-
-    Candidates are the children of all expanded nodes, the golden token's first, then those of depth
-    1 in order, and so on. What the grammar walks over are places: 0 is the golden token's, then
-    come the expanded nodes depth by depth, then one for each other node that may be verified.
-
-    num_children: drafted of each expanded node
-    widths:       nodes expanded at depths 1 … D - 1
-    num_nodes:    nodes verified, the golden token included
-    fixed:        None: the likeliest are taken
-    whole:        a larger tree, of whose places those of each depth are the first ones; None: it
-                  has places of its own
-    """
-
-    num_children: int
-    widths: tuple[int, ...]
-    num_nodes: int
-    fixed: FixedChoice | None
-    whole: TreeExpansion | None = None
-
-    def within(self, whole: TreeExpansion) -> TreeExpansion | None:
-        """The same with places among those of `whole`; None where they do not fit, or are all of
-        them."""
-        fits = (
-            1 < self.depth <= whole.depth
-            and self.num_nodes < whole.num_nodes
-            and all(width <= room for width, room in zip(self.widths, whole.widths, strict=False))
-        )
-        return replace(self, whole=whole) if fits else None
-
-    @property
-    def depth(self) -> int:
-        """D, most drafts on a path."""
-        return len(self.widths) + 1
-
-    @cached_property
-    def stage_begins(self) -> tuple[int, ...]:
-        """The first place of each stage, and their number: 0; the expanded nodes of each depth; the
-        others.
-
-        Places of a larger tree that this one has no nodes for count to the stage before them.
-        """
-        if self.whole is not None:
-            return *self.whole.stage_begins[: self.depth], *self.whole.stage_begins[-2:]
-        return *accumulate((0, 1, *self.widths)), self.num_places
-
-    def places_of(self, depth: int) -> tuple[int, tuple[int, ...]]:
-        """The first place of the depth before, and those of the nodes expanded at `depth`: none at
-        the last."""
-        begin, width = self.stage_begins[depth], self.widths[depth - 1] if depth < self.depth else 0
-        return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
-
-    @cached_property
-    def expanded_places(self) -> tuple[int, ...]:
-        """Of the golden token and each expanded node; k candidates of each follow one another."""
-        return 0, *(place for depth in range(1, self.depth) for place in self.places_of(depth)[1])
-
-    @cached_property
-    def num_before(self) -> tuple[int, ...]:
-        """Of each expanded node, drafts on the path to it, in the order of their places."""
-        return tuple(num for num, width in enumerate(self.widths) for _ in range(width))
-
-    @cached_property
-    def candidate_depths(self) -> tuple[int, ...]:
-        """Of each candidate."""
-        return tuple(
-            depth
-            for depth, span in enumerate(pairwise(self.candidate_begins), start=1)
-            for _ in range(*span)
-        )
-
-    @property
-    def num_places(self) -> int:
-        """Places that the grammar walks over."""
-        return self.whole.num_places if self.whole else sum(self.widths) + self.num_nodes
-
-    @cached_property
-    def candidate_begins(self) -> tuple[int, ...]:
-        """The first candidate of each depth 1 … D, and their number."""
-        return tuple(
-            accumulate(
-                (0, self.num_children, *(width * self.num_children for width in self.widths))
-            )
-        )
-
-    @property
-    def num_candidates(self) -> int:
-        """Candidates of all depths."""
-        return self.candidate_begins[-1]
-
-    @property
-    def num_positions(self) -> int:
-        """Positions behind the golden token at which target or drafter may store keys."""
-        return max(self.num_nodes - 1, sum(self.widths))
-
-
 SMALL_TREE = DynamicTree(4, 4, 16)
 """What is drafted of a larger one where that does not pay."""
+
+_SMALLER_TREES = (DraftTree.chain(3), SMALL_TREE)
+
+
+def _with_smaller(growth: TreeExpansion, parents: tuple[int, ...] | None = None) -> TreeLayout:
+    """An iteration may also draft nothing, a chain of three, or a smaller tree, where these are
+    within it."""
+    parts = (part.expansion.within(growth) for part in _SMALLER_TREES)
+    smaller = (TreeLayout.grown(part) for part in parts if part)
+    return TreeLayout.grown(growth, parents, (NO_DRAFTS, *smaller))

@@ -122,6 +122,7 @@ class RequestSpec:
     priority:  requests of higher priority run first, see scheduler.sequence
     sample:    which of its prompt's samples it is
     arrival_s: when it came, by `time.perf_counter`
+    client:    who asks; clients that wait take turns, see scheduler.waiting
     """
 
     request_id: int
@@ -131,6 +132,7 @@ class RequestSpec:
     priority: int = 0
     sample: int = 0
     arrival_s: float = 0.0
+    client: str = ""
 
     @property
     def has_guided_drafts(self) -> bool:

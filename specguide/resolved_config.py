@@ -139,7 +139,7 @@ def _callback_config(guide: GuideConfig, *, is_gpu: bool) -> CallbackConfig:
 def _resolved_spec(spec: SpecConfig, own_head: str | None) -> SpecConfig:
     if spec.method == AUTO:
         spec = _chosen_method(replace(spec, adaptive=True), own_head)
-    return replace(spec, num_draft_tokens=spec.tree.expansion.depth) if spec.tree else spec
+    return replace(spec, num_draft_tokens=spec.shape.num_draft_tokens(spec.num_draft_tokens))
 
 
 def _chosen_method(spec: SpecConfig, own_head: str | None) -> SpecConfig:

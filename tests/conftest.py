@@ -3,6 +3,7 @@ real-world data."""
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import hypothesis
@@ -58,6 +59,46 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
     folder = tmp_path_factory.mktemp("tiny")
     return save_target(folder / "target"), save_head(folder / "head")
+
+
+@pytest.fixture(scope="session")
+def mtp_head(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a random MTP head for the tiny target."""
+    from mtp_heads import save_tiny_head
+
+    return save_tiny_head(tmp_path_factory.mktemp("mtp"))
+
+
+@pytest.fixture(scope="session")
+def drafter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a small model that drafts for the tiny target, now and then rightly."""
+    from draft_models import save_drafter
+
+    return save_drafter(tmp_path_factory.mktemp("drafter"))
+
+
+@pytest.fixture(scope="session")
+def models(folders: tuple[Path, Path], mtp_head: Path) -> dict[str, Path]:
+    """Drafters of the tiny target, by method."""
+    target, head = folders
+    return {"eagle3": head, "mtp": mtp_head, "draft_model": target}
+
+
+@pytest.fixture
+def any_level(monkeypatch: pytest.MonkeyPatch):
+    """Layouts of iterations come up in any order, where an engine chooses them."""
+    from specguide.engine.adaptive import LevelChoice
+
+    rng, seen = random.Random(1), set()
+
+    def choose(self, requests):
+        level = rng.randrange(len(self.levels))
+        seen.add(level)
+        return level
+
+    monkeypatch.setattr(LevelChoice, "_next", choose)
+    yield
+    assert len(seen) >= 2
 
 
 @pytest.fixture(scope="module")

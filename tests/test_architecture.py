@@ -27,9 +27,10 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "ready_grammars",
         "guide",
         "params",
-        "draft_tree",
         "draft_layout",
+        "tree_layout",
         "draft_methods",
+        "draft_tree",
         "config",
         "resolved_config",
         "request",
@@ -199,6 +200,15 @@ def test_plain_rooms_can_be_imported_where_there_is_no_torch() -> None:
 
 def _exists(room: str) -> bool:
     return (PACKAGE / f"{room}.py").exists() or (PACKAGE / room / "__init__.py").exists()
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share stands in tests/support/."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for found in imports_in(path):
+            imported = [part for part in found.module.split(".") if part.startswith("test_")]
+            where = f"{label(path)}:{found.line} imports {found.module}"
+            assert not imported, f"{where}; move what both need to tests/support/"
 
 
 def test_core_library_has_no_python() -> None:

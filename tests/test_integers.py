@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from test_engine import make
+from tiny_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.errors import InvalidParams

@@ -40,10 +40,10 @@ class ForcedAcceptance:
         self._drafts, self._is_guessed = text[:0], text[:0] == 0
 
     def sampler(
-        self, guide: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
+        self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
     ) -> Sampler:
         """The engine's own sampler, overruled."""
-        own = MaskedSampler(guide, state, guided_drafts=guided_drafts)
+        own = MaskedSampler(grammar, state, guided_drafts=guided_drafts)
         return ForcedSampler(own, self, state)
 
     def target(self, tokens: Tensor, slots: Tensor, start: Tensor, depths: Tensor) -> None:
@@ -89,10 +89,12 @@ class ForcedSampler:
         self._is_prepared = False
 
     def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
-        said, query = self._own.choose(logits, nodes, sampling), nodes.query
-        self._forced.target(said, self._state.ids[query.slots], query.start, nodes.depths)
+        target_tokens, inputs = self._own.choose(logits, nodes, sampling), nodes.inputs
+        self._forced.target(
+            target_tokens, self._state.ids[inputs.slots], inputs.start, nodes.depths
+        )
         self._is_prepared = False
-        return said
+        return target_tokens
 
     def draft(
         self,

@@ -6,9 +6,9 @@ from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 
 
-def check_chains(window: DraftLayout, who: str) -> None:
+def check_chains(layout: DraftLayout, who: str) -> None:
     """Raise InvalidParams for drafts that are no chains of a draft head or model."""
-    if window.has_proposals or not window.is_path:
+    if layout != DraftLayout.chain(layout.num_model):
         raise InvalidParams(
             f"{who} chains of a draft head or model alone: no tree, forced tokens or lookups",
             param="spec",

@@ -64,7 +64,7 @@ class PythonGrammarExecutor:
         config: CallbackConfig,
     ) -> PythonGrammarExecutor:
         """As `native_executor`. Raises InvalidParams for drafts that it cannot follow."""
-        check_chains(walked.window, "Python callbacks follow")
+        check_chains(walked.layout, "Python callbacks follow")
         return cls(host, walked.nodes, walked.vocab_size)
 
     def submit(

@@ -25,9 +25,9 @@ from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import DraftingParts
+from specguide.speculation.forward_input import ForwardInput, chain_input, prefill_input
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
-from specguide.speculation.query import Query, chain_query, prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.selection import (
     BatchTensors,
@@ -58,20 +58,20 @@ class TwoModelStep:
         passes: ForwardPasses,
         sampler: Sampler,
         state: SlotTable,
-        guide: GrammarStream,
+        grammar: GrammarStream,
         options: StepOptions,
     ) -> None:
-        check_chains(guide.window, "the two-model step knows")
+        check_chains(grammar.layout, "the two-model step knows")
         if not passes.has_drafter or options.adaptive:
             raise InvalidParams(
                 "the two-model step drafts with a draft head or model, and always all", param="spec"
             )
-        self._passes, self._state, self._guide = passes, state, guide
+        self._passes, self._state, self._grammar = passes, state, grammar
         self._guided_drafts = sampler.guided_drafts
-        self._chains = Chains(DraftingParts(passes, sampler, state, guide))
+        self._chains = Chains(DraftingParts(passes, sampler, state, grammar))
         num_slots, self._num_nodes = state.nodes.tokens.shape
         self._max_batch_size = num_slots - 1  # the last one is spare
-        self._stream, self._recorder = guide.forward.torch, guide.recorder
+        self._stream, self._recorder = grammar.forward.torch, grammar.recorder
         self._results = ResultRing(
             options.lag + 1, self._max_batch_size, self._num_nodes, self._stream
         )
@@ -86,7 +86,7 @@ class TwoModelStep:
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Run one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a
         prefill, K + 1 when decoding, whatever the batch's levels are."""
-        with self._guide.forward.current(), self._recorder.host("launch"):
+        with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch, processed)
             self._num_slots = num_graph_slots(batch, self._max_batch_size)
@@ -102,29 +102,25 @@ class TwoModelStep:
             )
 
     def leave(self, slot: int) -> None:
-        """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._guide.forward.current():
+        """See `Step`."""
+        with self._grammar.forward.current():
             self._state.leave(slot)
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
-        """What captures all graphs and compiles all kernels that requests may need; nothing on a
-        CPU.
-
-        No slot may have a request while one runs.
-        """
+        """See `Step`; nothing on a CPU."""
         if self._stream is None:
             return WarmUps()
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
         warm_ups = prefills_without_requests(
-            self._guide, self._prefill_exactly, self._state.ids.device, *sizes
+            self._grammar, self._prefill_exactly, self._state.ids.device, *sizes
         )
         if self._graph_stream is not None:
             warm_ups += runs(
-                self._guide, self._decode_first, decode_kinds(self._max_batch_size), num_times=2
+                self._grammar, self._decode_leading, decode_kinds(self._max_batch_size), num_times=2
             )
         return WarmUps(captures=warm_ups)  # an iteration may capture a pass that it has run before
 
-    def _decode_first(self, num_slots: int, kind: SamplingKind) -> VerifyOutput:
+    def _decode_leading(self, num_slots: int, kind: SamplingKind) -> VerifyOutput:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
         self._num_slots = num_slots
         return self._decode(self._state.ids[:num_slots], all_used(kind, self._state.ids.device))
@@ -143,32 +139,32 @@ class TwoModelStep:
         self._num_slots = max(slots) + 1
         device, longest = self._state.ids.device, max(len(chunk.token_ids) for chunk in chunks)
         plan = PrefillPlan.exact(chunks, slots, device)
-        query = prefill_query(self._state, plan, longest, ScoredTokens.of(chunks, device))
-        return self._iterate(query, plan.slots, sampling)
+        inputs = prefill_input(self._state, plan, longest, ScoredTokens.of(chunks, device))
+        return self._iterate(inputs, plan.slots, sampling)
 
-    def _iterate(self, query: Query, slots: Tensor, sampling: Sampling) -> VerifyOutput:
-        hidden, aux_hidden_states = self._passes.target(query)
-        verified = self._verify(self._passes.target_logits(query, hidden), query, sampling)
+    def _iterate(self, inputs: ForwardInput, slots: Tensor, sampling: Sampling) -> VerifyOutput:
+        hidden, aux_hidden_states = self._passes.target(inputs)
+        verified = self._verify(self._passes.target_logits(inputs, hidden), inputs, sampling)
         self._draft(
-            slots, verified, partial(self._first_draft, query, aux_hidden_states), self._draft_on
+            slots, verified, partial(self._first_draft, inputs, aux_hidden_states), self._draft_on
         )
-        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
+        return verified._replace(prompt_scores=self._passes.score_prompts(inputs, hidden))
 
     def _decode(self, slots: Tensor, sampling: Sampling) -> VerifyOutput:
         """Verify and draft for `slots` int64 [B]."""
         tokens = _via_host(self._state.nodes.tokens[slots])
-        query, logits, aux_hidden_states = self._target_chain(
+        inputs, logits, aux_hidden_states = self._target_chain(
             tokens, self._state.lengths[slots], slots
         )
-        verified = self._verify(logits, query, sampling)
-        refresh = partial(self._refresh_chain, tokens, query.start, slots, aux_hidden_states)
+        verified = self._verify(logits, inputs, sampling)
+        refresh = partial(self._refresh_chain, tokens, inputs.start, slots, aux_hidden_states)
         self._draft(slots, verified, refresh, self._draft_next)
         return verified
 
-    def _verify(self, logits: Tensor, query: Query, sampling: Sampling) -> VerifyOutput:
+    def _verify(self, logits: Tensor, inputs: ForwardInput, sampling: Sampling) -> VerifyOutput:
         self._synchronize("target forward")
         self._compute_rows(0)
-        nodes = self._chains.golden(query)
+        nodes = self._chains.golden(inputs)
         accepted = self._chains.verify(logits, nodes, logits, sampling)
         self._recorder.forward("verify")
         return accepted.verified
@@ -191,10 +187,12 @@ class TwoModelStep:
             for node in range(1, self._num_nodes):
                 self._compute_rows(node)
 
-    def _target(self, tokens: Tensor, start: Tensor, slots: Tensor) -> tuple[Query, Tensor, Tensor]:
-        query = chain_query(self._state, tokens, start, slots)
-        hidden, aux_hidden_states = self._passes.target(query)
-        return query, self._passes.target_logits(query, hidden), aux_hidden_states
+    def _target(
+        self, tokens: Tensor, start: Tensor, slots: Tensor
+    ) -> tuple[ForwardInput, Tensor, Tensor]:
+        inputs = chain_input(self._state, tokens, start, slots)
+        hidden, aux_hidden_states = self._passes.target(inputs)
+        return inputs, self._passes.target_logits(inputs, hidden), aux_hidden_states
 
     def _refresh(
         self,
@@ -206,7 +204,7 @@ class TwoModelStep:
         num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         return self._first_draft(
-            chain_query(self._state, tokens, start, slots),
+            chain_input(self._state, tokens, start, slots),
             aux_hidden_states,
             target_tokens,
             num_accepted,
@@ -223,8 +221,8 @@ class TwoModelStep:
 
     def _compute_rows(self, callback: int) -> None:
         """Run a grammar callback and wait for it; no forward pass is under way."""
-        self._guide.launch(callback, self._num_slots)
-        self._guide.wait_rows()
+        self._grammar.launch(callback, self._num_slots)
+        self._grammar.wait_rows()
         self._synchronize(f"rows {callback}")
 
     def _synchronize(self, name: str) -> None:

@@ -89,47 +89,15 @@ def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
     points: its colour is the drafter's, its style the kind's, its marker the backend's."""
     figure.set_size_inches(9, 5)
     axes = figure.subplots()
-    drafters = list(
-        dict.fromkeys((record["drafter"], record["num_draft_tokens"]) for record in records)
-    )
-    backends = list(dict.fromkeys(record["backend"] for record in records))
     for label in dict.fromkeys(_setting(record, records) for record in records):
-        line = sorted(
-            (
-                record
-                for record in records
-                if _setting(record, records) == label and record["tokens_per_s_per_user"]
-            ),
-            key=lambda record: record["concurrency"],
-        )
+        line = [
+            record
+            for record in records
+            if _setting(record, records) == label and record["tokens_per_s_per_user"]
+        ]
         if line:
-            drafter, num_draft_tokens = line[0]["drafter"], line[0]["num_draft_tokens"]
-            colour = (
-                "#444444"
-                if drafter == PLAIN
-                else f"C{drafters.index((drafter, num_draft_tokens)) % 10}"
-            )
-            axes.plot(
-                [record["tokens_per_s_per_user"] for record in line],
-                [record["tokens_per_s"] for record in line],
-                _STYLES[_kind(line[0])[0]],
-                marker=_MARKERS[backends.index(line[0]["backend"])],
-                color=colour,
-                label=label,
-                markersize=5,
-            )
-    for concurrency in sorted({record["concurrency"] for record in records}):
-        top = max(
-            (record for record in records if record["concurrency"] == concurrency),
-            key=lambda record: record["tokens_per_s"],
-        )
-        axes.annotate(
-            str(concurrency),
-            (top["tokens_per_s_per_user"] or 0, top["tokens_per_s"]),
-            fontsize="small",
-            xytext=(4, 4),
-            textcoords="offset points",
-        )
+            _draw_line(axes, label, line, records)
+    _name_loads(axes, records)
     axes.set(
         xlabel="tokens/s of a user (median, after the first token)",
         ylabel="tokens/s of all",
@@ -138,6 +106,42 @@ def _pareto(figure: Any, name: str, records: Sequence[Record]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right center", fontsize="small", frameon=False)
+
+
+def _draw_line(axes: Any, label: str, line: list[Record], records: Sequence[Record]) -> None:
+    """The points of one setting among all records, by the requests at once."""
+    drafters = list(dict.fromkeys(map(_drafter_key, records)))
+    backends = list(dict.fromkeys(record["backend"] for record in records))
+    line = sorted(line, key=lambda record: record["concurrency"])
+    first = line[0]
+    is_plain = first["drafter"] == PLAIN
+    axes.plot(
+        [record["tokens_per_s_per_user"] for record in line],
+        [record["tokens_per_s"] for record in line],
+        _STYLES[_kind(first)[0]],
+        marker=_MARKERS[backends.index(first["backend"])],
+        color="#444444" if is_plain else f"C{drafters.index(_drafter_key(first)) % 10}",
+        label=label,
+        markersize=5,
+    )
+
+
+def _name_loads(axes: Any, records: Sequence[Record]) -> None:
+    """The requests at once, beside the best point of each."""
+    for concurrency in sorted({record["concurrency"] for record in records}):
+        some = [record for record in records if record["concurrency"] == concurrency]
+        top = max(some, key=lambda record: record["tokens_per_s"])
+        axes.annotate(
+            str(concurrency),
+            (top["tokens_per_s_per_user"] or 0, top["tokens_per_s"]),
+            fontsize="small",
+            xytext=(4, 4),
+            textcoords="offset points",
+        )
+
+
+def _drafter_key(record: Record) -> tuple[str, int]:
+    return record["drafter"], record["num_draft_tokens"]
 
 
 def _kind(record: Record) -> tuple[int, int]:

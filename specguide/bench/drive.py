@@ -5,41 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
 import httpx
 
 from specguide.bench.answer import Answer
+from specguide.bench.config import Load
 from specguide.bench.workload import Workload
-from specguide.errors import InvalidParams
 
 _PAUSE_S = 0.5
-
-
-@dataclass(frozen=True)
-class Load:
-    """How requests come. Raises InvalidParams.
-
-    concurrency: most of them at once, each on a connection of its own
-    requests:    how many in all; None: as many as are begun within `seconds`
-    rate:        mean arrivals a second, exponentially distributed; None: the next when one has
-                 ended
-    timeout_s:   longest time an answer may take before it counts as lost, seconds
-    """
-
-    concurrency: int = 64
-    seconds: float = 120.0
-    requests: int | None = None
-    rate: float | None = None
-    timeout_s: float = 120.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("concurrency", "seconds", "requests", "rate", "timeout_s"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
 
 
 class Arrivals:

@@ -10,7 +10,8 @@ import httpx
 from tqdm import tqdm
 
 from specguide.bench.checks import Fault, faults_of
-from specguide.bench.drive import Load, drive
+from specguide.bench.config import Load, ServerAddress
+from specguide.bench.drive import drive
 from specguide.bench.figures import summary
 from specguide.bench.provenance import provenance
 from specguide.bench.workload import Workload
@@ -19,19 +20,18 @@ from specguide.errors import InvalidParams
 
 @dataclass(frozen=True)
 class Target:
-    """A server. url: up to and with /v1; model: what it calls it; api_key: sent as a bearer
-    token"""
+    """A server that answers. model: what it calls the model"""
 
-    url: str
+    address: ServerAddress
     model: str
-    api_key: str = "none"
 
     @classmethod
-    def reach(cls, url: str, model: str | None, api_key: str) -> Target:
+    def reach(cls, address: ServerAddress) -> Target:
         """With the first model that it names, where none is given. Raises InvalidParams where it is
         no such server."""
+        url, model = address.url, address.model
         try:
-            answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(api_key), timeout=10)
+            answer = httpx.get(f"{url.rstrip('/')}/models", headers=_headers(address), timeout=10)
             answer.raise_for_status()
             found = [str(one["id"]) for one in answer.json()["data"]]
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
@@ -46,7 +46,7 @@ class Target:
                 f"the server at {url} has no model {model!r}; it has {', '.join(found) or 'none'}",
                 param="model",
             )
-        return cls(url, model or found[0], api_key)
+        return cls(address, model or found[0])
 
 
 def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, Any], list[Fault]]:
@@ -58,8 +58,8 @@ def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, A
         )
         with tqdm(total=load.requests, unit=" answers", disable=None) as progress:
             async with httpx.AsyncClient(
-                base_url=target.url.rstrip("/") + "/",
-                headers=_headers(target.api_key),
+                base_url=target.address.url.rstrip("/") + "/",
+                headers=_headers(target.address),
                 timeout=None,
                 limits=limits,
             ) as client:
@@ -77,11 +77,11 @@ def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, A
     }
     return {
         "benchmark": "serve",
-        "client": provenance(target.api_key),
+        "client": provenance(target.address.api_key),
         "config": config,
         "result": result,
     }, faults
 
 
-def _headers(api_key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {api_key}"}
+def _headers(address: ServerAddress) -> dict[str, str]:
+    return {"Authorization": f"Bearer {address.api_key}"}

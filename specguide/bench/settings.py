@@ -10,7 +10,7 @@ from typing import Any
 
 from specguide.config import SpecConfig
 from specguide.draft_methods import AUTO, method_named, method_names
-from specguide.draft_tree import SMALL_TREE, DynamicTree
+from specguide.draft_tree import CHAIN, SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
 _TREES: dict[str, dict[str, Any]] = {
@@ -103,16 +103,17 @@ class Axes:
         for drafter, num_drafts, num_forced, is_guided in product(
             self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts
         ):
-            method, tree = DRAFTERS[drafter]["method"], DRAFTERS[drafter].get("tree")
-            if not is_guided and (num_forced or not method_named(method).has_model):
+            method = method_named(DRAFTERS[drafter]["method"])
+            shape = DRAFTERS[drafter].get("tree", CHAIN)
+            if not is_guided and (num_forced or not method.has_model):
                 continue
-            if (method == "grammar" and not num_forced) or (tree and num_forced):
+            if num_forced < method.least_forced or (num_forced and not shape.takes_forced):
                 continue
-            num_drafts = tree.depth if tree else 0 if method == "grammar" else num_drafts
+            layout = shape.layout(method.chain(num_drafts, num_forced))
             yield replace(
                 plain,
                 drafter=drafter,
-                num_draft_tokens=num_drafts,
+                num_draft_tokens=layout.num_own,
                 num_forced=num_forced,
                 guided_drafts=is_guided,
             )

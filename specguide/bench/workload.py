@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from specguide.bench.samples import KINDS, Sample, marked
+from specguide.bench.config import RequestMix
+from specguide.bench.samples import (
+    KINDS,
+    Sample,
+    built_in,
+    marked,
+    read_schemas,
+    read_tool_tasks,
+)
 from specguide.errors import InvalidParams
 
 _SCORED_EVERY = 8
@@ -68,6 +76,16 @@ class Workload:
             raise InvalidParams(
                 f"max_tokens must be ≥ 2, found {self.max_tokens}", param="max_tokens"
             )
+
+    @classmethod
+    def of(cls, mix: RequestMix, model: str, seed: int) -> Workload:
+        """With the samples that `mix` names. Raises InvalidParams for files that have none."""
+        samples = built_in()
+        if mix.schemas is not None:
+            samples["json"] = read_schemas(mix.schemas)
+        if mix.tool_tasks is not None:
+            samples["tools"] = read_tool_tasks(mix.tool_tasks)
+        return cls(samples, mix.shares, model, mix.max_tokens, mix.temperature, seed)
 
     def task(self, number: int) -> Task:
         """The same for the same number and seed."""

@@ -81,6 +81,10 @@ class PageAllocator:
             self._num_holders[page] = self._num_holders.get(page, 0) + 1
         return page
 
+    def is_published(self, key: PageKey) -> bool:
+        """`share` would find a page."""
+        return key in self._pages
+
     def publish(self, page: int, key: PageKey) -> None:
         """From now on the page, which is held, is found under the key; nothing changes where
         another one is."""

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from specguide.cli.options import listed, write_text
-from specguide.errors import InvalidParams
+from specguide.bench.config import ConformanceConfig
+from specguide.cli.config_options import ConfigOptions, Given, takes
+from specguide.cli.options import bench_libraries, listed, write_text
 from specguide.guided.backends import backend_choices
 
 _MOST_SHOWN = 20
+_TRIED = ConfigOptions(
+    ConformanceConfig, "Options", known={"backends": ", ".join(backend_choices())}
+)
+Found = dict[str, list[dict[str, Any]]]
+"""The records of each backend."""
 
 
+@takes(_TRIED)
 def conformance(
     paths: Annotated[
         list[Path],
@@ -28,15 +36,8 @@ def conformance(
             "BFCL."
         ),
     ],
-    backends: Annotated[
-        str, typer.Option(help=f"Of {', '.join(backend_choices())}, comma-separated.")
-    ] = "auto",
-    draws: Annotated[
-        int, typer.Option(help="Random texts that are drawn from each grammar and validated.")
-    ] = 4,
-    output: Annotated[Path, typer.Option(help="Folder for records, JSON and report.")] = Path(
-        "conformance"
-    ),
+    *,
+    given: Given,
 ) -> None:
     """Check on your own schemas what is compiled and what refused, whether valid instances are
     accepted and invalid ones refused, and whether what the grammar can generate is valid.
@@ -44,50 +45,46 @@ def conformance(
     A run that was broken off goes on where it was; a schema that was changed is measured again.
     Exits with 1 where an invalid instance was accepted or an invalid text drawn.
     """
-    try:
+    with bench_libraries():
         from specguide.bench.conformance import BackendCompiler, Trial
         from specguide.bench.conformance_cases import load_cases
-        from specguide.bench.conformance_report import markdown, num_let_by, summary, table
-        from specguide.bench.provenance import provenance
-    except ModuleNotFoundError as error:
-        raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
-    from importlib.metadata import version
+        from specguide.bench.conformance_report import num_let_by, summary
 
-    if draws < 0:
-        raise InvalidParams(f"--draws must be ≥ 0, found {draws}")
+    config = ConformanceConfig(**given[ConformanceConfig])
     cases, made_by = load_cases(paths), f"specguide {version('specguide')}"
-    trials = {
-        backend: Trial(
-            partial(BackendCompiler, backend), draws, made_by, output / f"{backend}.jsonl"
-        )
-        for backend in listed(backends, backend_choices())
-    }
-    found = {backend: trial.records(cases) for backend, trial in trials.items()}
+    found = {}
+    for backend in listed(config.backends, backend_choices()):
+        make, kept = partial(BackendCompiler, backend), config.output / f"{backend}.jsonl"
+        found[backend] = Trial(make, config.draws, made_by, kept).records(cases)
     result = {backend: summary(records) for backend, records in found.items()}
+    _tell(result, found, paths, config)
+    if any(num_let_by(sets) for sets in result.values()):
+        raise typer.Exit(1)
+
+
+def _tell(
+    result: dict[str, Any], found: Found, paths: list[Path], config: ConformanceConfig
+) -> None:
+    """Write table, JSON and report, and the first faults."""
+    from specguide.bench.conformance_report import markdown, table
+    from specguide.bench.provenance import provenance
+
     typer.echo(table(result))
     places = [str(path) for path in paths]
-    write_text(
-        output / "conformance.json",
-        json.dumps(
-            {
-                "benchmark": "conformance",
-                **provenance(),
-                "config": {"paths": places, "draws": draws},
-                "result": result,
-            },
-            ensure_ascii=False,
-            indent=1,
-        ),
-    )
-    how = f"{len(cases)} schemas of {', '.join(places)}, over a vocabulary of bytes."
-    write_text(output / "conformance.md", markdown(result, found, how).rstrip())
-    faults = [
-        (backend, record["name"], fault)
+    asked = {"paths": places, "draws": config.draws}
+    record = {"benchmark": "conformance", **provenance(), "config": asked, "result": result}
+    write_text(config.output / "conformance.json", json.dumps(record, ensure_ascii=False, indent=1))
+    num_cases = len(next(iter(found.values())))
+    how = f"{num_cases} schemas of {', '.join(places)}, over a vocabulary of bytes."
+    write_text(config.output / "conformance.md", markdown(result, found, how).rstrip())
+    for fault in _faults(found)[:_MOST_SHOWN]:
+        typer.echo(fault, err=True)
+
+
+def _faults(found: Found) -> list[str]:
+    return [
+        f"{backend}, {record['name']}: {fault}"
         for backend, records in found.items()
         for record in records
         for fault in record.get("faults", ())
     ]
-    for backend, name, fault in faults[:_MOST_SHOWN]:
-        typer.echo(f"{backend}, {name}: {fault}", err=True)
-    if any(num_let_by(sets) for sets in result.values()):
-        raise typer.Exit(1)

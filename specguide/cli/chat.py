@@ -8,25 +8,27 @@ import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from specguide.cli.chat_models import ChatModel, LocalModel, RemoteModel
-from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, Given, engine_config, takes
-from specguide.cli.conversation import Conversation, read_line, say
-from specguide.cli.options import (
-    ApiKey,
-    MaxTokens,
-    Model,
-    NoSpec,
-    Schema,
-    Seed,
-    Temperature,
-    read_json,
+from specguide.cli.config_options import (
+    CACHE,
+    ENGINE,
+    GUIDE,
+    SPEC,
+    WITHOUT_SPEC,
+    Given,
+    engine_config,
+    takes,
 )
+from specguide.cli.conversation import Conversation, read_line, say
+from specguide.cli.options import SAMPLING, WRITTEN, ApiKey, GuideFiles, Model, read_json
 from specguide.errors import InvalidParams
+from specguide.params import SamplingParams
 
 HELP = """/help   this
 /reset  begin anew; the system message stays
@@ -37,10 +39,12 @@ Ctrl-C stops an answer. With --tools, type the result of each call that is shown
 _ENGINE = replace(ENGINE, names={**ENGINE.names, "max_batch_size": None})
 
 
-@takes(SPEC, _ENGINE, CACHE, GUIDE)
+_SCHEMA = replace(WRITTEN, names={"regex": None, "grammar": None})
+
+
+@takes(_SCHEMA, SAMPLING, WITHOUT_SPEC, SPEC, _ENGINE, CACHE, GUIDE)
 def chat(
     *,
-    schema: Schema = None,
     tools: Annotated[
         Path | None,
         typer.Option(
@@ -50,11 +54,7 @@ def chat(
         ),
     ] = None,
     system: Annotated[str | None, typer.Option(help="What the model is told first.")] = None,
-    max_tokens: MaxTokens = 512,
     model: Model = None,
-    no_spec: NoSpec = False,
-    temperature: Temperature = 0.0,
-    seed: Seed = None,
     url: Annotated[
         str | None,
         typer.Option(
@@ -68,9 +68,29 @@ def chat(
 ) -> None:
     """Talk with a model in the terminal, or answer one line of standard input after another. /help
     says more."""
-    fields: dict[str, Any] = {"temperature": temperature, "max_completion_tokens": max_tokens}
-    if seed is not None:
-        fields["seed"] = seed
+    fields = _fields(given, tools)
+    source: ChatModel = (
+        RemoteModel(url, model, api_key)
+        if url is not None
+        else LocalModel(replace(engine_config(model, given), max_batch_size=1))
+    )
+    loop = asyncio.new_event_loop()
+    try:
+        _talk(Conversation(source, fields, partial(_run, loop), system))
+    finally:
+        loop.run_until_complete(source.close())
+        loop.close()
+
+
+def _fields(given: Given, tools: Path | None) -> dict[str, Any]:
+    """Of each request's body, beside model and messages."""
+    sampling, schema = given[SamplingParams], given[GuideFiles]["schema"]
+    fields = {
+        "temperature": sampling["temperature"],
+        "max_completion_tokens": sampling["max_tokens"],
+    }
+    if sampling["seed"] is not None:
+        fields["seed"] = sampling["seed"]
     if schema is not None:
         fields["response_format"] = {
             "type": "json_schema",
@@ -78,30 +98,20 @@ def chat(
         }
     if tools is not None:
         fields["tools"] = _tools(tools)
-    source: ChatModel = (
-        RemoteModel(url, model, api_key)
-        if url is not None
-        else LocalModel(replace(engine_config(model, given, no_spec=no_spec), max_batch_size=1))
-    )
-    loop = asyncio.new_event_loop()
+    return fields
 
-    def run(work: Coroutine[Any, Any, None]) -> bool:
-        """Until it ends or Ctrl-C is pressed; whether it ended."""
-        task = loop.create_task(work)
-        loop.add_signal_handler(signal.SIGINT, task.cancel)
-        try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            return False
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-        return True
 
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> bool:
+    """Until it ends or Ctrl-C is pressed; whether it ended."""
+    task = loop.create_task(work)
+    loop.add_signal_handler(signal.SIGINT, task.cancel)
     try:
-        _talk(Conversation(source, fields, run, system))
+        loop.run_until_complete(task)
+    except asyncio.CancelledError:
+        return False
     finally:
-        loop.run_until_complete(source.close())
-        loop.close()
+        loop.remove_signal_handler(signal.SIGINT)
+    return True
 
 
 def _talk(conversation: Conversation) -> None:

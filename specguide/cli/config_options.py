@@ -29,12 +29,29 @@ class ConfigOptions:
     panel:    under which --help shows them
     names:    of options that are not called as their field is; None: the field is none
     defaults: of options whose default is not their field's
+    variables: environment variables that stand in for options that are not given
+    known:    what stands in the docstring's words as {name}
     """
 
     config: type[Any]
     panel: str
     names: Mapping[str, str | None] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    known: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Without:
+    """What an engine does without.
+
+    no_spec:   decode plainly, without drafts
+    no_guides: refuse requests with a guide: no schemas, no tools. Iterations then have nothing of
+               the grammar in them
+    """
+
+    no_spec: bool = False
+    no_guides: bool = False
 
 
 ENGINE = ConfigOptions(EngineConfig, "Engine", {"model": None})
@@ -55,6 +72,8 @@ GUIDE = ConfigOptions(
 SPEC = ConfigOptions(
     SpecConfig, "Speculation", {"method": "spec_method", "model": "head"}, {"method": None}
 )
+WITHOUT = ConfigOptions(Without, "Model")
+WITHOUT_SPEC = ConfigOptions(Without, "Model", {"no_guides": None})
 
 
 def field_words(config: type[Any]) -> dict[str, str]:
@@ -72,16 +91,6 @@ def field_words(config: type[Any]) -> dict[str, str]:
         else:
             names = []
     return words
-
-
-def field_option(config: type[Any], name: str, panel: str, declared: str | None = None) -> Any:
-    """An option with the words of a field. declared: its flags, where not called as the field"""
-    words = field_words(config)[name]
-    return typer.Option(
-        declared or f"--{name.replace('_', '-')}",
-        help=words[:1].upper() + words[1:],
-        rich_help_panel=panel,
-    )
 
 
 def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -118,24 +127,21 @@ def takes(*sources: ConfigOptions) -> Callable[[Callable[..., None]], Callable[.
     return decorate
 
 
-def engine_config(
-    model: Path | None, given: Given, *, no_spec: bool = False, no_guides: bool = False
-) -> EngineConfig:
+def engine_config(model: Path | None, given: Given) -> EngineConfig:
     """What the options come to. Raises InvalidParams."""
+    without = Without(**given[Without])
     return EngineConfig(
         model,
-        spec=_spec_config(model, given[SpecConfig], no_spec=no_spec),
-        guide=None if no_guides else GuideConfig(**given[GuideConfig]),
+        spec=None if without.no_spec else _spec_config(model, given[SpecConfig]),
+        guide=None if without.no_guides else GuideConfig(**given[GuideConfig]),
         cache=CacheConfig(**given[CacheConfig]),
         **given[EngineConfig],
     )
 
 
-def _spec_config(
-    model: Path | None, given: Mapping[str, Any], *, no_spec: bool
-) -> SpecConfig | None:
-    """None where nothing is there to draft with, or it is not wanted."""
-    if no_spec or (given["method"] is None and model is not None and given["model"] is None):
+def _spec_config(model: Path | None, given: Mapping[str, Any]) -> SpecConfig | None:
+    """None where nothing is there to draft with."""
+    if given["method"] is None and model is not None and given["model"] is None:
         return None
     tree = given["tree"] and _dynamic_tree(given["tree"])
     return SpecConfig(**{**given, "method": given["method"] or "eagle3", "tree": tree})
@@ -163,11 +169,22 @@ def _parameter(name: str, source: ConfigOptions, entry: Field[Any]) -> inspect.P
     if default is None:
         kind |= None
     flag = f"--{name.replace('_', '-')}"
-    declared = f"{flag}/--no-{flag[2:]}" if default is True else flag
-    option = field_option(source.config, entry.name, source.panel, declared)
+    option = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if default is True else flag,
+        help=_help(source, entry.name),
+        rich_help_panel=source.panel,
+        envvar=source.variables.get(entry.name),
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
+
+
+def _help(source: ConfigOptions, name: str) -> str:
+    words = field_words(source.config)[name]
+    for mark, known in source.known.items():
+        words = words.replace(f"{{{mark}}}", known)
+    return words[:1].upper() + words[1:]
 
 
 def _option_kind(hint: Any) -> Any:

@@ -4,52 +4,78 @@ to."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from specguide.cli.config_options import field_option
+from specguide.cli.config_options import ConfigOptions
 from specguide.errors import InvalidParams
+from specguide.guide import Guide
 from specguide.params import SamplingParams
 
-_OUTPUT, _MODEL, _SAMPLING, _SERVER = "What is written", "Model", "Sampling", "Server"
+API_KEY_VARIABLE = "OPENAI_API_KEY"
+_SAMPLED = ("max_tokens", "temperature", "seed")
 
-Schema = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with the JSON Schema that the output must match.", rich_help_panel=_OUTPUT
-    ),
-]
-MaxTokens = Annotated[int, field_option(SamplingParams, "max_tokens", _OUTPUT)]
-Temperature = Annotated[float, field_option(SamplingParams, "temperature", _SAMPLING)]
-Seed = Annotated[int | None, field_option(SamplingParams, "seed", _SAMPLING)]
 Model = Annotated[
     Path | None,
     typer.Option(
-        help="Folder of a Hugging Face checkpoint; the shipped model when left out.",
-        rich_help_panel=_MODEL,
-    ),
-]
-NoSpec = Annotated[
-    bool, typer.Option("--no-spec", help="Decode plainly, without drafts.", rich_help_panel=_MODEL)
-]
-NoGuides = Annotated[
-    bool,
-    typer.Option(
-        "--no-guides",
-        help="Refuse requests with a guide: no schemas, no tools. Iterations then have nothing of "
-        "the grammar in them.",
-        rich_help_panel=_MODEL,
+        help="Folder of a Hugging Face checkpoint; the shipped model when left out",
+        rich_help_panel="Model",
     ),
 ]
 ApiKey = Annotated[
     str,
     typer.Option(
-        help="Sent as Authorization: Bearer …", envvar="OPENAI_API_KEY", rich_help_panel=_SERVER
+        help="Sent as Authorization: Bearer …", envvar=API_KEY_VARIABLE, rich_help_panel="Server"
     ),
 ]
+SAMPLING = ConfigOptions(
+    SamplingParams,
+    "Sampling",
+    {entry.name: None for entry in fields(SamplingParams) if entry.name not in _SAMPLED},
+    {"max_tokens": 512},
+)
+
+
+@dataclass(frozen=True)
+class GuideFiles:
+    """What the output must match, of which there is one at most.
+
+    schema:  file with the JSON Schema that the output must match
+    regex:   regular expression that the whole output must match
+    grammar: file with an EBNF or Lark grammar
+    """
+
+    schema: Path | None = None
+    regex: str | None = None
+    grammar: Path | None = None
+
+    def guide(self) -> Guide | None:
+        """Raises InvalidGuide for several, InvalidParams for a file that cannot be read."""
+        given: dict[str, Any] = {
+            "json_schema": self.schema and read_text(self.schema),
+            "regex": self.regex,
+            "grammar": self.grammar and read_text(self.grammar),
+        }
+        given = {kind: value for kind, value in given.items() if value is not None}
+        return Guide(**given) if given else None
+
+
+WRITTEN = ConfigOptions(GuideFiles, "What is written")
+
+
+@contextmanager
+def bench_libraries() -> Iterator[None]:
+    """Around imports of what needs the extra [bench]. Raises InvalidParams where that is not
+    installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InvalidParams(f'this needs {error.name}: pip install "specguide[bench]"') from error
 
 
 def model_name(model: str | Path | None) -> str:

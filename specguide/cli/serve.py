@@ -13,38 +13,31 @@ from specguide.cli.config_options import (
     ENGINE,
     GUIDE,
     SPEC,
+    WITHOUT,
     ConfigOptions,
     Given,
     engine_config,
     takes,
 )
-from specguide.cli.options import NoGuides, NoSpec, model_name
+from specguide.cli.options import model_name
 from specguide.server.config import ServerConfig
 
 _SERVER = ConfigOptions(
-    ServerConfig, "Limits of the server", {"model_name": None, "api_keys": "api_key"}
+    ServerConfig,
+    "Server",
+    {"model_name": "served_model_name", "api_keys": "api_key"},
+    {"model_name": None},
 )
 _ENGINE = replace(ENGINE, defaults={"max_batch_size": 64})
 _GUIDE = replace(GUIDE, defaults={"isolate_compiles": True})  # guides come from strangers
 
 
-@takes(_SERVER, SPEC, _ENGINE, CACHE, _GUIDE)
+@takes(_SERVER, WITHOUT, SPEC, _ENGINE, CACHE, _GUIDE)
 def serve(
     model: Annotated[
         Path | None, typer.Argument(help="Checkpoint folder; the shipped model when left out.")
     ] = None,
     *,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
-    served_model_name: Annotated[
-        str | None, typer.Option(help="What clients call it; the folder's name.")
-    ] = None,
-    max_waiting: Annotated[
-        int,
-        typer.Option(help="Requests beyond max_batch_size; further ones are told to come back."),
-    ] = 1024,
-    no_spec: NoSpec = False,
-    no_guides: NoGuides = False,
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
@@ -52,9 +45,10 @@ def serve(
     from specguide.server.app import create_app
     from specguide.server.stop import StoppableServer
 
-    config = ServerConfig(served_model_name or model_name(model), **given[ServerConfig])
-    engine = Engine(engine_config(model, given, no_spec=no_spec, no_guides=no_guides))
+    given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
+    config = ServerConfig(**given[ServerConfig])
+    engine = Engine(engine_config(model, given))
     typer.echo(str(engine.cache_size), err=True)
     engine.warm_up()
-    app = create_app(AsyncEngine(engine, max_waiting=max_waiting), config)
-    StoppableServer(app, config, host=host, port=port, log_level="info").run()
+    app = create_app(AsyncEngine(engine, max_waiting=config.max_waiting), config)
+    StoppableServer(app, config, host=config.host, port=config.port, log_level="info").run()

@@ -1,10 +1,18 @@
 """Owns the engine loop, blocking and for asyncio, and what a whole engine is built from."""
 
-from specguide.engine.async_engine import AsyncEngine, CloseReport, EngineHealth
-from specguide.engine.engine import Engine
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from specguide.engine.served import CloseReport, EngineHealth, ServedEngine
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import RequestDelta, RequestStream
-from specguide.engine.turns import Turns
+
+if TYPE_CHECKING:
+    from specguide.engine.async_engine import AsyncEngine
+    from specguide.engine.engine import Engine
+    from specguide.engine.turns import Turns
 
 __all__ = [
     "AsyncEngine",
@@ -14,5 +22,14 @@ __all__ = [
     "EngineStats",
     "RequestDelta",
     "RequestStream",
+    "ServedEngine",
     "Turns",
 ]
+
+_WITH_TORCH = {"AsyncEngine": "async_engine", "Engine": "engine", "Turns": "turns"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WITH_TORCH:  # a process that only talks to an engine never needs it
+        return getattr(importlib.import_module(f"{__name__}.{_WITH_TORCH[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,10 @@
 """Owns how much an iteration drafts where that is chosen: by what was accepted, and by what it
 takes.
 
-A level is a part of the window of drafts, level 0 is none. Whichever gains most tokens a second
-runs, and the others are tried now and then: one at a time, the less often the longer that does not
-pay, and never for more than a small share of the time. So where nothing is ever accepted it takes
+A level is a part of all drafts that there may be, level 0 is none. Whichever gains most tokens a
+second runs, and the others are tried now and then: one at a time, the less often the longer that
+does not pay, and never for more than a small share of the time. So where nothing is ever accepted
+it takes
 hardly longer than plain decoding. Where many slots run, the larger levels are left out.
 """
 
@@ -95,14 +96,14 @@ class AllDrafts:
 class LevelChoice(AllDrafts):
     """Chooses for all requests of a batch together; one thread calls it.
 
-    window: all that may be drafted
+    layout: all that may be drafted
     """
 
-    def __init__(self, window: DraftLayout) -> None:
-        self._window, self.levels = window, window.levels
+    def __init__(self, layout: DraftLayout) -> None:
+        self._layout, self.levels = layout, layout.levels
         self._priors = [_Prior(level.num_drafts / 2) for level in self.levels]
         self._times = LevelTimes()
-        self._best = self._drafted = self.levels.index(window.first_level)
+        self._best = self._drafted = self.levels.index(layout.first_level)
         self._trials = [_Trials() for _ in self.levels]
         self._num_planned, self._to_spend_s = 0, 0.0
         self._last: tuple[tuple[int, ...], float] | None = None
@@ -110,11 +111,11 @@ class LevelChoice(AllDrafts):
         self._turn: tuple[LevelPlan, float] | None = None
 
     def plan(self, batch: Batch) -> LevelPlan | None:
-        """For a batch that is launched now; None for a prefill. Logits processors know chains
-        alone."""
+        """For a batch that is launched now; None for a prefill. Logits processors are
+        not called along every layout."""
         if batch.is_prefill:
             return None
-        if batch.processed and not self.levels[-1].is_path:
+        if batch.processed and not self._layout.takes_processors:
             self._drafted = 0
             return LevelPlan(0, 0)
         verified, self._drafted = self._drafted, self._next(batch)
@@ -126,7 +127,7 @@ class LevelChoice(AllDrafts):
         """The batch with the levels that are planned for it; a prefill drafts the first level."""
         plan = self.plan(batch)
         if plan is None:
-            levels = IterationLayouts(NO_DRAFTS, self._window.first_level)
+            levels = IterationLayouts(NO_DRAFTS, self._layout.first_level)
         else:
             levels = IterationLayouts(self.levels[plan.verified], self.levels[plan.drafted])
         return replace(batch, levels=levels)
@@ -216,7 +217,7 @@ class LevelChoice(AllDrafts):
 
     def _num_levels(self, batch: Batch) -> int:
         """Of those that may run: as many slots as a graph has that reaches the last request's."""
-        return len(self._window.levels_for(1 << max(batch.slots).bit_length()))
+        return len(self._layout.levels_for(1 << max(batch.slots).bit_length()))
 
     def _choose(self, rates: Sequence[float | None]) -> None:
         known = [(rate, level) for level, rate in enumerate(rates) if rate is not None]

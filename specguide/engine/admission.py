@@ -34,14 +34,14 @@ class Admitted(NamedTuple):
     grammar:    of its guide, None for a free request
     adjustment: what its parameters do to its logits, None for nothing
     processors: its logits processors
-    window:     the drafts that it takes; None: all that the engine makes
+    layout:     the drafts that it takes; None: all that the engine makes
     """
 
     request: Request
     grammar: CompiledGrammar | None
     adjustment: Adjustment | None
     processors: tuple[Processor, ...]
-    window: DraftLayout | None
+    layout: DraftLayout | None
 
 
 class Admission:
@@ -60,7 +60,7 @@ class Admission:
         )
         self._reasoning = ReasoningSections(vocabulary, tokenizer.token_id)
         self._tokenizer, self._capabilities = tokenizer, capabilities
-        self._takes_processors = capabilities.window.is_path or config.is_adaptive
+        self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
         self._request_ids = count()
@@ -105,6 +105,7 @@ class Admission:
         priority: int,
         sample: int,
         arrival_s: float | None,
+        client: str = "",
     ) -> Request:
         """A new request, as Engine.add takes it."""
         spec = RequestSpec(
@@ -115,6 +116,7 @@ class Admission:
             priority=as_int(priority),
             sample=sample,
             arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
+            client=client,
         )
         detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
         text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)

@@ -57,8 +57,8 @@ class Engine:
             tokenizer = reader.submit(load_tokenizer, self.config)
             self._executor: Executor = executor or LocalExecutor.load(self.config)
         self.tokenizer = tokenizer.result()
-        capabilities, self._guide = self._executor.capabilities, self._executor.guide
-        self._recorder = self._guide.recorder
+        capabilities, self._grammar = self._executor.capabilities, self._executor.grammar
+        self._recorder = self._grammar.recorder
         self.vocab_size, self.max_model_len = capabilities.vocab_size, capabilities.max_model_len
         self._admission = Admission(self.config, self.tokenizer, capabilities)
         self._pages = PageAllocator(capabilities.cache_size.num_pages)
@@ -66,10 +66,10 @@ class Engine:
             capabilities.scheduler_limits(self.config),
             self._pages,
             self.tokenizer.eos_token_ids,
-            slot_is_idle=self._guide.is_idle,
+            slot_is_idle=self._grammar.is_idle,
         )
-        self._levels = LevelChoice(capabilities.window) if self.config.is_adaptive else AllDrafts()
-        self._totals, self._counts = Totals(), RequestCounts(capabilities.window.num_drafts)
+        self._levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
+        self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
         tellers = Logprobs(), DraftCounts(), Iterations()
         self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals)
         on_end = self._levels.forget, self._counts.add
@@ -119,14 +119,16 @@ class Engine:
         priority: int = 0,
         sample: int = 0,
         arrival_s: float | None = None,
+        client: str = "",
     ) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
 
         priority:  each step is worth a head start, see scheduler.sequence
         sample:    which of the prompt's params.n samples it is; each is a request of its own
         arrival_s: when it came, by `time.perf_counter`; None: now
+        client:    who asks; clients that wait take turns
         """
-        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s)
+        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s, client)
         self._requests.add(request)
         return request
 
@@ -187,15 +189,15 @@ class Engine:
         try:
             for launched in self._due(None):
                 self._commit(launched, *launched.collect())
-            before_ns = self._guide.counters().callback_ns
+            before_ns = self._grammar.counters().callback_ns
             self._executor.warm_up()
-            self._guide.errors(())
+            self._grammar.errors(())
         except BaseException as cause:
             self._abandon(cause)
             if not isinstance(cause, Exception):
                 raise
             raise EngineError(f"the warm-up failed: {cause}") from cause
-        self._warm_up_ns += self._guide.counters().callback_ns - before_ns
+        self._warm_up_ns += self._grammar.counters().callback_ns - before_ns
 
     @one_at_a_time
     def close(self) -> None:
@@ -208,13 +210,13 @@ class Engine:
     def stats(self) -> EngineStats:
         """What was done since the start, and how it stands. From any thread."""
         pages, num_running = self._pages, self._scheduler.num_running
-        grammar = asdict(self._guide.counters())
+        grammar = asdict(self._grammar.counters())
         grammar["callback_ns"] -= self._warm_up_ns
         return EngineStats(
             **asdict(self._totals),
             **self._counts.copies(),
             grammar_s=grammar["callback_ns"] * 1e-9,
-            grammar_exposed_s=self._guide.exposed_s,
+            grammar_exposed_s=self._grammar.exposed_s,
             grammar=grammar,
             num_waiting=max(0, self.num_unfinished - num_running),
             num_running=num_running,
@@ -235,7 +237,7 @@ class Engine:
             raise InvalidParams(
                 "there is no timeline: build the engine with trace=True", param="trace"
             )
-        self._recorder.add_callbacks(self._guide.take_callback_times())
+        self._recorder.add_callbacks(self._grammar.take_callback_times())
         return self._recorder.spans()
 
     def write_trace(self, path: str | Path) -> None:
@@ -258,7 +260,7 @@ class Engine:
 
     def _submit(self, batch: Batch, requests: Sequence[Request]) -> None:
         with self._recorder.host("submit"):
-            self._guide.submit(self._requests.walks.snapshot(batch, requests))
+            self._grammar.submit(self._requests.walks.snapshot(batch, requests))
 
     def _launch(self, batch: Batch, requests: Sequence[Request]) -> None:
         self._in_flight.append(launch(batch, requests, self._executor))
@@ -279,7 +281,7 @@ class Engine:
         with self._recorder.host("commit"):
             rows = zip(output.tokens.tolist(), output.num_tokens.tolist(), strict=True)
             tokens = [row[:num_tokens] for row, num_tokens in rows]
-            latched = self._guide.errors(batch.slots)
+            latched = self._grammar.errors(batch.slots)
             errors = iteration_errors(batch, requests, tokens, output.failures, latched)
             advances, finished, released = self._scheduler.commit(batch, tokens, errors)
             self._requests.ended += finished
@@ -297,4 +299,4 @@ class Engine:
         self.failure = EngineError(f"the iteration failed: {told(cause)}")
         self.failure.__cause__ = cause
         self._requests.abort(self.failure)
-        self._guide.abandon()
+        self._grammar.abandon()

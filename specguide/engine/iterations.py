@@ -44,10 +44,10 @@ def launch(batch: Batch, requests: Sequence[Request], executor: Executor) -> InF
     On a CPU it has then run.
     """
     is_asked = any(request.params.return_drafts for request in requests)
-    before = _grammar_times(executor.guide) if is_asked else None
+    before = _grammar_times(executor.grammar) if is_asked else None
     begin_s = time.perf_counter()
     pending = executor.execute(batch)
-    after = _grammar_times(executor.guide) if before else None
+    after = _grammar_times(executor.grammar) if before else None
     if before is None or after is None:
         return InFlight(batch, requests, pending, begin_s, None, None)
     return InFlight(batch, requests, pending, begin_s, after[0] - before[0], after[1] - before[1])
@@ -75,8 +75,8 @@ class Iterations:
                 )
 
 
-def _grammar_times(guide: GrammarStream) -> tuple[float, float] | None:
+def _grammar_times(grammar: GrammarStream) -> tuple[float, float] | None:
     """Seconds in callbacks so far, and those of them that the forward stream waited for; None where
     nobody knows."""
-    exposed_s = guide.exposed_s
-    return None if exposed_s is None else (guide.counters().callback_ns * 1e-9, exposed_s)
+    exposed_s = grammar.exposed_s
+    return None if exposed_s is None else (grammar.counters().callback_ns * 1e-9, exposed_s)

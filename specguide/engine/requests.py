@@ -94,7 +94,7 @@ class Requests:
     def release(self, slots: Sequence[int]) -> None:
         """Requests have left these slots: nothing more is done for them there."""
         for slot in slots:
-            self._executor.guide.detach(slot)
+            self._executor.grammar.detach(slot)
         self._executor.release(slots)
 
     def take_ended(self) -> list[Request]:
@@ -119,8 +119,8 @@ class Requests:
 
     def _enter(self, admitted: Admitted) -> None:
         request = admitted.request
-        self._scheduler.add(request, admitted.adjustment, admitted.window)
-        self.walks.add(request, admitted.grammar, admitted.window)
+        self._scheduler.add(request, admitted.adjustment, admitted.layout)
+        self.walks.add(request, admitted.grammar, admitted.layout)
         if admitted.processors:
             processors = RequestProcessors(admitted.processors, request.output_ids)
             self._executor.processors[request.request_id] = processors

@@ -15,7 +15,7 @@ from specguide.request import Request
 
 class _Walk(NamedTuple):
     grammar: CompiledGrammar | None
-    window: DraftLayout | None
+    layout: DraftLayout | None
 
 
 class Walks:
@@ -25,14 +25,14 @@ class Walks:
         self._walks: dict[int, _Walk] = {}
 
     def add(
-        self, request: Request, grammar: CompiledGrammar | None, window: DraftLayout | None
+        self, request: Request, grammar: CompiledGrammar | None, layout: DraftLayout | None
     ) -> None:
         """A request may run from now on.
 
         grammar: of its guide, None for a free request
-        window:  the drafts that it takes; None: all
+        layout:  the drafts that it takes; None: all
         """
-        self._walks[request.request_id] = _Walk(grammar, window)
+        self._walks[request.request_id] = _Walk(grammar, layout)
 
     def discard(self, request: Request) -> None:
         """It has ended."""
@@ -45,30 +45,30 @@ class Walks:
         when it is computed again because their first rows were late; where a prompt was computed
         beside decode iterations, with the first one of its own.
         """
-        window = batch.levels and batch.levels.drafted
+        layout = batch.levels and batch.levels.drafted
         if not batch.is_prefill:
-            return self._decoding(batch, requests, window)
+            return self._decoding(batch, requests, layout)
         started, continued = [], []
         for slot, chunk, request in zip(batch.slots, batch.chunks, requests, strict=True):
             if chunk.next_id is None and chunk.starts_walk:
                 started.append(self._start(slot, request))
             elif chunk.next_id is None:
                 continued.append(slot)
-        return GuideSnapshot(tuple(started), tuple(continued), window)
+        return GuideSnapshot(tuple(started), tuple(continued), layout)
 
     def _decoding(
-        self, batch: Batch, requests: Sequence[Request], window: DraftLayout | None
+        self, batch: Batch, requests: Sequence[Request], layout: DraftLayout | None
     ) -> GuideSnapshot:
         rows = [start.row for start in batch.starts if start.starts_walk]
         started = [self._start(batch.slots[row], requests[row]) for row in rows]
         continued = [slot for row, slot in enumerate(batch.slots) if row not in rows]
-        return GuideSnapshot(tuple(started), tuple(continued), window)
+        return GuideSnapshot(tuple(started), tuple(continued), layout)
 
     def _start(self, slot: int, request: Request) -> WalkStart:
         walk = self._walks[request.request_id]
         matcher = None if walk.grammar is None else matcher_behind(walk.grammar, request.output_ids)
         token_ids = [*request.prompt_ids, *request.output_ids]
-        return WalkStart(slot, matcher, token_ids, walk.window)
+        return WalkStart(slot, matcher, token_ids, walk.layout)
 
 
 def matcher_behind(grammar: CompiledGrammar, output_ids: Sequence[int]) -> Matcher:

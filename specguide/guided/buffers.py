@@ -137,10 +137,6 @@ class GrammarBuffers:
             self, **copies, proposals=self.proposals and self.proposals.on_device(device)
         )
 
-    def rows_on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The pinned `bitmask` and `guided` themselves, as the device reads them over the bus."""
-        return mapped(self.bitmask, device), mapped(self.guided, device)
-
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """As the executor takes them, by name."""
         buffers = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -148,3 +144,25 @@ class GrammarBuffers:
         if group is not None:
             buffers |= {field.name: getattr(group, field.name) for field in fields(group)}
         return {name: buffer.numpy() for name, buffer in buffers.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOnGpu:
+    """The callbacks' pinned buffers, and the GPU's copies that the step reads.
+
+    on_bus: the pinned `bitmask` and `guided` themselves, as the device reads them over the bus
+    """
+
+    host: GrammarBuffers
+    device: GrammarBuffers
+    on_bus: tuple[Tensor, Tensor]
+
+    @classmethod
+    def allocate(cls, host: GrammarBuffers, device: torch.device) -> RowsOnGpu:
+        """All copies zero."""
+        on_bus = mapped(host.bitmask, device), mapped(host.guided, device)
+        return cls(host, host.on_device(device), on_bus)
+
+    def copy_flags(self) -> None:
+        """Which rows count, to the device."""
+        self.device.guided.copy_(self.host.guided, non_blocking=True)

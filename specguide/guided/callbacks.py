@@ -13,12 +13,12 @@ from torch import Tensor
 from specguide import native
 from specguide.batch import GuideSnapshot
 from specguide.errors import MatcherError
-from specguide.guided.buffers import GrammarBuffers, ProposalBuffers
-from specguide.guided.executor import ExecutorFactory, Walked, draft_limits, native_executor
+from specguide.guided.buffers import GrammarBuffers, RowsOnGpu
+from specguide.guided.executor import ExecutorFactory, Walked, native_executor
 from specguide.guided.matcher import Matcher
 from specguide.guided.stream import GrammarCounters
 from specguide.guided.streams import GrammarStreams
-from specguide.kernels import BitmaskRows, copy_guided_rows
+from specguide.kernels import BitmaskRows
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.resolved_config import CallbackConfig
 from specguide.trace import Recorder
@@ -43,13 +43,14 @@ class GrammarCallbacks:
         executor: ExecutorFactory = native_executor,
     ) -> None:
         """executor: makes what runs the walks"""
-        self.window, self.forward, self.recorder = walked.window, forward, recorder
+        self.layout, self.forward, self.recorder = walked.layout, forward, recorder
+        self._shape = walked.shape
         self._vocab_size = walked.vocab_size
         self._is_on_gpu = forward.torch is not None
         self._host = self.buffers = _buffers(walked, pinned=self._is_on_gpu)
         if self._is_on_gpu:
-            self.buffers = self._host.on_device(forward.device)
-            self._rows_on_bus = self._host.rows_on(forward.device)
+            self._rows = RowsOnGpu.allocate(self._host, forward.device)
+            self.buffers = self._rows.device
         self._all_rows = self.buffers.bitmask.flatten(0, 1), self.buffers.guided.flatten()
         num_nodes, num_slots = self.buffers.guided.shape
         row_ids = torch.arange(num_nodes * num_slots, device=forward.device)
@@ -69,20 +70,20 @@ class GrammarCallbacks:
         started = [(start.slot, self._native(start.matcher)) for start in snapshot.started]
         texts = (
             {start.slot: start.token_ids for start in snapshot.started}
-            if self.window.num_lookup
+            if self.layout.num_lookup
             else {}
         )
         limits = {
-            start.slot: draft_limits(start.window)
+            start.slot: self._shape.request_limits(start.layout)
             for start in snapshot.started
-            if start.window is not None and self.window.is_path
-        }  # of a tree the step leaves nodes out
+            if start.layout is not None
+        }
         self._executor.submit(
             started,
             snapshot.continued,
             texts,
             limits,
-            None if snapshot.window is None else draft_limits(snapshot.window),
+            None if snapshot.layout is None else self._shape.limits(snapshot.layout),
         )
 
     def launch(self, callback: int, num_slots: int, num_nodes: int | None = None) -> None:
@@ -145,36 +146,10 @@ class GrammarCallbacks:
         return self._executor.take_callback_spans()
 
     def _copy_rows(self, callback: int, num_slots: int, num_nodes: int | None) -> None:
-        """To the device: all rows that are verified after callback 0, since late ones have come by
-        then; else those just filled."""
-        if callback > 0 and self.window.has_proposals:
-            return self._copy_draft_rows(callback, num_slots)
-        if not self.window.is_path:
-            begins = self.window.stages
-            places = (
-                slice(begins[callback - 1], begins[callback]) if callback else slice(0, begins[-1])
-            )
-            copy_guided_rows(
-                self.buffers.bitmask[places, :num_slots],
-                *(rows[places, :num_slots] for rows in self._rows_on_bus),
-            )
-        else:
-            for node in (
-                range(num_nodes or len(self._host.bitmask)) if callback == 0 else (callback - 1,)
-            ):
-                self.buffers.bitmask[node, :num_slots].copy_(
-                    self._host.bitmask[node, :num_slots], non_blocking=True
-                )
-        self.buffers.guided.copy_(self._host.guided, non_blocking=True)
         if callback == 0:
-            self.buffers.held.copy_(self._host.held, non_blocking=True)
-
-    def _copy_draft_rows(self, callback: int, num_slots: int) -> None:
-        host, device = self._host.proposals, self.buffers.proposals
-        assert host is not None and device is not None
-        if callback <= self.window.num_model:
-            device.draft_rows[:num_slots].copy_(host.draft_rows[:num_slots], non_blocking=True)
-            device.draft_guided.copy_(host.draft_guided, non_blocking=True)
+            self._shape.copy_target_rows(self._rows, num_slots, num_nodes)
+        else:
+            self._shape.copy_draft_rows(self._rows, callback, num_slots)
 
     def _native(self, matcher: Matcher | native.Matcher | None) -> native.Matcher | None:
         if matcher is None or isinstance(matcher, native.Matcher):
@@ -184,8 +159,8 @@ class GrammarCallbacks:
 
 def _buffers(walked: Walked, *, pinned: bool) -> GrammarBuffers:
     num_slots, num_nodes = walked.nodes.tokens.shape
-    shape = num_slots, num_nodes, (walked.vocab_size + 31) // 32
-    buffers = GrammarBuffers.allocate(*shape, pinned=pinned)
-    if not walked.window.has_proposals:
-        return buffers
-    return replace(buffers, proposals=ProposalBuffers.allocate(*shape, pinned=pinned))
+    num_words = (walked.vocab_size + 31) // 32
+    return replace(
+        GrammarBuffers.allocate(num_slots, num_nodes, num_words, pinned=pinned),
+        proposals=walked.shape.proposals(num_slots, num_words, pinned=pinned),
+    )

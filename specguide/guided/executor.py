@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from specguide import native
 from specguide.draft_layout import DraftLayout
 from specguide.guided.buffers import GrammarBuffers, WalkedNodes
+from specguide.guided.walk_shapes import ChainWalks
 from specguide.resolved_config import CallbackConfig
 
 
@@ -52,15 +50,20 @@ class Walked:
     """What the grammar walks over.
 
     nodes:      of all slots, on the host
-    window:     the drafts that there may be
+    shape:      what depends on the shape of the drafts, and which drafts there may be
     vocab_size: width of the target's logits
     lookup:     finds the drafts that are looked up; None where there are none
     """
 
     nodes: WalkedNodes
-    window: DraftLayout
+    shape: ChainWalks
     vocab_size: int
     lookup: native.LookupSource | None = None
+
+    @property
+    def layout(self) -> DraftLayout:
+        """The drafts that there may be."""
+        return self.shape.layout
 
 
 ExecutorFactory = Callable[[GrammarBuffers, Walked, CallbackConfig], GrammarExecutor]
@@ -71,14 +74,14 @@ def native_executor(
     buffers: GrammarBuffers, walked: Walked, config: CallbackConfig
 ) -> GrammarExecutor:
     """The one that the engine takes unless it is told otherwise."""
-    window = walked.window
+    shape = walked.shape
     return native.GrammarExecutor(
         native.GrammarBuffers(
-            limits=draft_limits(window),
+            limits=shape.limits(shape.layout),
             vocab_size=walked.vocab_size,
-            stage_begins=[] if window.is_path else list(window.stages),
+            stage_begins=shape.stage_begins,
             **buffers.arrays(),
-            **_node_arrays(walked),
+            **shape.node_arrays(walked.nodes),
         ),
         native.ExecutorOptions(
             num_threads=config.num_threads,
@@ -88,18 +91,3 @@ def native_executor(
         ),
         walked.lookup,
     )
-
-
-def draft_limits(layout: DraftLayout) -> native.DraftLimits:
-    """Most drafts of a layout, as the executor takes them."""
-    return native.DraftLimits(
-        num_draft_tokens=layout.num_model,
-        num_forced_tokens=layout.num_forced,
-        num_lookup_tokens=layout.num_lookup,
-    )
-
-
-def _node_arrays(walked: Walked) -> dict[str, npt.NDArray[np.int32]]:
-    names = ["tokens", "num_accepted"]
-    names += [] if walked.window.is_path else ["parents", "accepted_path"]
-    return {name: getattr(walked.nodes, name).numpy() for name in names}

@@ -27,9 +27,9 @@ class NoGrammar:
     exposed_s: float | None = 0.0
 
     def __init__(
-        self, num_slots: int, window: DraftLayout, forward: ForwardStream, recorder: Recorder
+        self, num_slots: int, layout: DraftLayout, forward: ForwardStream, recorder: Recorder
     ) -> None:
-        self.window, self.forward, self.recorder = window, forward, recorder
+        self.layout, self.forward, self.recorder = layout, forward, recorder
         self.held = torch.zeros(num_slots, dtype=torch.uint8, device=forward.device)
 
     def submit(self, snapshot: GuideSnapshot) -> None:

@@ -46,7 +46,7 @@ class GrammarCounters:
 class GrammarStream(Protocol):
     """The grammar of an engine: its walks beside the forward passes, and the rows that they fill.
 
-    window:    the drafts that there may be
+    layout:    the drafts that there may be
     recorder:  what marks the streams for a timeline
     forward:   the stream of the step
     held:      uint8 [num_slots] on the step's device, 1: the slot's target rows are late, this
@@ -57,7 +57,7 @@ class GrammarStream(Protocol):
     All that `launch`, `announce_wait` and `wait_rows` do can be captured in a CUDA graph.
     """
 
-    window: DraftLayout
+    layout: DraftLayout
     recorder: Recorder
     forward: ForwardStream
     held: Tensor

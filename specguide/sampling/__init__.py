@@ -19,7 +19,7 @@ from specguide.sampling.verify import verify_chain, verify_tree
 
 accept_drafts = operation(accept.accept_drafts, lambda: triton.nodes.accept_drafts)
 append_drafts = operation(accept.append_drafts, lambda: triton.drafts.append_drafts)
-finish_trees = operation(growth.finish_trees, lambda: triton.growth.finish_trees)
+finish_trees = operation(growth.finish_trees, lambda: triton.tree_choice.finish_trees)
 grow_trees = operation(growth.grow_trees, lambda: triton.growth.grow_trees)
 store_drafts = operation(accept.store_drafts, lambda: triton.drafts.store_drafts)
 

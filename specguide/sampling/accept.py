@@ -73,31 +73,31 @@ def accept_drafts(
         return num_accepted, None
     its = branches.trees.select(slots, target_tokens.shape[1])
     num_accepted, path = verify_tree(target_tokens, its.tokens, its.parents, branches.depth)
-    said = target_tokens.gather(1, path.clamp(min=0))
-    golden = said.gather(1, num_accepted[:, None].long())[:, 0].masked_fill(held, -1)
+    new_tokens = target_tokens.gather(1, path.clamp(min=0))
+    golden = new_tokens.gather(1, num_accepted[:, None].long())[:, 0].masked_fill(held, -1)
     num_accepted, path = num_accepted.masked_fill(held, -1), path.masked_fill(held[:, None], -1)
     places = its.places.gather(1, path[:, 1:].clamp(min=0)).masked_fill(path[:, 1:] < 0, -1).int()
     before = branches.accepted_path[slots, : branches.depth]
     branches.accepted_path[slots, : branches.depth] = torch.where(held[:, None], before, places)
-    _move_on(said, num_accepted, golden, slots, start, state)
+    _move_on(new_tokens, num_accepted, golden, slots, start, state)
     return num_accepted, path
 
 
 def _move_on(
-    said: Tensor,
+    new_tokens: Tensor,
     num_accepted: Tensor,
     golden: Tensor,
     slots: Tensor,
     start: Tensor,
     state: AcceptState,
 ) -> None:
-    """Write what follows from a verification; said: int32 [B, n], the new tokens first."""
+    """Write what follows from a verification; new_tokens: int32 [B, n], the new tokens first."""
     held = num_accepted < 0
     state.num_accepted[slots] = num_accepted
     state.tokens[slots, 0] = torch.where(held, state.tokens[slots, 0], golden)
     state.lengths[slots] = torch.where(held, state.lengths[slots], start + num_accepted + 1)
-    is_new = torch.arange(said.shape[1], device=slots.device) <= num_accepted[:, None]
-    is_end = (said[:, :, None] == state.end_ids[slots][:, None]).any(-1)
+    is_new = torch.arange(new_tokens.shape[1], device=slots.device) <= num_accepted[:, None]
+    is_end = (new_tokens[:, :, None] == state.end_ids[slots][:, None]).any(-1)
     is_full = state.lengths[slots] + 1 >= state.max_lens[slots]
     has_ended = (is_new & is_end).any(-1) | is_full
     state.active[slots] = state.active[slots] & (held | ~has_ended)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specguide.draft_tree import TreeExpansion
 from specguide.kernels import constant
 from specguide.sampling.trees import SlotTrees
+from specguide.tree_layout import TreeExpansion
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +61,14 @@ class TreeLevel:
     parent_ids: int64 [B · w], of each node's parent among the B · v of the level before; of the
                 golden token [0]
     row_ids:    int64 [B · w], rows of what the grammar allows behind each
-    sees:       bool [B, w, M], which of the expanded nodes are on the path to each
+    ancestor_mask:       bool [B, w, M], which of the expanded nodes are on the path to each
     """
 
     tokens: Tensor
     scores: Tensor
     parent_ids: Tensor
     row_ids: Tensor
-    sees: Tensor
+    ancestor_mask: Tensor
 
     @classmethod
     def root(cls, golden: Tensor, row_ids: Tensor) -> TreeLevel:
@@ -132,7 +132,9 @@ def grow_trees(
         num_missing = expansion.stage_begins[depth + 1] - places[-1] - 1
         _store(walk_tokens, growing, pad(chosen_tokens, (0, num_missing), value=-1), places[0])
         _store(walk_parents, growing, parents + begin, places[0])
-    before = level.sees.gather(1, parents[:, :, None].expand(-1, -1, level.sees.shape[2]))
+    before = level.ancestor_mask.gather(
+        1, parents[:, :, None].expand(-1, -1, level.ancestor_mask.shape[2])
+    )
     itself = torch.eye(len(places), dtype=torch.bool, device=scores.device).expand(
         len(scores), -1, -1
     )
@@ -209,7 +211,10 @@ def _seen(parents: Tensor, depth: int) -> Tensor:
     """bool [B, N, N]: each node sees itself and what its parent sees."""
     num_nodes = parents.shape[1]
     itself = torch.eye(num_nodes, dtype=torch.bool, device=parents.device)
-    sees, index = itself.expand(len(parents), -1, -1), parents[:, :, None].expand(-1, -1, num_nodes)
+    ancestor_mask, index = (
+        itself.expand(len(parents), -1, -1),
+        parents[:, :, None].expand(-1, -1, num_nodes),
+    )
     for _ in range(depth):
-        sees = itself | sees.gather(1, index)
-    return sees
+        ancestor_mask = itself | ancestor_mask.gather(1, index)
+    return ancestor_mask

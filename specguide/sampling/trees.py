@@ -17,14 +17,14 @@ class SlotTrees:
     parents: int64 [S, N], each before its children
     depths:  int64 [S, N]
     places:  int64 [S, N], where the grammar's walk has them, see `TreeExpansion`
-    sees:    bool [S, N, N], entry [s, i, j]: node j is i or on the path to it
+    ancestor_mask:    bool [S, N, N], entry [s, i, j]: node j is i or on the path to it
     """
 
     tokens: Tensor
     parents: Tensor
     depths: Tensor
     places: Tensor
-    sees: Tensor
+    ancestor_mask: Tensor
 
     @classmethod
     def empty(cls, num_slots: int, num_nodes: int, device: torch.device) -> SlotTrees:
@@ -35,11 +35,13 @@ class SlotTrees:
 
         depths = full(1, torch.int64)
         depths[:, 0] = 0
-        sees = (
+        ancestor_mask = (
             torch.eye(num_nodes, dtype=torch.bool, device=device).expand(num_slots, -1, -1).clone()
         )
-        sees[:, :, 0] = True
-        return cls(full(-1, torch.int32), full(0, torch.int64), depths, full(0, torch.int64), sees)
+        ancestor_mask[:, :, 0] = True
+        return cls(
+            full(-1, torch.int32), full(0, torch.int64), depths, full(0, torch.int64), ancestor_mask
+        )
 
     def select(self, slots: slice | Tensor, num_nodes: int) -> SlotTrees:
         """The first nodes of those of B slots, in order; a slice's may be the same memory."""
@@ -48,7 +50,7 @@ class SlotTrees:
             self.parents[slots, :num_nodes],
             self.depths[slots, :num_nodes],
             self.places[slots, :num_nodes],
-            self.sees[slots, :num_nodes, :num_nodes],
+            self.ancestor_mask[slots, :num_nodes, :num_nodes],
         )
 
     def store(self, trees: SlotTrees, slots: slice | Tensor, held: Tensor) -> None:
@@ -66,7 +68,7 @@ class SlotTrees:
 
     def paths(self, depth: int) -> Tensor:
         """The drafts on the path to each node in order, int32 [S, N, depth], -1 behind."""
-        on_path = self.sees[:, :, 1:]
+        on_path = self.ancestor_mask[:, :, 1:]
         depths = (self.depths[:, None, 1:] - 1).expand_as(on_path)
         tokens = self.tokens[:, None, 1:].expand_as(on_path)
         paths = torch.full(

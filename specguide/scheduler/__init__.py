@@ -5,6 +5,7 @@ from specguide.scheduler.answers import Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.output_text import OutputText
 from specguide.scheduler.scheduler import Scheduler
+from specguide.scheduler.step_budget import StepBudget
 
 __all__ = [
     "Advance",
@@ -13,4 +14,5 @@ __all__ = [
     "Schedule",
     "Scheduler",
     "SchedulerLimits",
+    "StepBudget",
 ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from specguide.errors import EngineError
@@ -49,7 +50,7 @@ class BlockTables:
         there: not all of them, since the last one's pass is to say what follows."""
         table: list[int] = []
         keys: list[bytes] = []
-        for key in self._keys_from(sequence, keys, sequence.num_reusable):
+        for key in self._prefix_keys(sequence):
             page = self._pages.share(key)
             if page is None:
                 break
@@ -57,6 +58,12 @@ class BlockTables:
             keys.append(key)
         self._tables[sequence], self._keys[sequence] = table, keys
         return len(table) * self._page_size
+
+    def num_cached(self, sequence: SequenceState) -> int:
+        """Tokens of its beginning whose keys it would find now."""
+        pages = self._pages
+        found = takewhile(pages.is_published, self._prefix_keys(sequence))
+        return sum(1 for _ in found) * self._page_size
 
     def grow(self, sequence: SequenceState, num_positions: int, most_positions: int) -> bool:
         """Pages for the first `num_positions`, and some more, not beyond `most_positions`; False
@@ -84,6 +91,15 @@ class BlockTables:
         """Give the request's pages back, if it has any."""
         self._pages.free(self._tables.pop(sequence, ()))
         self._keys.pop(sequence, None)
+
+    def _prefix_keys(self, sequence: SequenceState) -> Iterator[bytes]:
+        """Keys of the pages that it may share; those are computed that nobody has asked for yet."""
+        keys = sequence.prefix_keys
+        num_pages = min(sequence.num_reusable, sequence.num_tokens - 1) // self._page_size
+        yield from islice(keys, num_pages)
+        for key in self._keys_from(sequence, keys, sequence.num_reusable):
+            keys.append(key)
+            yield key
 
     def _keys_from(
         self, sequence: SequenceState, known: Sequence[bytes], num_tokens: int

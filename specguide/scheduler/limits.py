@@ -29,7 +29,7 @@ class SchedulerLimits:
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
 
     @property
-    def window(self) -> int:
+    def most_tokens(self) -> int:
         """Most tokens that an iteration gives."""
         return self.num_draft_tokens + 1
 
@@ -37,4 +37,4 @@ class SchedulerLimits:
     def num_behind(self) -> int:
         """Positions behind its last token that a request may come to: one that has ended runs
         along until the host knows."""
-        return self.window + self.num_draft_positions
+        return self.most_tokens + self.num_draft_positions

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from specguide.errors import EngineError
 from specguide.scheduler.block_tables import BlockTables
+from specguide.scheduler.fairness import ClientShares
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.sequence import SequenceState
 from specguide.scheduler.slots import SlotPool
@@ -23,6 +24,7 @@ by_schedule_key = attrgetter("schedule_key")
 class Placement:
     """Gives slots and pages to requests, and takes them from those that are entitled least.
 
+    shares:     what the clients were served
     waiting:    those without a slot
     prefilling: those with a slot whose keys are not all planned yet
     decoding:   the others with a slot
@@ -35,7 +37,8 @@ class Placement:
         self._limits, self._pages = limits, pages
         num_ahead = min(limits.num_draft_tokens, 1)
         self.tables = BlockTables(pages, limits.page_size, num_ahead=num_ahead)
-        self.waiting = WaitingQueue()
+        self.shares = ClientShares()
+        self.waiting = WaitingQueue(self.shares, self.tables.num_cached)
         self.prefilling: list[SequenceState] = []
         self.decoding: list[SequenceState] = []
         self._slots = SlotPool(limits.max_batch_size, slot_is_idle)
@@ -50,8 +53,25 @@ class Placement:
             raise EngineError("a slot is held by two requests, or a running request has none")
         self.tables.check_integrity(running)
 
+    def enter(self, sequence: SequenceState) -> None:
+        """It waits from now on."""
+        self.shares.open(sequence)
+        self.waiting.push(sequence)
+
+    def end(self, sequence: SequenceState) -> None:
+        """It waits or runs no more."""
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        elif sequence.slot >= 0:
+            self.leave(sequence)
+        account = self.shares.account(sequence)
+        self.shares.close(sequence)
+        self.waiting.place(account)
+
     def admit(self) -> None:
         """Give those that wait slots, as long as there are slots and pages."""
+        if not self.waiting:
+            return
         promised = sum(self._num_pages_to_come(sequence) for sequence in self.prefilling)
         while (sequence := self.waiting.first()) is not None:
             promised += self._num_pages_to_come(sequence)

@@ -67,12 +67,12 @@ class Scheduler:
         self,
         request: Request,
         adjustment: Adjustment | None = None,
-        window: DraftLayout | None = None,
+        layout: DraftLayout | None = None,
     ) -> None:
         """Queue a request. Raises PromptTooLong or InvalidParams where it could never run.
 
         adjustment: what its parameters do to its logits; None: nothing
-        window:     the drafts that it takes; None: all
+        layout:     the drafts that it takes; None: all
         """
         params, prompt_len = request.params, len(request.prompt_ids)
         own_end_ids = frozenset() if params.ignore_eos else self._eos_token_ids
@@ -82,11 +82,11 @@ class Scheduler:
             own_end_ids,
             own_end_ids.union(params.stop_token_ids),
             adjustment,
-            window,
+            layout,
         )
         self._check_room(sequence)
         self._sequences[request.request_id] = sequence
-        self._placement.waiting.push(sequence)
+        self._placement.enter(sequence)
 
     def _check_room(self, sequence: SequenceState) -> None:
         prompt_len, most = len(sequence.request.prompt_ids), self._limits.max_model_len
@@ -258,7 +258,9 @@ class Scheduler:
             if sequence.slot < 0 or sequence.error is not None or sequence.is_at_its_end:
                 continue
             num_before = self._placement.tables.num_held(sequence)
-            num_to_come = sequence.num_in_flight * self._limits.window + self._limits.num_behind
+            num_to_come = (
+                sequence.num_in_flight * self._limits.most_tokens + self._limits.num_behind
+            )
             if self._placement.make_room(sequence, sequence.num_tokens + num_to_come):
                 planned.append(sequence)
                 has_grown.append(self._placement.tables.num_held(sequence) > num_before)
@@ -396,7 +398,7 @@ class Scheduler:
         sequence.num_late = 0
         if not request.output_ids:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
-            metrics.accepted_histogram = [0] * self._limits.window
+            metrics.accepted_histogram = [0] * self._limits.most_tokens
         num_taken, reason = sequence.take(tokens)
         if not is_first:
             metrics.num_iterations += 1
@@ -412,7 +414,4 @@ class Scheduler:
     ) -> None:
         del self._sequences[sequence.request_id]
         finish(sequence.request, reason, error)
-        if sequence in self._placement.waiting:
-            self._placement.waiting.remove(sequence)
-        elif sequence.slot >= 0:
-            self._placement.leave(sequence)
+        self._placement.end(sequence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
 from specguide.draft_layout import DraftLayout
@@ -30,7 +30,7 @@ class SequenceState:
     own_end_ids:   the model's own end tokens, where they end it
     end_ids:       tokens that end it, own_end_ids among them
     adjustment:    what its parameters do to its logits, None for nothing
-    window:        the drafts that it takes; None: all
+    layout:        the drafts that it takes; None: all
     slot:          its place in every fixed-address buffer; -1 while it waits
     num_computed:  tokens whose keys are stored or will be by a prefill that is planned; it decodes
                    when these are all
@@ -44,6 +44,8 @@ class SequenceState:
     epoch:         times that it has lost its slot to another; what an iteration of an earlier epoch
                    says is void
     error:         what it ends with once no iteration with it is under way
+    prefix_keys:   of its first pages, as far as anybody has looked for them in the cache
+    num_charged:   tokens of output that its client was charged for; None: it has had no slot yet
     """
 
     request: Request
@@ -51,7 +53,7 @@ class SequenceState:
     own_end_ids: frozenset[int] = frozenset()
     end_ids: frozenset[int] = frozenset()
     adjustment: Adjustment | None = None
-    window: DraftLayout | None = None
+    layout: DraftLayout | None = None
     slot: int = -1
     num_computed: int = 0
     num_scored: int = 1
@@ -61,11 +63,14 @@ class SequenceState:
     not_before: int = 0
     epoch: int = 0
     error: SpecguideError | None = None
+    prefix_keys: list[bytes] = field(default_factory=list)
+    num_charged: int | None = None
 
     def __post_init__(self) -> None:
         spec = self.request.spec
-        num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
-        self.schedule_key = spec.arrival_s - HEAD_START_S * num_steps, spec.request_id
+        self.num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
+        """Of priority."""
+        self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
         self.has_processors = bool(spec.params.logits_processors)
@@ -124,7 +129,7 @@ class SequenceState:
             end_ids=tuple(self.end_ids),
             sampling=self._sampling,
             adjusted=adjusted,
-            window=self.window,
+            layout=self.layout,
             guided_drafts=request.spec.has_guided_drafts,
         )
 

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
 
-from specguide.engine import AsyncEngine
+from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.server import chat, completions, responses
 from specguide.server.backend import Backend, begun, unless_left
@@ -53,7 +53,7 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(engine: AsyncEngine, config: ServerConfig) -> FastAPI:
+def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     """The API over an engine, which it closes when it is stopped, once its requests have ended."""
 
     @asynccontextmanager
@@ -188,6 +188,7 @@ async def health(request: Request) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
 async def metrics(request: Request) -> Response:
     """For Prometheus."""
+    await _backend(request).engine.refresh_stats()
     return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from specguide.config import GuideConfig
-from specguide.engine import AsyncEngine, RequestDelta, RequestStream
+from specguide.engine import RequestDelta, RequestStream, ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
@@ -28,7 +28,7 @@ _MOST_TEMPLATES = 2
 class Backend:
     """An engine and what the server was told."""
 
-    def __init__(self, engine: AsyncEngine, config: ServerConfig) -> None:
+    def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
         self._lane = asyncio.Semaphore()  # of large bodies
         self._template_lane = asyncio.Semaphore(

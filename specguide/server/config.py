@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """Limits and names of an API server.
+    """Address, names and limits of an API server.
 
-    model_name:     what clients call the model
+    model_name:     what clients call it; the folder's name
+    host:           address to listen on; 0.0.0.0 for all
+    port:           port to listen on
+    max_waiting:    requests beyond max_batch_size; further ones are told to come back
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
                     on the command line
     tool_format:    name of a description under grammars/tool_calls; left out: from the
@@ -56,6 +59,9 @@ class ServerConfig:
     """
 
     model_name: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    max_waiting: int = 1024
     api_keys: tuple[str, ...] = ()
     tool_format: str | None = None
     max_body_bytes: int = 4 << 20

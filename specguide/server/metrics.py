@@ -8,13 +8,13 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from specguide.engine import AsyncEngine
+from specguide.engine import ServedEngine
 
 
 class EngineCollector(Collector):
     """An engine's stats as metrics named specguide_…"""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: ServedEngine) -> None:
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:

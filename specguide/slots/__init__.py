@@ -1,7 +1,7 @@
 """What the device knows of each slot, a request's fixed place from its admission to its release."""
 
-from specguide.slots.draft_limits import DraftLimits
+from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
 from specguide.slots.table import MAX_END_IDS, Slots, SlotSizes, SlotTable
 
-__all__ = ["MAX_END_IDS", "DraftLimits", "SlotNodes", "SlotSizes", "SlotTable", "Slots"]
+__all__ = ["MAX_END_IDS", "SlotDrafts", "SlotNodes", "SlotSizes", "SlotTable", "Slots"]

@@ -31,7 +31,7 @@ class SlotNodes:
 
     @classmethod
     def allocate(
-        cls, num_slots: int, window: DraftLayout, device: torch.device, *, pinned: bool = False
+        cls, num_slots: int, layout: DraftLayout, device: torch.device, *, pinned: bool = False
     ) -> SlotNodes:
         """All zero."""
 
@@ -39,10 +39,10 @@ class SlotNodes:
             return torch.zeros(shape, dtype=torch.int32, device=device, pin_memory=pinned)
 
         return cls(
-            tokens=zeros(num_slots, window.num_places),
+            tokens=zeros(num_slots, layout.num_places),
             num_accepted=zeros(num_slots),
-            parents=zeros(num_slots, window.num_places),
-            accepted_path=zeros(num_slots, window.num_drafts),
+            parents=zeros(num_slots, layout.num_places),
+            accepted_path=zeros(num_slots, layout.num_drafts),
         )
 
     def on_device(self, device: torch.device) -> SlotNodes:

@@ -14,7 +14,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
 from specguide.sampling import SlotAdjustments
-from specguide.slots.draft_limits import DraftLimits
+from specguide.slots.drafts import SlotDrafts
 from specguide.slots.nodes import SlotNodes
 
 Slots = slice | Tensor
@@ -36,14 +36,14 @@ class SlotSizes:
     max_pages:  most pages of a request
     page_size:  tokens a page
     vocab_size: width of the logits
-    window:     the drafts that there may be
+    layout:     the drafts that there may be
     """
 
     num_slots: int
     max_pages: int
     page_size: int
     vocab_size: int
-    window: DraftLayout
+    layout: DraftLayout
 
 
 class SlotTable:
@@ -82,16 +82,16 @@ class SlotTable:
             (num_slots, sizes.max_pages), -1, dtype=torch.int32, device=device
         )
         self.sampling = SamplingTensors.neutral(num_slots, device)
-        self.drafts = DraftLimits(num_slots, device)
+        self.drafts = SlotDrafts(num_slots, device)
         self.attention = attention_backend(device)
         self.sizes = sizes
         self._adjusted: set[int] = set()
         if is_shared_with_host and device.type == "cuda":
             host = torch.device("cpu")
-            self.host_nodes = SlotNodes.allocate(num_slots, sizes.window, host, pinned=True)
+            self.host_nodes = SlotNodes.allocate(num_slots, sizes.layout, host, pinned=True)
             self.nodes = self.host_nodes.on_device(device)
         else:
-            self.nodes = self.host_nodes = SlotNodes.allocate(num_slots, sizes.window, device)
+            self.nodes = self.host_nodes = SlotNodes.allocate(num_slots, sizes.layout, device)
 
     @cached_property
     def adjustments(self) -> SlotAdjustments:

@@ -17,8 +17,8 @@ from specguide.sampling import (
 )
 from specguide.slots import Slots
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
+from specguide.speculation.forward_input import ForwardInput, chain_input
 from specguide.speculation.nodes import Nodes
-from specguide.speculation.query import Query, chain_query
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
 
@@ -28,7 +28,7 @@ class Chains:
     `Drafting`."""
 
     def __init__(self, parts: DraftingParts) -> None:
-        self._passes, self._sampler, self._state, self._guide = parts
+        self._passes, self._sampler, self._state, self._grammar = parts
         self._tokens, self._accept_state = self._state.nodes.tokens, accept_state(parts)
         self._depths = torch.arange(self._tokens.shape[1], device=self._state.ids.device)
 
@@ -41,33 +41,37 @@ class Chains:
 
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
         tokens, start = self._tokens[slots, : layout.num_nodes], self._state.lengths[slots]
-        return self.golden(chain_query(self._state, tokens, start, slots))
+        return self.golden(chain_input(self._state, tokens, start, slots))
 
-    def golden(self, query: Query) -> Nodes:
-        num_nodes = query.num_nodes
+    def golden(self, inputs: ForwardInput) -> Nodes:
+        num_nodes = inputs.num_nodes
         return Nodes(
-            query,
-            self._guide.chain_rows(query.slots, num_nodes),
+            inputs,
+            self._grammar.chain_rows(inputs.slots, num_nodes),
             self._depths[:num_nodes],
-            lambda: chain_paths(self._drafts(query)),
+            lambda: chain_paths(self._drafts(inputs)),
         )
 
     def verify(
         self, logits: Tensor, nodes: Nodes, features: Tensor, sampling: Sampling
     ) -> Accepted:
-        query = nodes.query
+        inputs = nodes.inputs
         # The next drafts take the place of these before the host reads them.
-        drafts, origins = self._drafts(query).clone(), self._origins(query)
-        processed, failures = self._process(logits, query, sampling)
-        said = self._sampler.choose(processed, nodes, sampling)
+        drafts, origins = self._drafts(inputs).clone(), self._origins(inputs)
+        processed, failures = self._process(logits, inputs, sampling)
+        target_tokens = self._sampler.choose(processed, nodes, sampling)
         num_accepted, _ = accept_drafts(
-            said, self._state.ids[query.slots], query.start, self._accept_state
+            target_tokens, self._state.ids[inputs.slots], inputs.start, self._accept_state
         )
         if sampling.kind >= SamplingKind.ADJUSTED:
-            self._state.adjustments.take(self._state.ids[query.slots], said, num_accepted)
-        scores = score_tokens(logits, said) if sampling.kind >= SamplingKind.SCORED else None
-        verified = VerifyOutput(said, num_accepted, drafts, scores, failures, origins=origins)
-        return Accepted(verified, query, features)
+            self._state.adjustments.take(self._state.ids[inputs.slots], target_tokens, num_accepted)
+        scores = (
+            score_tokens(logits, target_tokens) if sampling.kind >= SamplingKind.SCORED else None
+        )
+        verified = VerifyOutput(
+            target_tokens, num_accepted, drafts, scores, failures, origins=origins
+        )
+        return Accepted(verified, inputs, features)
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Refresh the drafter from the target's hidden states, then draft K tokens.
@@ -75,26 +79,26 @@ class Chains:
         Unguided drafts wait for no row: the walk follows them at its own pace, and is waited for at
         the end.
         """
-        (verified, query, features), guide = accepted, self._guide
-        slots, num_accepted = query.slots, verified.num_accepted
-        guide.launch(1, num_slots)
-        normed, hidden = self._passes.refresh(query, features, verified.tokens, num_accepted)
+        (verified, inputs, features), grammar = accepted, self._grammar
+        slots, num_accepted = inputs.slots, verified.num_accepted
+        grammar.launch(1, num_slots)
+        normed, hidden = self._passes.refresh(inputs, features, verified.tokens, num_accepted)
         lengths = self._state.lengths[slots]
         for node in range(1, layout.num_model + 1):
             if self._sampler.guided_drafts:
-                guide.announce_wait()
+                grammar.announce_wait()
             logits = self._passes.draft_logits(normed)
-            guide.recorder.forward(f"draft {node}")
+            grammar.recorder.forward(f"draft {node}")
             if self._sampler.guided_drafts:
-                guide.wait_rows()
+                grammar.wait_rows()
             drafts = self.choose(logits, slots, node, num_accepted)
-            guide.recorder.forward(f"choose {node}")
+            grammar.recorder.forward(f"choose {node}")
             if node < layout.num_model:
-                guide.launch(node + 1, num_slots)
+                grammar.launch(node + 1, num_slots)
                 normed, hidden = self._passes.draft(drafts, hidden, lengths, slots, node - 1)
         if not self._sampler.guided_drafts:
-            guide.announce_wait()
-            guide.wait_rows()
+            grammar.announce_wait()
+            grammar.wait_rows()
 
     def choose(self, logits: Tensor, slots: Slots, node: int, num_accepted: Tensor) -> Tensor:
         """The likeliest draft `node` of each slot, int32 [B], -1 for none; a held slot keeps the
@@ -104,20 +108,22 @@ class Chains:
         num_accepted: int32 [B], as verified
         """
         limits, ids = self._state.drafts, self._state.ids[slots]
-        rows = self._guide.node_rows(node - 1, limits.row_slots[slots])
+        rows = self._grammar.node_rows(node - 1, limits.row_slots[slots])
         drafts = self._sampler.draft(logits, rows, ids, node - 1, self._passes.target_ids)
         store_drafts(drafts, node, limits.num_model, num_accepted, ids, self._tokens)
         return drafts
 
-    def _process(self, logits: Tensor, query: Query, sampling: Sampling) -> tuple[Tensor, Failures]:
+    def _process(
+        self, logits: Tensor, inputs: ForwardInput, sampling: Sampling
+    ) -> tuple[Tensor, Failures]:
         if not sampling.processed:
             return logits, {}
-        return process_logits(logits, self._drafts(query), sampling.processed)
+        return process_logits(logits, self._drafts(inputs), sampling.processed)
 
-    def _drafts(self, query: Query) -> Tensor:
+    def _drafts(self, inputs: ForwardInput) -> Tensor:
         """Those that are verified, int32 [B, N - 1]."""
-        return self._tokens[query.slots][:, 1 : query.num_nodes]
+        return self._tokens[inputs.slots][:, 1 : inputs.num_nodes]
 
-    def _origins(self, query: Query) -> Tensor | None:
+    def _origins(self, inputs: ForwardInput) -> Tensor | None:
         """Who proposed them, uint8 [B, N - 1]; None: the drafter alone."""
         return None

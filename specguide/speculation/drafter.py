@@ -6,7 +6,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specguide.speculation.query import Query
+from specguide.speculation.forward_input import ForwardInput
 
 
 class Drafter(Protocol):
@@ -29,15 +29,19 @@ class Drafter(Protocol):
     def position_offset(self) -> int: ...
 
     def refresh(
-        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """The keys of the query's tokens, once the target has said what follows each node; as
+        """The keys of the inputs' tokens, once the target has said what follows each node; as
         `ForwardPasses.refresh`.
 
-        aux_hidden_states: [T, …] of the query's tokens, the target's layers `aux_layers`
+        aux_hidden_states: [T, …] of the inputs' tokens, the target's layers `aux_layers`
         """
 
-    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
+    def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
         """One pass over drafted tokens that continue the features [T, hidden]; as `refresh`, [T,
         hidden]."""
 

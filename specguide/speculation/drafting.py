@@ -11,9 +11,9 @@ from specguide.draft_layout import DraftLayout
 from specguide.guided.stream import GrammarStream
 from specguide.sampling import AcceptState
 from specguide.slots import Slots, SlotTable
+from specguide.speculation.forward_input import ForwardInput
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
-from specguide.speculation.query import Query
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import Sampling
@@ -23,12 +23,12 @@ class Accepted(NamedTuple):
     """What a verification leaves to draft from.
 
     verified: along the accepted path, which is a chain
-    query:    the tokens of that chain
+    inputs:    the tokens of that chain
     features: [T, …], what the drafter reads of the target's layers for them
     """
 
     verified: VerifyOutput
-    query: Query
+    inputs: ForwardInput
     features: Tensor
 
 
@@ -45,7 +45,7 @@ class Drafting(Protocol):
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
         """The golden tokens and the drafts, of `layout`, that are verified next."""
 
-    def golden(self, query: Query) -> Nodes:
+    def golden(self, inputs: ForwardInput) -> Nodes:
         """Of a prefill, behind which there are no drafts yet."""
 
     def verify(
@@ -71,7 +71,7 @@ class DraftingParts(NamedTuple):
     passes: ForwardPasses
     sampler: Sampler
     state: SlotTable
-    guide: GrammarStream
+    grammar: GrammarStream
 
 
 def accept_state(parts: DraftingParts) -> AcceptState:
@@ -79,7 +79,7 @@ def accept_state(parts: DraftingParts) -> AcceptState:
     state = parts.state
     return AcceptState(
         tokens=state.nodes.tokens,
-        late=parts.guide.held,
+        late=parts.grammar.held,
         active=state.active,
         lengths=state.lengths,
         max_lens=state.max_lens,

@@ -51,7 +51,7 @@ class CapturedIterations(EagerIterations):
     def run(self, iterate: Iterate, *sizes: Any) -> VerifyOutput:
         """As EagerIterations'; the tensors are the graph's own: the next replay writes over
         them."""
-        key = (iterate, *sizes, self._recorder.turn)
+        key = (iterate, *sizes, self._recorder.iteration_place)
         if key not in self._captured:
             self._captured[key] = None
             return super().run(iterate, *sizes)

@@ -13,7 +13,7 @@ from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafter import Drafter
-from specguide.speculation.query import Query, chain_query, tree_query
+from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
@@ -39,7 +39,7 @@ class ForwardPasses:
         return self._drafting.target_ids
 
     def target(
-        self, query: Query, prompts: Query | None = None, *, has_aux: bool = True
+        self, inputs: ForwardInput, prompts: ForwardInput | None = None, *, has_aux: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0].
 
@@ -48,12 +48,12 @@ class ForwardPasses:
         """
         layers = self._aux_layers if has_aux else ()
         if prompts is None:
-            return self._target.forward(query.input_ids, query.context, self._cache, layers)
+            return self._target.forward(inputs.input_ids, inputs.context, self._cache, layers)
         layers = self._aux_layers
-        num_tokens = len(query.input_ids)
+        num_tokens = len(inputs.input_ids)
         hidden, features = self._target.forward(
-            torch.cat([query.input_ids, prompts.input_ids]),
-            JoinedContext(query.context, prompts.context),
+            torch.cat([inputs.input_ids, prompts.input_ids]),
+            JoinedContext(inputs.context, prompts.context),
             self._cache,
             layers,
         )
@@ -62,23 +62,23 @@ class ForwardPasses:
             self._drafter.refresh(prompts, features[num_tokens:], unknown, unknown[:, 0])
         return hidden[:num_tokens], features[:num_tokens]
 
-    def target_logits(self, query: Query, hidden: Tensor) -> Tensor:
+    def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""
-        return self._target.logits(query.at_nodes(hidden))
+        return self._target.logits(inputs.at_nodes(hidden))
 
-    def score_prompts(self, query: Query, hidden: Tensor) -> TokenScores | None:
-        """Scores of the S prompt tokens that the query wants scored, [S, 1, …]; None where it wants
+    def score_prompts(self, inputs: ForwardInput, hidden: Tensor) -> TokenScores | None:
+        """Scores of the S prompt tokens that are to be scored, [S, 1, …]; None where there are
         none.
 
         The logits come in blocks, so that a long prompt takes no more memory than a short one.
         """
-        if query.scored is None:
+        if inputs.scored is None:
             return None
         num_rows = max(1, _MOST_SCORED // self._target.config.vocab_size)
         blocks = [
             score_tokens(self._target.logits(hidden[index]), next_ids)
             for index, next_ids in zip(
-                *(tensor.split(num_rows) for tensor in query.scored), strict=True
+                *(tensor.split(num_rows) for tensor in inputs.scored), strict=True
             )
         ]
         return TokenScores(
@@ -89,7 +89,11 @@ class ForwardPasses:
         )
 
     def refresh(
-        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """The drafter over the target's tokens, once the target has said what follows each node.
 
@@ -97,7 +101,7 @@ class ForwardPasses:
         num_accepted:  int32 [B], -1 where held
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
-        return self._drafting.refresh(query, aux_hidden_states, target_tokens, num_accepted)
+        return self._drafting.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
 
     def draft(
         self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0
@@ -106,7 +110,7 @@ class ForwardPasses:
         [B] + `offset`."""
         drafter = self._drafting
         offset += 1 + drafter.position_offset
-        return drafter.step(chain_query(self._state, drafts[:, None], start, slots, offset), hidden)
+        return drafter.step(chain_input(self._state, drafts[:, None], start, slots, offset), hidden)
 
     def draft_spans(
         self,
@@ -133,10 +137,10 @@ class ForwardPasses:
         and the next pass from there writes its own over them.
         """
         drafter, (num_requests, span_len) = self._drafting, spans.shape
-        query = chain_query(self._state, spans, start, slots, 1 + drafter.position_offset)
+        inputs = chain_input(self._state, spans, start, slots, 1 + drafter.position_offset)
         features = hidden[:, None].expand(-1, span_len, -1).reshape(num_requests * span_len, -1)
-        normed_there, hidden_there = drafter.step(query, features)
-        last = query.first_node + num_tokens.clamp(1, span_len) - 1
+        normed_there, hidden_there = drafter.step(inputs, features)
+        last = inputs.first_node + num_tokens.clamp(1, span_len) - 1
         has_tokens = (num_tokens > 0)[:, None]
         return torch.where(has_tokens, normed_there[last], normed), torch.where(
             has_tokens, hidden_there[last], hidden
@@ -148,7 +152,7 @@ class ForwardPasses:
         hidden: Tensor,
         start: Tensor,
         depths: Tensor,
-        sees: Tensor,
+        ancestor_mask: Tensor,
         slots: Slots,
     ) -> tuple[Tensor, Tensor]:
         """One step of the drafter over some nodes of draft trees.
@@ -157,19 +161,19 @@ class ForwardPasses:
         hidden: [B · Q, hidden], the features of their parents
         start:  int64 [B], position of the golden token
         depths: int64 [M], of all M nodes, drafts on the path to each
-        sees:   bool [B, Q, M]
+        ancestor_mask:   bool [B, Q, M]
         Returns what `draft_logits` takes and the features to go on from, both [B · Q, hidden].
         """
         drafter = self._drafting
         offset = 1 + drafter.position_offset
         return drafter.step(
-            tree_query(self._state, tokens, start, depths, sees, slots, offset), hidden
+            tree_input(self._state, tokens, start, depths, ancestor_mask, slots, offset), hidden
         )
 
-    def move_keys(self, nodes: Tensor, query: Query) -> None:
-        """Of the target, those of accepted nodes int64 [B, D] of the query's trees; as
+    def move_keys(self, nodes: Tensor, inputs: ForwardInput) -> None:
+        """Of the target, those of accepted nodes int64 [B, D] of the inputs' trees; as
         `cache.move_keys`."""
-        move_keys(self._cache.memory, nodes, query.start, query.context.block_table)
+        move_keys(self._cache.memory, nodes, inputs.start, inputs.context.block_table)
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """The drafter's logits for the next draft, [B, draft_vocab_size]."""

@@ -12,7 +12,7 @@ from specguide.sampling import append_drafts
 from specguide.slots import Slots
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts
-from specguide.speculation.query import Query
+from specguide.speculation.forward_input import ForwardInput
 
 
 class ProposedChains(Chains):
@@ -26,9 +26,9 @@ class ProposedChains(Chains):
 
     def __init__(self, parts: DraftingParts) -> None:
         super().__init__(parts)
-        assert parts.guide.proposals is not None
-        self._proposals = parts.guide.proposals
-        self._span = self._depths[: parts.guide.window.num_forced + 1]
+        assert parts.grammar.proposals is not None
+        self._proposals = parts.grammar.proposals
+        self._span = self._depths[: parts.grammar.layout.num_forced + 1]
 
     def clear(self, slots: Tensor) -> None:
         self._proposals.clear(slots)
@@ -40,12 +40,12 @@ class ProposedChains(Chains):
         Without forced tokens nothing waits for the last draft's row, and taking it is left to the
         next iteration.
         """
-        verified, query, features = accepted
-        self._guide.launch(1, num_slots)
+        verified, inputs, features = accepted
+        self._grammar.launch(1, num_slots)
         if layout.num_model == 0:
             return self._wait_proposals()
-        slots, num_accepted = query.slots, verified.num_accepted
-        normed, hidden = self._passes.refresh(query, features, verified.tokens, num_accepted)
+        slots, num_accepted = inputs.slots, verified.num_accepted
+        normed, hidden = self._passes.refresh(inputs, features, verified.tokens, num_accepted)
         before = torch.zeros_like(num_accepted)
         span_len = layout.num_forced  # behind the golden token nothing but what is forced
         for draft in range(1, layout.num_model + 1):
@@ -61,12 +61,12 @@ class ProposedChains(Chains):
                     slots,
                 )
             logits = self._passes.draft_logits(normed)
-            self._guide.recorder.forward(f"draft {draft}")
+            self._grammar.recorder.forward(f"draft {draft}")
             self._append(logits, slots, chain_len, num_accepted)
-            self._guide.recorder.forward(f"choose {draft}")
+            self._grammar.recorder.forward(f"choose {draft}")
             if draft == layout.num_model and not layout.num_forced:
                 return
-            self._guide.launch(draft + 1, num_slots)
+            self._grammar.launch(draft + 1, num_slots)
             before, span_len = chain_len, layout.num_forced + 1
         self._wait_proposals()
 
@@ -81,8 +81,8 @@ class ProposedChains(Chains):
         drafts = self._sampler.draft(logits, rows, ids, chain_len, self._passes.target_ids)
         append_drafts(drafts, proposals.chain_len, num_accepted, ids, self._tokens)
 
-    def _origins(self, query: Query) -> Tensor | None:
-        return self._proposals.origins[query.slots][:, 1 : query.num_nodes].clone()
+    def _origins(self, inputs: ForwardInput) -> Tensor | None:
+        return self._proposals.origins[inputs.slots][:, 1 : inputs.num_nodes].clone()
 
     def _spans(self, slots: Slots, before: Tensor, span_len: int) -> Tensor:
         """The tokens behind the first `before` int32 [B] drafts, int32 [B, span_len]; beyond the
@@ -91,5 +91,5 @@ class ProposedChains(Chains):
         return self._tokens[slots].gather(1, nodes.clamp(max=self._tokens.shape[1] - 1))
 
     def _wait_proposals(self) -> None:
-        self._guide.announce_wait()
-        self._guide.wait_rows()
+        self._grammar.announce_wait()
+        self._grammar.wait_rows()

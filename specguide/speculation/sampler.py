@@ -62,30 +62,30 @@ class MaskedSampler:
     """Reads the rows of the grammar and the slots' sampling parameters; see `Sampler`."""
 
     def __init__(
-        self, guide: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
+        self, grammar: GrammarStream, state: SlotTable, *, guided_drafts: bool = True
     ) -> None:
         self.guided_drafts = guided_drafts
         self._state = state
 
     def choose(self, logits: Tensor, nodes: Nodes, sampling: Sampling) -> Tensor:
-        query, rows = nodes.query, nodes.rows
+        inputs, rows = nodes.inputs, nodes.rows
         if sampling.kind >= SamplingKind.ADJUSTED:
             logits = adjust_logits(
                 logits,
-                self._state.ids[query.slots],
+                self._state.ids[inputs.slots],
                 nodes.paths(),
-                query.start,
+                inputs.start,
                 self._state.adjustments,
                 rows,
             )
         if sampling.used.temperature is None:
             tokens = masked_argmax(logits, rows)
         else:
-            slots = self._state.ids[query.slots].repeat_interleave(query.num_nodes)
+            slots = self._state.ids[inputs.slots].repeat_interleave(inputs.num_nodes)
             chosen = self._state.sampling.select(slots, sampling.used)
-            positions = (query.start[:, None] + 1 + nodes.depths).flatten()
+            positions = (inputs.start[:, None] + 1 + nodes.depths).flatten()
             tokens = masked_sample(logits, rows, chosen, positions)
-        return tokens.view(-1, query.num_nodes)
+        return tokens.view(-1, inputs.num_nodes)
 
     def draft(
         self,

@@ -1,16 +1,36 @@
-"""Owns which strategy drafts a layout."""
+"""Owns which strategies make, verify and walk over the drafts of each shape."""
 
 from __future__ import annotations
 
-from specguide.draft_layout import DraftLayout
+from typing import NamedTuple
+
+from specguide.draft_layout import DraftLayout, ProposedChain
+from specguide.guided.walk_shapes import ChainWalks, ProposedChainWalks, TreeWalks
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.proposals import ProposedChains
 from specguide.speculation.trees import Trees
+from specguide.tree_layout import TreeLayout
 
 
-def drafting_of(layout: DraftLayout) -> DraftingFactory:
-    """Unless its drafter has a strategy of its own."""
-    if layout.growth is not None:
-        return Trees
-    return ProposedChains if layout.has_proposals else Chains
+class Shape(NamedTuple):
+    """How the step and the grammar stream deal with the drafts of a layout.
+
+    drafting: of the step, unless its drafter has a strategy of its own
+    walks:    of the grammar stream
+    """
+
+    drafting: DraftingFactory
+    walks: type[ChainWalks]
+
+
+_SHAPES: dict[type[DraftLayout], Shape] = {
+    DraftLayout: Shape(Chains, ChainWalks),
+    ProposedChain: Shape(ProposedChains, ProposedChainWalks),
+    TreeLayout: Shape(Trees, TreeWalks),
+}
+
+
+def shape_of(layout: DraftLayout) -> Shape:
+    """That of the layout's class, or of the nearest one that it is derived from."""
+    return next(_SHAPES[kind] for kind in type(layout).__mro__ if kind in _SHAPES)

@@ -1,9 +1,10 @@
 """Owns the one-model iteration: verify K drafts, accept, draft the next K, with the grammar beside
 it.
 
-The forward stream's work is the code below, in order; `guide.launch` forks the grammar stream and
-`guide.wait_rows` joins it. One walk serves both models: row j of a slot is filled once, when node j
-becomes known, and read twice, by the drafter to choose node j + 1 and by the target to verify it.
+The forward stream's work is the code below, in order; `grammar.launch` forks the grammar stream
+and `grammar.wait_rows` joins it. One walk serves both models: row j of a slot is filled once, when
+node j becomes known, and read twice, by the drafter to choose node j + 1 and by the target to
+verify it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from specguide.kernels import on_device
 from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts
+from specguide.speculation.forward_input import ForwardInput, prefill_input
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
@@ -35,7 +37,6 @@ from specguide.speculation.prefill_plan import (
     pack,
 )
 from specguide.speculation.protocol import StepOptions
-from specguide.speculation.query import Query, prefill_query
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
 from specguide.speculation.sampler import Sampler
 from specguide.speculation.selection import (
@@ -46,7 +47,7 @@ from specguide.speculation.selection import (
     graph_sizes,
     num_graph_slots,
 )
-from specguide.speculation.shapes import drafting_of
+from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 _MOST_CHUNKS = 64
@@ -74,26 +75,26 @@ class OneModelStep:
         passes: ForwardPasses,
         sampler: Sampler,
         state: SlotTable,
-        guide: GrammarStream,
+        grammar: GrammarStream,
         options: StepOptions,
     ) -> None:
-        self._passes, self._state, self._guide = passes, state, guide
-        self._layout = layout = guide.window
+        self._passes, self._state, self._grammar = passes, state, grammar
+        self._layout = layout = grammar.layout
         num_slots, num_nodes = len(state.ids), layout.num_drafts + 1
         self._is_adaptive, self._all = options.adaptive, IterationLayouts(layout, layout)
         first = layout.first_level if options.adaptive else layout
-        self._first = IterationLayouts(NO_DRAFTS, first)  # of a prefill
+        self._prefill_layouts = IterationLayouts(NO_DRAFTS, first)  # of a prefill
         self._max_batch_size = self._spare_slot = num_slots - 1
-        stream, self._recorder = guide.forward.torch, guide.recorder
+        stream, self._recorder = grammar.forward.torch, grammar.recorder
         self._fixed: EagerIterations | None = None  # runs iterations of fixed sizes
         if stream is not None:
             self._fixed = (
                 EagerIterations()
                 if options.enforce_eager
-                else CapturedIterations(stream, guide.recorder)
+                else CapturedIterations(stream, grammar.recorder)
             )
-        drafting = options.drafting or drafting_of(layout)
-        self._drafting = drafting(DraftingParts(passes, sampler, state, guide))
+        drafting = options.drafting or shape_of(layout).drafting
+        self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
         self.piggyback_limits = NEVER_PIGGYBACK
         if options.mixed:
             self.piggyback_limits = (
@@ -114,7 +115,7 @@ class OneModelStep:
         result is read.
         """
         levels = batch.levels or self._all
-        with self._guide.forward.current(), self._recorder.host("launch"):
+        with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch, processed)
             if batch.is_prefill:
@@ -138,7 +139,7 @@ class OneModelStep:
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
-        with self._guide.forward.current():
+        with self._grammar.forward.current():
             self._state.leave(slot)
 
     def warm_ups(self, max_prefill_tokens: int, max_model_len: int) -> WarmUps:
@@ -151,7 +152,7 @@ class OneModelStep:
             return WarmUps()
         sizes = self._max_batch_size, max_prefill_tokens, max_model_len
         prefills = prefills_without_requests(
-            self._guide, self._prefill_exactly, self._state.ids.device, *sizes
+            self._grammar, self._prefill_exactly, self._state.ids.device, *sizes
         )
         if not isinstance(self._fixed, CapturedIterations):
             return WarmUps((*prefills, self._forget_rehearsals))
@@ -168,9 +169,9 @@ class OneModelStep:
             for num_tokens in reversed(self.piggyback_limits.sizes_within(max_prefill_tokens))
         ]
         iterations = (
-            *runs(self._guide, partial(self._fixed.run, self._decode_beside), mixed_kinds),
-            *runs(self._guide, partial(self._fixed.run, self._decode_first), kinds),
-            *runs(self._guide, partial(self._prefill_sized, [], []), prefill_kinds),
+            *runs(self._grammar, partial(self._fixed.run, self._decode_beside), mixed_kinds),
+            *runs(self._grammar, partial(self._fixed.run, self._decode_leading), kinds),
+            *runs(self._grammar, partial(self._prefill_sized, [], []), prefill_kinds),
         )
         rehearsals = (*prefills, *iterations, self._forget_rehearsals)
         return WarmUps(rehearsals, iterations)  # the first of a kind runs as it is
@@ -179,7 +180,7 @@ class OneModelStep:
     def _forget_rehearsals(self) -> None:
         """What was accepted then, by kernels that may not have run, has been counted for slots
         without requests."""
-        with self._guide.forward.current():
+        with self._grammar.forward.current():
             self._state.adjustments.clear(slice(None))
 
     def _levels(self, num_slots: int) -> list[IterationLayouts]:
@@ -223,15 +224,15 @@ class OneModelStep:
         and others."""
         assert self._fixed is not None
         self._upload(chunks, slots, size)
-        return self._fixed.run(self._prefill_first, *size)
+        return self._fixed.run(self._prefill_packed, *size)
 
-    def _prompts_exactly(self, piggyback: Piggyback) -> Query | None:
+    def _prompts_exactly(self, piggyback: Piggyback) -> ForwardInput | None:
         """What a decode iteration computes beside; None: nothing."""
         if not piggyback.chunks:
             return None
         plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, self._state.ids.device)
         longest = max(len(chunk.token_ids) for chunk in piggyback.chunks)
-        return prefill_query(self._state, plan, longest)
+        return prefill_input(self._state, plan, longest)
 
     def _decode_sized(
         self, batch: Batch, sampling: Sampling, levels: IterationLayouts
@@ -241,7 +242,7 @@ class OneModelStep:
         assert self._fixed is not None
         piggyback, num_slots = batch.piggyback, num_graph_slots(batch, self._max_batch_size)
         if not piggyback.chunks:
-            return self._fixed.run(self._decode_first, num_slots, sampling.kind, levels)
+            return self._fixed.run(self._decode_leading, num_slots, sampling.kind, levels)
         num_tokens = PIGGYBACK_LIMITS.size_for(piggyback.num_tokens)
         size = PIGGYBACK_LIMITS.max_chunks, num_tokens
         self._upload(piggyback.chunks, piggyback.slots, size)
@@ -256,7 +257,7 @@ class OneModelStep:
         values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
         self._plan[: len(values)].copy_(values)
 
-    def _prefill_first(self, num_requests: int, num_tokens: int) -> VerifyOutput:
+    def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
         """What the first values of the plan say."""
         plan = PrefillPlan.of(self._plan, num_requests, num_tokens)
         sampling = all_used(SamplingKind.SAMPLED, self._plan.device)
@@ -270,16 +271,18 @@ class OneModelStep:
         num_slots: int,
         scored: ScoredTokens | None = None,
     ) -> VerifyOutput:
-        self._guide.launch(0, num_slots)
-        query = prefill_query(self._state, plan, max_query_len, scored)
-        verified = self._iterate(self._drafting.golden(query), sampling, num_slots, self._first)
+        self._grammar.launch(0, num_slots)
+        inputs = prefill_input(self._state, plan, max_query_len, scored)
+        verified = self._iterate(
+            self._drafting.golden(inputs), sampling, num_slots, self._prefill_layouts
+        )
         active = self._state.active
         active[plan.slots] = active[plan.slots] & (
             verified.num_accepted >= 0
         )  # else it starts again
         return verified
 
-    def _decode_first(
+    def _decode_leading(
         self, num_slots: int, kind: SamplingKind, levels: IterationLayouts
     ) -> VerifyOutput:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
@@ -288,9 +291,9 @@ class OneModelStep:
     def _decode_beside(
         self, num_slots: int, kind: SamplingKind, levels: IterationLayouts, num_tokens: int
     ) -> VerifyOutput:
-        """As `_decode_first`, with the chunks of prompts that the plan says."""
+        """As `_decode_leading`, with the chunks of prompts that the plan says."""
         plan = PrefillPlan.of(self._plan, PIGGYBACK_LIMITS.max_chunks, num_tokens)
-        prompts = prefill_query(self._state, plan, num_tokens)
+        prompts = prefill_input(self._state, plan, num_tokens)
         sampling = all_used(kind, self._state.ids.device)
         return self._decode(slice(0, num_slots), sampling, levels, prompts)
 
@@ -299,10 +302,10 @@ class OneModelStep:
         slots: Slots,
         sampling: Sampling,
         levels: IterationLayouts,
-        prompts: Query | None = None,
+        prompts: ForwardInput | None = None,
     ) -> VerifyOutput:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
-        self._guide.launch(0, num_slots, levels.verified.num_nodes)
+        self._grammar.launch(0, num_slots, levels.verified.num_nodes)
         nodes = self._drafting.nodes(slots, levels.verified)
         return self._iterate(nodes, sampling, num_slots, levels, prompts)
 
@@ -312,21 +315,21 @@ class OneModelStep:
         sampling: Sampling,
         num_slots: int,
         levels: IterationLayouts,
-        prompts: Query | None = None,
+        prompts: ForwardInput | None = None,
     ) -> VerifyOutput:
         """prompts: computed in the target's same pass; nothing is verified of them"""
         self._recorder.forward("prepare")
-        query, layout = nodes.query, levels.drafted
-        hidden, features = self._passes.target(query, prompts, has_aux=layout.num_model > 0)
-        self._guide.announce_wait()
-        logits = self._passes.target_logits(query, hidden)
+        inputs, layout = nodes.inputs, levels.drafted
+        hidden, features = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
+        self._grammar.announce_wait()
+        logits = self._passes.target_logits(inputs, hidden)
         self._recorder.forward("target forward")
-        self._guide.wait_rows()
+        self._grammar.wait_rows()
         accepted = self._drafting.verify(logits, nodes, features, sampling)
         verified = accepted.verified
         self._recorder.forward("verify")
         if layout.num_drafts:
             self._drafting.draft(accepted, num_slots, layout)
         elif self._layout.num_drafts:
-            self._drafting.drop(query.slots, verified.num_accepted)
-        return verified._replace(prompt_scores=self._passes.score_prompts(query, hidden))
+            self._drafting.drop(inputs.slots, verified.num_accepted)
+        return verified._replace(prompt_scores=self._passes.score_prompts(inputs, hidden))

@@ -28,10 +28,11 @@ from specguide.sampling import (
 from specguide.slots import Slots
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafting import Accepted, DraftingParts, accept_state
+from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
 from specguide.speculation.nodes import Nodes
-from specguide.speculation.query import Query, chain_query, tree_query
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
+from specguide.tree_layout import TreeLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +48,10 @@ class Trees:
     number of nodes. See `Drafting`."""
 
     def __init__(self, parts: DraftingParts) -> None:
-        self._passes, self._sampler, self._state, self._guide = parts
+        self._passes, self._sampler, self._state, self._grammar = parts
         self._chains = Chains(parts)  # where there are no drafts
         self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
-        num_nodes = self._guide.window.num_nodes
+        num_nodes = self._grammar.layout.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
 
     def clear(self, slots: Tensor) -> None:
@@ -59,8 +60,8 @@ class Trees:
     def drop(self, slots: Slots, num_accepted: Tensor) -> None:
         self._trees.drop(slots, num_accepted < 0)
 
-    def golden(self, query: Query) -> Nodes:
-        return self._chains.golden(query)
+    def golden(self, inputs: ForwardInput) -> Nodes:
+        return self._chains.golden(inputs)
 
     def nodes(self, slots: Slots, layout: DraftLayout) -> Nodes:
         """Of a slot that was held, and whose tree is larger, the first ones."""
@@ -71,8 +72,8 @@ class Trees:
         tokens = torch.cat([self._slot_nodes.tokens[slots, :1], trees.tokens[:, 1:]], dim=1)
         most_drafts = self._slot_nodes.accepted_path.shape[1]
         return TreeNodes(
-            tree_query(state, tokens, start, trees.depths, trees.sees, slots),
-            self._guide.place_rows(slots, trees.places),
+            tree_input(state, tokens, start, trees.depths, trees.ancestor_mask, slots),
+            self._grammar.place_rows(slots, trees.places),
             trees.depths,
             lambda: trees.paths(most_drafts),
             trees,
@@ -85,46 +86,48 @@ class Trees:
         """Leaves the keys of the path as if it had been a chain."""
         if not isinstance(nodes, TreeNodes):
             return self._chains.verify(logits, nodes, features, sampling)
-        query, slots = nodes.query, self._state.ids[nodes.query.slots]
-        said = self._sampler.choose(logits, nodes, sampling)
+        inputs, slots = nodes.inputs, self._state.ids[nodes.inputs.slots]
+        target_tokens = self._sampler.choose(logits, nodes, sampling)
         branches = Branches(self._trees, nodes.depth, self._slot_nodes.accepted_path)
-        num_accepted, path = accept_drafts(said, slots, query.start, self._accept_state, branches)
+        num_accepted, path = accept_drafts(
+            target_tokens, slots, inputs.start, self._accept_state, branches
+        )
         assert path is not None
         on_path = path.clamp(min=0)
-        said_on_path = said.gather(1, on_path)
-        index = (query.first_node[:, None] + on_path).flatten()
+        path_tokens = target_tokens.gather(1, on_path)
+        index = (inputs.first_node[:, None] + on_path).flatten()
         drafts = nodes.trees.tokens.gather(1, on_path[:, 1:]).masked_fill(path[:, 1:] < 0, -1)
         if sampling.kind >= SamplingKind.ADJUSTED:
-            self._state.adjustments.take(slots, said_on_path, num_accepted)
+            self._state.adjustments.take(slots, path_tokens, num_accepted)
         scores = None
         if sampling.kind >= SamplingKind.SCORED:
-            scores = score_tokens(logits[index], said_on_path)
-        self._passes.move_keys(path[:, 1:], query)
-        tokens = query.input_ids[index].view(on_path.shape).int()
-        chain = chain_query(self._state, tokens, query.start, query.slots)
-        verified = VerifyOutput(said_on_path, num_accepted, drafts, scores, {})
+            scores = score_tokens(logits[index], path_tokens)
+        self._passes.move_keys(path[:, 1:], inputs)
+        tokens = inputs.input_ids[index].view(on_path.shape).int()
+        chain = chain_input(self._state, tokens, inputs.start, inputs.slots)
+        verified = VerifyOutput(path_tokens, num_accepted, drafts, scores, {})
         return Accepted(verified, chain, features[index])
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
         """Refresh the drafter from the target's hidden states along the path, then grow the tree of
         `layout`."""
-        (verified, query, features), growth = accepted, layout.growth
-        assert growth is not None
-        slots, state, guide = query.slots, self._state, self._guide
+        assert isinstance(layout, TreeLayout)
+        (verified, inputs, features), growth = accepted, layout.growth
+        slots, state, grammar = inputs.slots, self._state, self._grammar
         walk = dict(walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents)
-        guide.launch(1, num_slots)
+        grammar.launch(1, num_slots)
         normed, hidden = self._passes.refresh(
-            query, features, verified.tokens, verified.num_accepted
+            inputs, features, verified.tokens, verified.num_accepted
         )
         start, ids = state.lengths[slots], state.ids[slots]
         growing = GrowingTrees.empty(growth, ids, verified.num_accepted)
         level = TreeLevel.root(self._slot_nodes.tokens[slots, :1], state.drafts.row_slots[slots])
         for depth in range(1, growth.depth + 1):
-            guide.announce_wait()
+            grammar.announce_wait()
             logits = self._passes.draft_logits(normed)
-            guide.recorder.forward(f"draft {depth}")
-            guide.wait_rows()
-            rows = guide.rows(level.row_ids)
+            grammar.recorder.forward(f"draft {depth}")
+            grammar.wait_rows()
+            rows = grammar.rows(level.row_ids)
             children = self._sampler.children(
                 logits, rows, ids, depth - 1, growth.num_children, self._passes.target_ids
             )
@@ -140,11 +143,16 @@ class Trees:
             )
             if depth == growth.depth:
                 break
-            guide.recorder.forward(f"choose {depth}")
-            guide.launch(depth + 1, num_slots)
-            num_before = constant(growth.num_before[: level.sees.shape[2]], hidden.device)
+            grammar.recorder.forward(f"choose {depth}")
+            grammar.launch(depth + 1, num_slots)
+            num_before = constant(growth.num_before[: level.ancestor_mask.shape[2]], hidden.device)
             normed, hidden = self._passes.draft_nodes(
-                level.tokens, hidden[level.parent_ids], start, num_before, level.sees, slots
+                level.tokens,
+                hidden[level.parent_ids],
+                start,
+                num_before,
+                level.ancestor_mask,
+                slots,
             )
         finish_trees(growing, growth, self._trees, **walk)
-        guide.recorder.forward(f"choose {growth.depth}")
+        grammar.recorder.forward(f"choose {growth.depth}")

@@ -49,22 +49,22 @@ def prefill_kinds(
 
 
 @torch.inference_mode()
-def run_idle(guide: GrammarStream, iterate: Callable[[], object], num_times: int = 1) -> None:
+def run_idle(grammar: GrammarStream, iterate: Callable[[], object], num_times: int = 1) -> None:
     """Run `iterate` over slots that have no requests, and wait for it.
 
     Such slots are not active: nothing is stored or accepted for them, and the callbacks find an
     empty snapshot.
     """
     for _ in range(num_times):
-        guide.submit(GuideSnapshot(started=(), continued=()))
-        with guide.forward.current():
-            guide.recorder.begin_iteration("warm-up")
+        grammar.submit(GuideSnapshot(started=(), continued=()))
+        with grammar.forward.current():
+            grammar.recorder.begin_iteration("warm-up")
             iterate()
-    guide.forward.synchronize()
+    grammar.forward.synchronize()
 
 
 def prefills_without_requests(
-    guide: GrammarStream,
+    grammar: GrammarStream,
     prefill: Callable[[list[Chunk], range, Sampling], object],
     device: torch.device,
     max_batch_size: int,
@@ -74,7 +74,7 @@ def prefills_without_requests(
     """`prefill` of each of `prefill_kinds`."""
     return [
         partial(
-            run_idle, guide, partial(prefill, chunks, range(len(chunks)), all_used(kind, device))
+            run_idle, grammar, partial(prefill, chunks, range(len(chunks)), all_used(kind, device))
         )
         for chunks, kind in prefill_kinds(max_batch_size, max_prefill_tokens, max_model_len)
     ]
@@ -94,13 +94,15 @@ class WarmUps:
 
 
 def runs(
-    guide: GrammarStream,
+    grammar: GrammarStream,
     iterate: Callable[..., object],
     kinds: Iterable[tuple[Any, ...]],
     num_times: int = 1,
 ) -> list[WarmUp]:
-    """`iterate` of each kind, `num_times` for every turn of the recorder."""
+    """`iterate` of each kind, `num_times` for every iteration under way."""
     return [
-        partial(run_idle, guide, partial(iterate, *kind), num_times * guide.recorder.num_turns)
+        partial(
+            run_idle, grammar, partial(iterate, *kind), num_times * grammar.recorder.num_under_way
+        )
         for kind in kinds
     ]

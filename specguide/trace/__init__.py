@@ -1,13 +1,11 @@
 """Timelines: what ran when on the two streams, in the grammar callbacks and on the host."""
 
 from specguide.trace.chrome import read_chrome_trace, write_chrome_trace
-from specguide.trace.cuda_recorder import CudaRecorder
 from specguide.trace.recorder import HostRecorder, Marks, Recorder
 from specguide.trace.spans import TRACKS, Span
 
 __all__ = [
     "TRACKS",
-    "CudaRecorder",
     "HostRecorder",
     "Marks",
     "Recorder",

@@ -29,20 +29,20 @@ class CudaRecorder(HostRecorder):
     """Records an event at each mark; inside a capture it becomes a node of the graph, recorded at
     each replay.
 
-    An iteration's times are read when its turn comes again: it is over by then, so nothing waits
-    that would not wait untraced, and each turn has events and graphs of its own. What tracing costs
-    is those event nodes, about a microsecond each, and a capture for every turn.
+    An iteration's times are read when its place is taken again: it is over by then, so nothing
+    waits that would not wait untraced, and each place has events and graphs of its own. What
+    tracing costs is those event nodes, about a microsecond each, and a capture for every place.
 
     Times count from the start of their iteration, and starts from each other, because a difference
     of events is a 32-bit float of milliseconds. The first is put on the host's clock by the
     shortest of a few round trips. The two clocks drift apart by some microseconds a second.
 
-    num_turns: iterations that may be under way at once
+    num_under_way: iterations that may be under way at once
     """
 
-    def __init__(self, device: torch.device, num_turns: int) -> None:
+    def __init__(self, device: torch.device, num_under_way: int) -> None:
         super().__init__()
-        self.num_turns, self._device = num_turns, device
+        self.num_under_way, self._device = num_under_way, device
         self._under_way: deque[_Iteration] = deque()
         self._marks: list[Any] = []
         with torch.cuda.device(device):
@@ -56,8 +56,8 @@ class CudaRecorder(HostRecorder):
         iteration.start.record()
         self._under_way.append(iteration)
         self._marks = iteration.marks
-        self.turn = self._num_iterations % self.num_turns
-        if len(self._under_way) > self.num_turns:
+        self.iteration_place = self._num_iterations % self.num_under_way
+        if len(self._under_way) > self.num_under_way:
             oldest = self._under_way.popleft()
             self._under_way[0].start.synchronize()
             self._read(oldest)

@@ -21,14 +21,15 @@ class Recorder:
 
     A mark names what a stream has done since its mark before, or since the iteration began.
 
-    max_spans: spans kept of each track, the last ones
-    turn:      which of `num_turns` sets of marks the iteration records; a captured graph belongs to
-               one
+    max_spans:       spans kept of each track, the last ones
+    iteration_place: which of `num_under_way` sets of marks the iteration records; a captured graph
+                     belongs to one
+    num_under_way:   iterations that may be under way at once
     """
 
     max_spans = 0
-    turn = 0
-    num_turns = 1
+    iteration_place = 0
+    num_under_way = 1
 
     def begin_iteration(self, phase: str) -> None:
         """What follows belongs to the next iteration, a "prefill", "decode" or "warm-up".

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 from baseline_llm import baseline_llm
-from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, with_misfit
-from test_native_executor import END, VOCAB, WORDS, ChainMatcher
+from chain_matcher import END, VOCAB, WORDS, ChainMatcher
+from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from random_requests import cases
+from tiny_engine import K
 
 from benchmarks.baselines import PythonGrammarExecutor
 from specguide import DynamicTree, GuideConfig, SamplingParams, SpecConfig, native

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from typer.testing import CliRunner
 
-from specguide.bench.drive import Load
+from specguide.bench.config import Load, ServerAddress
 from specguide.bench.samples import (
     KINDS,
     built_in,
@@ -183,7 +183,7 @@ def url() -> Iterator[str]:
 def run(url: str, model: str, load: Load, **shares: float) -> tuple[dict[str, Any], list[Any]]:
     shares = {kind: shares.get(kind, 0.0 if shares else 1.0) for kind in KINDS}
     record, faults = measure(
-        Target.reach(url, model, "none"), Workload(built_in(), shares, model), load
+        Target.reach(ServerAddress(url, model)), Workload(built_in(), shares, model), load
     )
     json.dumps(record)
     return record["result"], faults

@@ -18,7 +18,15 @@ import pytest
 import uvicorn
 
 from specguide.cli.chat import chat
-from specguide.cli.config_options import CACHE, ENGINE, GUIDE, SPEC, engine_config, field_words
+from specguide.cli.config_options import (
+    CACHE,
+    ENGINE,
+    GUIDE,
+    SPEC,
+    Without,
+    engine_config,
+    field_words,
+)
 from specguide.cli.generate import generate
 from specguide.cli.serve import serve
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
@@ -313,6 +321,7 @@ def test_options_come_to_a_configuration():
         CacheConfig: {"page_size": 8},
         GuideConfig: {"num_threads": 3},
         EngineConfig: {"lag": 0},
+        Without: {},
         SpecConfig: {"method": None, "model": Path("head"), "tree": "4,3,9"},
     }
     config = engine_config(Path("target"), given)
@@ -323,8 +332,8 @@ def test_options_come_to_a_configuration():
         3,
     )
     assert config.spec == SpecConfig("eagle3", Path("head"), tree=DynamicTree(4, 3, 9))
-    assert engine_config(Path("target"), given, no_spec=True).spec is None
-    assert engine_config(Path("target"), given, no_guides=True).guide is None
+    assert engine_config(Path("target"), given | {Without: {"no_spec": True}}).spec is None
+    assert engine_config(Path("target"), given | {Without: {"no_guides": True}}).guide is None
     given[SpecConfig] |= {"model": None, "tree": None}
     assert (
         engine_config(Path("target"), given).spec is None

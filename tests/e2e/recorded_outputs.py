@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
+from specguide.draft_layout import ProposedChain
 from specguide.draft_tree import DynamicTree
 from specguide.guide import Reasoning
 
@@ -40,7 +41,7 @@ SAME_DRAFTS = [mode for mode in MODES if mode not in ("eagle3, adaptive", "auto"
 WITHOUT_GUIDES = [
     mode
     for mode, (spec, guide) in MODES.items()
-    if not guide and (spec is None or not spec.layout.has_proposals)
+    if not guide and (spec is None or not isinstance(spec.layout, ProposedChain))
 ]
 """That an engine without guides has, too."""
 

@@ -3,59 +3,24 @@ is what runs."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from adaptive_engines import SPECS, make
+from misfits import Scripted, with_misfit
 from mtp_heads import save_mimo
-from test_engine import Scripted, cases, with_misfit
-from test_proposals import METHODS, generate, plain_outputs, told
-from test_speculation_choice import check_choice, fitting
+from proposals import generate, plain_outputs, told
+from random_requests import cases
+from speculation_choices import check_choice, fitting
 
 from benchmarks.adaptive import Task, load_models, measure
 from specguide import LLM, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig, EngineConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import DraftTree, DynamicTree
-from specguide.engine.adaptive import LevelChoice
 from specguide.engine.facts import resolved
 from specguide.errors import InvalidParams
-
-
-def make(folders, method: str, **options) -> LLM:
-    target, head = folders
-    model = {
-        "eagle3": head,
-        "eagle3 and grammar": head,
-        "draft model and grammar": target,
-        "tree": head,
-        "draft model's tree": target,
-    }.get(method)
-    return LLM(target, spec=SpecConfig(model=model, adaptive=True, **SPECS[method]), **options)
-
-
-SPECS = {
-    "eagle3": dict(num_draft_tokens=3),
-    "tree": dict(tree=DynamicTree(5, 5, 30)),
-    "draft model's tree": dict(method="draft_model", tree=DynamicTree(4, 4, 20)),
-    **METHODS,
-}
-
-
-@pytest.fixture
-def any_level(monkeypatch):
-    """IterationLayouts come up in any order."""
-    rng, seen = random.Random(1), set()
-
-    def choose(self, requests):
-        level = rng.randrange(len(self.levels))
-        seen.add(level)
-        return level
-
-    monkeypatch.setattr(LevelChoice, "_next", choose)
-    yield
-    assert len(seen) >= 2
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
@@ -71,9 +36,9 @@ def test_levels_in_any_order_change_no_token(folders, any_level, method, tempera
 
 @pytest.mark.parametrize("method", ["eagle3", "eagle3 and grammar", "suffix and grammar", "tree"])
 def test_requests_choose_beside(folders, any_level, method):
-    window = SpecConfig(**SPECS[method]).layout
+    layout = SpecConfig(**SPECS[method]).layout
     prompts, all_params, expected = plain_outputs(folders, "auto", 0.8)
-    chosen = list(zip(all_params, cycle(fitting(window))))
+    chosen = list(zip(all_params, cycle(fitting(layout))))
     outs = generate(
         make(folders, method, max_batch_size=8, lag=1),
         prompts,
@@ -81,7 +46,7 @@ def test_requests_choose_beside(folders, any_level, method):
     )
     assert told(outs) == expected
     for out, (_, choice) in zip(outs, chosen, strict=True):
-        check_choice(out, choice, window)
+        check_choice(out, choice, layout)
 
 
 def test_levels_of_a_window():

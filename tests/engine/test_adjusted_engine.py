@@ -9,37 +9,18 @@ from dataclasses import replace
 
 import pytest
 import torch
+from adjusted_requests import ADJUSTMENTS, SAMPLED, mixed, told
+from arrangements import ARRANGEMENTS, make_arranged
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import cases, make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from random_requests import cases
 from tiny import VOCAB_SIZE
-from traffic import Sleepy
+from tiny_engine import make
+from traffic import Late
 from transformers import LlamaForCausalLM
 
 from specguide import Guide, GuideConfig, SamplingParams
 from specguide.errors import InvalidParams, RequestError
-
-SAMPLED = dict(temperature=0.8, top_k=40, top_p=0.95)
-ADJUSTMENTS = {
-    "repetition": dict(repetition_penalty=1.4),
-    "repetition wanted": dict(repetition_penalty=0.7),
-    "presence": dict(presence_penalty=2.0),
-    "frequency": dict(frequency_penalty=1.2),
-    "bias": dict(logit_bias={token: 3.0 * (token % 7 - 3) for token in range(0, 272, 2)}),
-    "allowed": dict(allowed_token_ids=range(0, 272, 3)),
-    "bad words": dict(bad_words=[" ", "t", "ue", 'a"', "red"]),
-    "least length": dict(min_tokens=9),
-    "all": dict(
-        repetition_penalty=1.2,
-        presence_penalty=-0.5,
-        frequency_penalty=0.6,
-        logit_bias={97: 5, 256: 4},
-        bad_words=["b", "ad", "\n"],
-        min_tokens=6,
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -53,32 +34,6 @@ def engines(folders):
     for llm in llms:
         llm._engine.check_integrity()
         llm.close()
-
-
-class Late(Sleepy):
-    """Leaves a choice, whatever is adjusted."""
-
-    def allowed(self) -> list[int]:
-        return [] if self.is_terminated else [*range(64, 90)]
-
-
-def told(out):
-    """What must agree; a request that failed keeps what was output before the iteration that
-    failed."""
-    return "failed" if out.error else (out.token_ids, out.finish_reason)
-
-
-def mixed(
-    seed: int, num: int, adjustment: dict, **params
-) -> tuple[list[str], list[SamplingParams]]:
-    """Free and guided requests, every second one adjusted, some with stop tokens."""
-    prompts, all_params = cases(seed, num, **params)
-    for number, one in enumerate(all_params):
-        stops = (
-            dict(stop_token_ids=tuple(range(0, 272, 5))) if one.guide is None and number % 4 else {}
-        )
-        all_params[number] = replace(one, **stops, **(adjustment if number % 4 < 2 else {}))
-    return prompts, all_params
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])

@@ -11,42 +11,15 @@ import time
 from concurrent.futures import Future
 
 import pytest
-from test_engine import K, cases, make
+from async_engines import collect, start
+from random_requests import cases
+from tiny_engine import make
 
-from specguide import Guide, SamplingParams, SpecConfig
-from specguide.config import EngineConfig
-from specguide.engine import AsyncEngine, Engine
+from specguide import Guide, SamplingParams
+from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
 
 ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
-
-
-def start(folders, lag: int = 0, max_batch_size: int = 4, **options) -> AsyncEngine:
-    target, head = folders
-    return AsyncEngine(
-        Engine(
-            EngineConfig(
-                model=target,
-                spec=SpecConfig(model=head, num_draft_tokens=K),
-                max_batch_size=max_batch_size,
-                lag=lag,
-            )
-        ),
-        **options,
-    )
-
-
-async def collect(stream, pause_s: float = 0.0):
-    """Text, tokens and last delta of each sample."""
-    texts, tokens, last = {}, {}, {}
-    async for delta in stream:
-        assert delta.index not in last
-        texts[delta.index] = texts.get(delta.index, "") + delta.text
-        tokens[delta.index] = tokens.get(delta.index, ()) + delta.token_ids
-        if delta.finish_reason is not None:
-            last[delta.index] = delta
-        await asyncio.sleep(pause_s)
-    return [(texts[index], tokens[index], last[index]) for index in sorted(last)]
 
 
 async def until(condition, timeout_s: float = 10.0):
@@ -302,7 +275,7 @@ def test_an_exit_in_the_engines_thread_fails_it_loudly(folders, monkeypatch, err
         tasks = [asyncio.create_task(collect(engine.generate("abc", ENDLESS))) for _ in range(3)]
         await until(lambda: engine._engine.num_unfinished == 3)
         if place == "thread":
-            monkeypatch.setattr(engine, "_take_commands", leave)
+            monkeypatch.setattr(engine._commands, "take", leave)
         guide = Guide(matcher=leave) if place == "matcher" else None
         params = SamplingParams(
             logits_processors=[leave] if place == "processor" else (), guide=guide

@@ -9,7 +9,8 @@ from functools import wraps
 
 import pytest
 import torch
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 
 from specguide.config import EngineConfig
 from specguide.engine.executors.local import LocalExecutor
@@ -26,6 +27,18 @@ def test_mapped_memory_is_the_same_memory():
     pinned[0, 1] = 7
     assert there.tolist() == pinned.tolist() == [[0, 7, 2], [3, 4, 70]]
     assert there.dtype == torch.int32
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int32, torch.int64])
+def test_mapped_memory_has_the_same_form_and_lives_as_long(dtype):
+    memory = torch.zeros(4, 6, dtype=dtype)
+    there = mapped(memory[1:3, ::2], torch.device("cpu"))
+    assert (there.dtype, there.shape, there.stride()) == (dtype, (2, 3), (6, 2))
+    there.fill_(1)
+    assert memory.sum() == 6 and memory[1:3, ::2].sum() == 6
+    address = memory[1:3].data_ptr()
+    del memory
+    assert there.data_ptr() == address and there.sum() == 6
 
 
 def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> torch.device:
@@ -66,7 +79,7 @@ def test_a_device_that_is_not_there(monkeypatch):
 def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeypatch, arrangement):
     """Which is what makes its device the current one."""
     llm, is_inside = make(folders, **arrangement), []
-    step, guide = llm._engine._executor.step, llm._engine._executor.guide
+    step, grammar = llm._engine._executor.step, llm._engine._executor.grammar
 
     @contextmanager
     def on_forward_stream():
@@ -84,9 +97,9 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         return call
 
     num_calls: list[str] = []
-    monkeypatch.setattr(guide.forward, "current", on_forward_stream)
+    monkeypatch.setattr(grammar.forward, "current", on_forward_stream)
     for owner, names in (
-        (guide, ("launch", "announce_wait", "wait_rows")),
+        (grammar, ("launch", "announce_wait", "wait_rows")),
         (step._drafting, ("nodes", "verify", "draft")),
         (step._state, ("enter", "leave", "grow")),
         (step_module, ("prefill_query",)),

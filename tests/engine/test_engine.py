@@ -4,65 +4,17 @@ generated."""
 from __future__ import annotations
 
 import json
-import random
 import time
-from concurrent.futures import Future
 
 import jsonschema
 import numpy as np
 import pytest
 from baseline_llm import baseline_llm
+from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from random_requests import cases
+from tiny_engine import K, make
 
-from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
-from specguide.errors import MatcherError
-
-K = 3
-
-
-def make(folders, *, spec: bool = True, **options) -> LLM:
-    target, head = folders
-    return LLM(target, spec=SpecConfig(model=head, num_draft_tokens=K) if spec else None, **options)
-
-
-def random_schema(rng: random.Random, depth: int = 0) -> dict:
-    """A schema whose instances are short, so that a random model ends them."""
-    kind = rng.choice(
-        ["enum", "boolean", "string", "integer", "array", "object", "object"][
-            : 7 if depth < 2 else 4
-        ]
-    )
-    if kind == "enum":
-        return {
-            "enum": rng.sample(["red", "green", 1, 2.5, None, True, "x y", "é"], rng.randint(1, 4))
-        }
-    if kind == "string":
-        return {"type": "string", "maxLength": rng.randint(0, 6)}
-    if kind == "integer":
-        return {"type": "integer", "minimum": 0, "maximum": rng.choice([9, 120, 5000])}
-    if kind == "array":
-        return {"type": "array", "items": random_schema(rng, depth + 1), "maxItems": 2}
-    if kind == "object":
-        names = rng.sample(
-            ["id", "name", "tags", "longer_property_name", "unit price"], rng.randint(1, 3)
-        )
-        return {
-            "type": "object",
-            "properties": {name: random_schema(rng, depth + 1) for name in names},
-            "required": names[: rng.randint(0, len(names))],
-            "additionalProperties": False,
-        }
-    return {"type": "boolean"}
-
-
-def cases(seed: int, num: int, **params):
-    """Prompts of different lengths, two thirds guided by a random schema, the rest free."""
-    rng = random.Random(seed)
-    prompts, all_params = [], []
-    for number in range(num):
-        prompts.append("".join(rng.choice("abc {}:\n") for _ in range(rng.randint(1, 60))))
-        guide = Guide(json_schema=random_schema(rng)) if number % 3 else None
-        all_params.append(SamplingParams(max_tokens=48, seed=number, guide=guide, **params))
-    return prompts, all_params
+from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
 
 
 @pytest.mark.parametrize(
@@ -164,78 +116,6 @@ def test_a_bad_request_ends_alone(folders):
     ):
         assert words in str(out.error), out.error
     llm.close()
-
-
-class ScriptedMatcher:
-    """A matcher that allows everything until `action` is called at one of its fills."""
-
-    def __init__(self, action, at: int) -> None:
-        self.action, self.at, self.num_fills, self.num_accepted = action, at, 0, 0
-        self.is_terminated = False
-
-    def accept(self, token):
-        self.num_accepted += 1
-        return self.action != "refuse" or self.num_accepted <= self.at
-
-    def fill(self, row):
-        self.num_fills += 1
-        row[:] = -1
-        row[8:] = 0
-        if self.num_fills > self.at:
-            if self.action == "raise":
-                raise KeyError("the matcher broke")
-            if self.action == "dead end":
-                row[:] = 0
-            if self.action == "sleep" and self.num_fills <= self.at + 4:
-                time.sleep(0.2)
-
-    def rollback(self, n):
-        self.num_accepted -= n
-
-    def forced_tokens(self):
-        return []
-
-
-class Scripted:
-    """Stands for a compiled grammar whose matchers misbehave."""
-
-    def __init__(self, action: str, at: int) -> None:
-        self.action, self.at = action, at
-
-    def matcher(self):
-        return ScriptedMatcher(self.action, self.at)
-
-
-def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
-    """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
-    misfit."""
-    engine, future = llm._engine, Future()
-    submit = engine._admission.compiler.submit
-    future.set_result(grammar)
-    engine._admission.compiler.submit = lambda guide: future
-    misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
-    engine._admission.compiler.submit = submit
-    outs = llm.generate(prompts, params)
-    while engine.num_unfinished:
-        engine.step()
-    return outs, misfit
-
-
-def check_a_failing_matcher(llm: LLM, action: str, words: str) -> str:
-    """Beside a request whose matcher fails after 5 tokens the others are as they are alone; returns
-    its error and closes `llm`."""
-    prompts, params = cases(4, 6)
-    alone = llm.generate(prompts, params)
-    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
-    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
-    assert misfit.finish_reason == "error" and isinstance(misfit.error, MatcherError)
-    assert words in str(misfit.error)
-    llm._engine.check_integrity()
-    llm.close()
-    return str(misfit.error)
-
-
-FAILURES = [("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")]
 
 
 @pytest.mark.parametrize(("action", "words"), FAILURES)

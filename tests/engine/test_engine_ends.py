@@ -8,7 +8,8 @@ import time
 from concurrent.futures import Future
 
 import pytest
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import Guide, SamplingParams
 from specguide.errors import RequestTimeout

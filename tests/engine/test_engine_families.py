@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import tiny
 import torch
-from test_engine import cases
+from random_requests import cases
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,

@@ -4,7 +4,7 @@ notices nothing."""
 from __future__ import annotations
 
 import pytest
-from test_engine import make
+from tiny_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.errors import EngineError, InvalidParams

@@ -7,7 +7,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import LLM, GuideConfig, SamplingParams
 from specguide.config import CacheConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from jsonschema import Draft202012Validator
-from test_engine import K
+from tiny_engine import K
 
 from benchmarks.soak_load import StallingGrammar
 from benchmarks.soak_watch import Job, Ledger, WatchedEngine, counter_faults

@@ -7,7 +7,8 @@ import json
 import logging
 
 import pytest
-from test_engine import K, cases, make
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import SamplingParams, SpecConfig
 from specguide.config import EngineConfig

@@ -113,7 +113,7 @@ def check_nothing_is_left(engine: Engine) -> None:
     assert engine._requests.deadlines.wait_s() == float("inf") == engine.idle_s()
     assert not engine._admission.compiler._jobs
     end_s, num_slots = time.perf_counter() + 10, engine.config.max_batch_size
-    while not all(map(executor.guide.is_idle, range(num_slots))):
+    while not all(map(executor.grammar.is_idle, range(num_slots))):
         assert time.perf_counter() < end_s
     slots = scheduler._placement._slots
     assert len(slots._free | slots._draining) == num_slots

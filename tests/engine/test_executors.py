@@ -40,7 +40,7 @@ class ByPost:
     def __init__(self, inner: LocalExecutor) -> None:
         self._inner, self.num_bytes = inner, 0
         self.capabilities, self.processors = inner.capabilities, inner.processors
-        self.guide, self.release, self.warm_up = inner.guide, inner.release, inner.warm_up
+        self.grammar, self.release, self.warm_up = inner.grammar, inner.release, inner.warm_up
 
     def execute(self, batch: Batch) -> PendingOutput:
         letter = pickle.dumps(batch)

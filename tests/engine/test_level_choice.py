@@ -32,7 +32,7 @@ class World:
     """Requests whose iterations take a known time and accept what a function of the token's place
     says."""
 
-    window: DraftLayout
+    layout: DraftLayout
     times: tuple[float, ...]
     accepted: Callable[[random.Random, int, int], int]  # by place and level
     batch_size: int = 1
@@ -42,7 +42,7 @@ class World:
     num_requests: int = 0  # so far
 
     def __post_init__(self) -> None:
-        self.choice = LevelChoice(self.window)
+        self.choice = LevelChoice(self.layout)
         self.now = 0.0
 
     def write(self, num_tokens: int, *, is_adaptive: bool = True, level: int = 0) -> float:
@@ -57,7 +57,7 @@ class World:
             launched = batch
             if is_adaptive:
                 launched = self.choice.choose(batch)
-                plan = LevelPlan(*map(self.window.levels.index, launched.levels))
+                plan = LevelPlan(*map(self.layout.levels.index, launched.levels))
             self.now += (
                 (self.times[plan.verified] + self.times[plan.drafted])
                 / 2
@@ -99,9 +99,9 @@ def by_stretches(rng: random.Random, place: int, level: int) -> int:
 @pytest.mark.parametrize("lag", [0, 1, 2])
 @pytest.mark.parametrize("batch_size", [1, 16])
 @pytest.mark.parametrize("times", [GPU, CPU])
-@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
-def test_what_is_never_right_costs_two_percent_at_most(window, times, batch_size, lag):
-    world = World(window, times, never, batch_size, lag)
+@pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
+def test_what_is_never_right_costs_two_percent_at_most(layout, times, batch_size, lag):
+    world = World(layout, times, never, batch_size, lag)
     world.write(400)
     assert world.write(4000, is_adaptive=False) / world.write(4000) >= 0.98
     short = sum(world.write(50) for _ in range(40))
@@ -123,18 +123,18 @@ def test_a_machine_that_is_slower_at_times_is_no_reason_to_draft(times):
 
 @pytest.mark.parametrize("batch_size", [1, 8])
 @pytest.mark.parametrize("times", [GPU, CPU])
-@pytest.mark.parametrize("window", [K, WITH_FORCED, TREE])
-def test_what_is_mostly_right_is_drafted(window, times, batch_size):
-    world = World(window, times, mostly, batch_size)
+@pytest.mark.parametrize("layout", [K, WITH_FORCED, TREE])
+def test_what_is_mostly_right_is_drafted(layout, times, batch_size):
+    world = World(layout, times, mostly, batch_size)
     world.write(200)
     best = min(
-        world.write(8000, is_adaptive=False, level=level) for level in range(len(window.levels))
+        world.write(8000, is_adaptive=False, level=level) for level in range(len(layout.levels))
     )
     assert best / world.write(8000) >= 0.97
 
 
 @pytest.mark.parametrize(
-    ("window", "times", "least"),
+    ("layout", "times", "least"),
     [
         (K, GPU, 0.88),
         (WITH_FORCED, GPU, 0.88),
@@ -144,11 +144,11 @@ def test_what_is_mostly_right_is_drafted(window, times, batch_size):
         (TREE, CPU, 0.8),
     ],
 )
-def test_it_follows_a_text_that_changes(times, least, window):
-    world, of_both = World(window, times, by_stretches), 0.0
+def test_it_follows_a_text_that_changes(times, least, layout):
+    world, of_both = World(layout, times, by_stretches), 0.0
     world.write(400)
-    for accepted, levels in ((never, (0,)), (mostly, range(len(window.levels)))):
-        one = World(window, times, accepted)
+    for accepted, levels in ((never, (0,)), (mostly, range(len(layout.levels)))):
+        one = World(layout, times, accepted)
         of_both += min(one.write(2000, is_adaptive=False, level=level) for level in levels)
     assert of_both / world.write(4000) >= least
 

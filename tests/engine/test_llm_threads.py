@@ -10,7 +10,8 @@ import threading
 import time
 
 import pytest
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import Guide, SamplingParams
 from specguide.errors import EngineError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from test_engine import K, make
 from tiny import save_target
+from tiny_engine import K, make
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.draft_tree import DynamicTree
@@ -45,7 +45,7 @@ def test_outputs_are_those_of_free_requests(folders, options):
 def test_nothing_of_the_grammar_is_there(folders):
     llm = make(folders, guide=None, trace=True)
     engine = llm._engine
-    assert isinstance(engine._executor.guide, NoGrammar)
+    assert isinstance(engine._executor.grammar, NoGrammar)
     assert isinstance(engine._admission.compiler, NoCompiler)
     llm.warm_up()
     llm.generate(PROMPTS[:2], PARAMS[:1] * 2)
@@ -98,7 +98,7 @@ def test_slots_are_the_devices_alone(folders):
     llm = make(folders, guide=None)
     state = llm._engine._executor.step._state
     assert state.nodes is state.host_nodes and state.nodes.tokens.shape[1] == K + 1
-    assert llm._engine._executor.guide.held.dtype == torch.uint8
+    assert llm._engine._executor.grammar.held.dtype == torch.uint8
     llm.close()
 
 

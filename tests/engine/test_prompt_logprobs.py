@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_adjusted_engine import SAMPLED, mixed, told
-from test_engine import make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from adjusted_requests import SAMPLED, asking, told
+from arrangements import ARRANGEMENTS, make_arranged
+from tiny_engine import make
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, SamplingParams
@@ -26,16 +25,6 @@ weights."""
 @pytest.fixture(scope="module")
 def model(folders):
     return LlamaForCausalLM.from_pretrained(folders[0], dtype=torch.float64)
-
-
-def asking(seed: int, num: int, **params) -> tuple[list[str], list[SamplingParams]]:
-    """Free, guided and adjusted requests, two thirds of which ask for 0 to 20 likeliest tokens of
-    their prompts."""
-    prompts, all_params = mixed(seed, num, dict(presence_penalty=1.0, logprobs=1), **params)
-    return prompts, [
-        one if number % 3 == 2 else replace(one, prompt_logprobs=(0, 1, 5, 20)[number % 4])
-        for number, one in enumerate(all_params)
-    ]
 
 
 def check(model, prompt_ids, num, found) -> None:
@@ -68,7 +57,7 @@ def check_all(model, llm, prompts, all_params, outputs) -> None:
 @pytest.mark.parametrize("max_prefill_tokens", [3, 16, 50, 2048])
 @pytest.mark.parametrize(("spec", "lag"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_they_are_those_of_a_plain_forward(folders, model, spec, lag, max_prefill_tokens):
-    prompts, all_params = asking(1, 20, **SAMPLED)
+    prompts, all_params = asking(1, 12, **SAMPLED)
     llm = make(folders, spec=spec, lag=lag, max_batch_size=6, max_prefill_tokens=max_prefill_tokens)
     without = llm.generate(prompts, [replace(one, prompt_logprobs=None) for one in all_params])
     outputs = llm.generate(prompts, all_params)
@@ -90,8 +79,8 @@ def test_other_arrangements(folders, model, name):
 @pytest.mark.parametrize("lag", [0, 1])
 @pytest.mark.parametrize("max_prefill_tokens", [5, 32])
 def test_requests_that_lose_their_pages_keep_them(folders, model, lag, max_prefill_tokens):
-    prompts = [chr(97 + number) * 9 + "some longer prompt " * 3 for number in range(16)]
-    all_params = [SamplingParams(max_tokens=60, ignore_eos=True, prompt_logprobs=2)] * 16
+    prompts = [chr(97 + number) * 9 + "some longer prompt " * 3 for number in range(9)]
+    all_params = [SamplingParams(max_tokens=60, ignore_eos=True, prompt_logprobs=2)] * 9
     llm = make(
         folders,
         lag=lag,

@@ -4,54 +4,17 @@ with."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import replace
 
 import pytest
-from test_async_engine import start
-from test_engine import K, Scripted, cases, make, with_misfit
-from test_two_model import make as make_arranged
+from arrangements import make_arranged
+from async_engines import start
+from drafted_iterations import asking, check, iterations_of
+from misfits import Scripted, with_misfit
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import CacheConfig, GuideConfig, SamplingParams
-
-
-def asking(params):
-    return [replace(one, return_drafts=True) for one in params]
-
-
-def iterations_of(llm, prompts, params):
-    outs = llm.generate(prompts, asking(params))
-    for out in outs:
-        check(out.iterations, out.token_ids, out.metrics)
-    llm._engine.check_integrity()
-    llm.close()
-    return [
-        [(one.drafts, one.num_accepted, one.tokens) for one in out.iterations if not one.is_held]
-        for out in outs
-    ]
-
-
-def check(iterations, token_ids, metrics):
-    """The tokens are the accepted drafts and the golden token, which is no draft that was
-    rejected."""
-    assert tuple(token for one in iterations for token in one.tokens) == tuple(token_ids)
-    for one in iterations:
-        accepted, rejected = one.drafts[: one.num_accepted], one.drafts[one.num_accepted :]
-        assert one.tokens[: one.num_accepted] == accepted[: len(one.tokens)]
-        if len(one.tokens) > one.num_accepted:
-            assert len(one.tokens) == one.num_accepted + 1 and one.tokens[-1] not in rejected[:1]
-        assert not (one.is_prefill and one.drafts)
-        assert (
-            one.times.begin_s <= one.times.end_s
-            and 0 <= one.times.wait_s <= one.times.end_s - one.times.begin_s
-        )
-    given = Counter(
-        len(one.tokens) - 1 for one in iterations if not one.is_prefill and not one.is_held
-    )
-    assert {
-        number: count for number, count in enumerate(metrics.accepted_histogram) if count
-    } == given
-    assert sum(one.is_held for one in iterations) == metrics.num_held
 
 
 @pytest.mark.parametrize(
@@ -60,7 +23,7 @@ def check(iterations, token_ids, metrics):
     ids=["greedy", "sampled", "adjusted"],
 )
 def test_drafts_belong_to_the_tokens_they_were_verified_with(folders, params):
-    prompts, all_params = cases(31, 24, **params)
+    prompts, all_params = cases(31, 14, **params)
     engine = dict(
         max_batch_size=8, guide=GuideConfig(deadline_us=60_000_000)
     )  # else some drafts are guesses

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import toy_backend
 from byte_vocabulary import VOCABULARY
-from test_engine import make
+from tiny_engine import make
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.config import GuideConfig

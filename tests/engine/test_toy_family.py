@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import tiny
 import torch
+from random_requests import cases
 from safetensors.torch import save_file
-from test_engine import cases
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 

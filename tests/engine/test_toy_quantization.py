@@ -13,8 +13,8 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
+from random_requests import cases
 from safetensors.torch import load_file, save_file
-from test_engine import cases
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,

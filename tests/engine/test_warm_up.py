@@ -10,11 +10,12 @@ from itertools import product
 
 import pytest
 import torch
+from arrangements import ARRANGEMENTS, make_arranged
+from device_tensors import device_tensors
 from hypothesis import given
 from hypothesis import strategies as st
-from test_engine import cases, make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import LLM, SpecConfig
 from specguide.batch import Chunk
@@ -130,15 +131,17 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     llm = make_arranged(folders, max_batch_size=4, **ARRANGEMENTS.get(name, {}))
     expected = [out.token_ids for out in llm.generate(prompts, params)]
     before, stats = device_tensors(llm), llm.stats()
-    step, guide = llm._engine._executor.step, llm._engine._executor.guide
+    step, grammar = llm._engine._executor.step, llm._engine._executor.grammar
     levels = (
-        (IterationLayouts(guide.window, guide.window),) if isinstance(step, OneModelStep) else ()
+        (IterationLayouts(grammar.layout, grammar.layout),)
+        if isinstance(step, OneModelStep)
+        else ()
     )
     for num_slots in (4, 1):
-        run_idle(guide, partial(step._decode_first, num_slots, kind, *levels))
+        run_idle(grammar, partial(step._decode_leading, num_slots, kind, *levels))
     for chunks, kind in prefill_kinds(4, 16, 8):
         run_idle(
-            guide,
+            grammar,
             partial(
                 step._prefill_exactly,
                 chunks,
@@ -149,9 +152,9 @@ def test_iterations_without_requests_leave_no_trace(folders, name, kind):
     if isinstance(step, OneModelStep):
         step._fixed = EagerIterations()
         for size in captured_sizes(4):
-            run_idle(guide, partial(step._prefill_sized, [], [], size))
+            run_idle(grammar, partial(step._prefill_sized, [], [], size))
         step._fixed = None
-    assert guide.errors(range(4)) == {}
+    assert grammar.errors(range(4)) == {}
     for name, tensor in device_tensors(llm).items():
         assert torch.equal(tensor, before[name]), name
     ours = {name: value for name, value in llm.stats().grammar.items() if name != "callback_ns"}
@@ -178,11 +181,11 @@ def test_a_warm_up_runs_every_kind_that_can_be_captured(folders, adaptive):
     step = llm._engine._executor.step
     step._fixed = counting = Counting()
     llm.warm_up()
-    windows = step._guide.window.levels if adaptive else (step._guide.window,)
-    levels = [IterationLayouts(*pair) for pair in product(windows, repeat=2)]
+    layouts = step._grammar.layout.levels if adaptive else (step._grammar.layout,)
+    levels = [IterationLayouts(*pair) for pair in product(layouts, repeat=2)]
     assert set(counting.kinds) == {
-        ("_decode_first", *kind, pair) for kind in decode_kinds(3) for pair in levels
-    } | {("_prefill_first", *size) for size in captured_sizes(3, 40)}
+        ("_decode_leading", *kind, pair) for kind in decode_kinds(3) for pair in levels
+    } | {("_prefill_packed", *size) for size in captured_sizes(3, 40)}
     assert set(counting.kinds.values()) == {2}, "once eagerly, once to be captured"
     llm.close()
 
@@ -197,22 +200,3 @@ def test_fixed_sizes_use_every_parameter_of_sampling():
             if kind is SamplingKind.GREEDY
             else [field.name for field in fields(sampling.used)]
         )
-
-
-def device_tensors(llm) -> dict[str, torch.Tensor]:
-    """Copies of all that outlasts an iteration, but for the accept counts, which each iteration
-    writes anew."""
-    step = llm._engine._executor.step
-    state, passes, buffers = step._state, step._passes, step._guide.buffers
-    tensors = {
-        name: getattr(state, name)
-        for name in ("active", "lengths", "max_lens", "end_ids", "block_table")
-    }
-    tensors |= {f"sampling.{name}": value for name, value in vars(state.sampling).items()}
-    tensors |= {f"adjustments.{name}": value for name, value in vars(state.adjustments).items()}
-    tensors |= {name: getattr(buffers, name) for name in ("bitmask", "guided", "held")}
-    tensors["tokens"] = state.nodes.tokens
-    for name, cache in (("target", passes._cache), ("drafter", passes._drafter.cache)):
-        tensors |= {f"{name} key {i}": keys for i, keys in enumerate(cache.keys)}
-        tensors |= {f"{name} value {i}": values for i, values in enumerate(cache.values)}
-    return {name: tensor.clone() for name, tensor in tensors.items()}

@@ -4,11 +4,11 @@ plain decoding gives."""
 from __future__ import annotations
 
 import pytest
+from adaptive_engines import make
 from gpu_case import check_warm_up
-from test_adaptive import any_level, make  # noqa: F401
-from test_engine import cases
-from test_proposals import generate, told
-from test_proposals import make as make_fixed
+from proposals import generate, told
+from proposals import make as make_fixed
+from random_requests import cases
 
 pytestmark = pytest.mark.gpu
 
@@ -27,7 +27,7 @@ METHODS = [
     "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
 )
 @pytest.mark.parametrize("method", METHODS)
-def test_captured_levels_in_any_order_change_no_token(folders, any_level, method, params):  # noqa: F811
+def test_captured_levels_in_any_order_change_no_token(folders, any_level, method, params):
     prompts, all_params = cases(1, 40, **params)
     expected = told(generate(make_fixed(folders, None, **FP32), prompts, all_params))
     for options in (dict(), dict(enforce_eager=True), dict(lag=0), dict(lag=2)):
@@ -39,5 +39,5 @@ def test_captured_levels_in_any_order_change_no_token(folders, any_level, method
 @pytest.mark.parametrize(
     ("method", "trace"), [*((method, False) for method in METHODS[:3]), ("tree", True)]
 )
-def test_a_warm_up_captures_all_levels(folders, any_level, method, trace):  # noqa: F811
+def test_a_warm_up_captures_all_levels(folders, any_level, method, trace):
     check_warm_up(make(folders, method, trace=trace, **FP32 | dict(max_batch_size=6)))

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpu_case import captured, to_device
-from test_adjusted_engine import ADJUSTMENTS, SAMPLED, mixed, told
-from test_engine import make
-from test_gpu_engine import FP32
+from adjusted_requests import ADJUSTMENTS, SAMPLED, mixed, told
+from gpu_case import FP32, captured, kinds_captured, to_device
+from tiny_engine import make
 
 from specguide import SamplingParams
 from specguide.batch import Adjustment
@@ -19,16 +18,6 @@ from specguide.sampling import SlotAdjustments, adjust_logits, chain_paths, scor
 from specguide.speculation.selection import SamplingKind
 
 pytestmark = pytest.mark.gpu
-
-
-def kinds_captured(llm) -> set[SamplingKind]:
-    return {
-        part
-        for key, graph in llm._engine._executor.step._fixed._captured.items()
-        if graph
-        for part in key
-        if isinstance(part, SamplingKind)
-    }
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from test_async_engine import collect
-from test_engine import K, cases, make
-from test_two_model import make as make_arranged
+from arrangements import make_arranged
+from async_engines import collect
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import SpecConfig
 from specguide.config import EngineConfig
@@ -103,6 +104,6 @@ def test_the_current_device_of_the_thread_that_makes_it_is_meant(folders):
     prompts, params = cases(3, 6)
     with torch.cuda.device(1):
         llm = make(folders, **FP32)
-    assert llm._engine._executor.guide.forward.torch.device == torch.device("cuda", 1)
+    assert llm._engine._executor.grammar.forward.torch.device == torch.device("cuda", 1)
     told(llm.generate(prompts, params))
     llm.close()

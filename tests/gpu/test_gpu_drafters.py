@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 from baseline_llm import baseline_llm
-from test_draft_model import PROMPTS
-from test_draft_model import drafter as drafter  # a fixture
-from test_engine import cases
-from test_mtp_engine import head as head  # a fixture
+from draft_models import PROMPTS
+from random_requests import cases
 
 from specguide import LLM, SamplingParams, SpecConfig
 
@@ -24,9 +22,9 @@ FP32 = dict(device="cuda", dtype="float32", max_batch_size=8)
     "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
 )
 @pytest.mark.parametrize("method", ["mtp", "draft_model"])
-def test_no_drafter_changes_a_token(folders, head: Path, drafter: Path, method, params):
+def test_no_drafter_changes_a_token(folders, mtp_head: Path, drafter: Path, method, params):
     prompts, all_params = cases(1, 60, **params)
-    model = {"mtp": head, "draft_model": drafter}[method]
+    model = {"mtp": mtp_head, "draft_model": drafter}[method]
     plain = LLM(folders[0], spec=None, **FP32).generate(prompts, all_params)
     for baseline in (None, "two models"):
         llm = baseline_llm(folders[0], baseline, spec=SpecConfig(method, model, K), **FP32)

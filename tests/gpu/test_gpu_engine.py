@@ -9,18 +9,19 @@ from random import Random
 import jsonschema
 import pytest
 import torch
-from test_engine import FAILURES, K, Scripted, cases, check_a_failing_matcher, make, with_misfit
-from test_return_drafts import iterations_of
-from test_two_model import make as make_arranged
-from test_warm_up import device_tensors
+from arrangements import make_arranged
+from device_tensors import device_tensors
+from drafted_iterations import iterations_of
+from gpu_case import FP32
+from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
 from specguide.speculation.prefill_plan import captured_sizes
 from specguide.speculation.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
-
-FP32 = dict(device="cuda", dtype="float32")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def generate(**options) -> list[tuple[int, ...]]:
     llm = LLM(max_batch_size=len(some), guide=PATIENT, **options)
     prompts = prompts_of(some)
     llm.generate(prompts, greedy(some, 1))  # compiles the grammars, for which requests would wait
-    guide = llm._engine._executor.guide
+    guide = llm._engine._executor.grammar
     while not all(guide.is_idle(slot) for slot in range(len(some))):
         time.sleep(0.01)
     outputs = llm.generate(prompts, greedy(some, MAX_TOKENS))

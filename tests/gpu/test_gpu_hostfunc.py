@@ -8,11 +8,12 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from host_functions import Payload, captured, wait_until_gone
 
 from benchmarks.spinners import Spinners
 from specguide import native
@@ -22,32 +23,11 @@ from specguide.guided.hostfunc import check, hostfunc
 pytestmark = pytest.mark.gpu
 
 
-class Payload:
-    pass
-
-
 @pytest.fixture
 def busy_python() -> Iterator[None]:
     """Other Python threads that keep the GIL contended."""
     with Spinners(3):
         yield
-
-
-def wait_until_gone(alive: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while alive() is not None:
-        assert time.monotonic() < end, "the payload was not freed"
-        gc.collect()
-        native.drain_releases()
-        time.sleep(0.001)
-
-
-def captured(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    graph = torch.cuda.CUDAGraph()
-    torch.cuda.synchronize()
-    with torch.cuda.graph(graph):
-        work()
-    return graph
 
 
 def test_captured_twice_and_replayed_ten_times_gives_twenty(busy_python: None) -> None:

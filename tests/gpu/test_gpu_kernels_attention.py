@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
-from paging import tree_keys
+from paging import tree_mask
 from sanitized import crossed, sanitized
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
 from specguide.kernels import pointwise, rope_and_store
 from specguide.kernels.attention import (
+    CAUSAL,
     AttentionBackend,
     ForwardContext,
     TorchAttention,
@@ -103,7 +104,7 @@ def make_case(
         max_query_len=max(query_lens),
         page_size=page_size,
         attention=TorchAttention(),
-        tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
+        mask=tree_mask(tree, lens, max(query_lens)) if tree else CAUSAL,
     )
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
     return Case(fused[:, : heads[0]], *caches, context, window)

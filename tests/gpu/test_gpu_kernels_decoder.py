@@ -9,7 +9,7 @@ import pytest
 import torch
 from gpu_case import DEVICE, captured, to_device
 from paging import Sequences
-from test_models_decoder import CASES, random_model, tokens
+from random_models import CASES, random_model, tokens
 
 from specguide.draft_tree import DraftTree
 from specguide.kernels.attention import attention_backend

@@ -7,16 +7,16 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from draft_trees import EXPANSIONS, grown
 from gpu_case import to_device
 from sanitized import sanitized
-from test_trees import EXPANSIONS, grown
 from torch import Tensor
 
 from specguide import sampling
 from specguide.cache import move_keys, place_nodes, tensors
-from specguide.draft_tree import TreeExpansion
 from specguide.sampling import AcceptState, Branches, SlotTrees, TreeLevel, accept, accept_drafts
 from specguide.slots import MAX_END_IDS
+from specguide.tree_layout import TreeExpansion
 
 pytestmark = pytest.mark.gpu
 

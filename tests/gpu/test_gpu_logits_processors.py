@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpu_case import DEVICE
-from test_adjusted_engine import SAMPLED, told
-from test_engine import make
-from test_gpu_adjusted_engine import kinds_captured
-from test_gpu_engine import FP32
-from test_logits_processors import PROCESSORS, alternate, fails_after, processed, raises
-from test_two_model import make as make_arranged
+from adjusted_requests import SAMPLED, told
+from arrangements import make_arranged
+from gpu_case import DEVICE, FP32, kinds_captured
+from logits_processors import PROCESSORS, alternate, fails_after, processed, raises
+from tiny_engine import make
 
 from specguide import SamplingParams
 from specguide.sampling import bind_processors, process_logits

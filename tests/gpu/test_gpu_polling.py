@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from test_engine import cases, make
-from test_gpu_hostfunc import Payload, captured, wait_until_gone
-from test_polling import POLLING, polling_stream
+from host_functions import Payload, captured, wait_until_gone
+from polling import POLLING, polling_stream
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import GuideConfig, native
 from specguide.errors import EngineError

@@ -4,11 +4,9 @@ captured."""
 from __future__ import annotations
 
 import pytest
-from test_adjusted_engine import told
-from test_engine import make
-from test_gpu_adjusted_engine import kinds_captured
-from test_gpu_engine import FP32
-from test_prompt_logprobs import asking
+from adjusted_requests import asking, told
+from gpu_case import FP32, kinds_captured
+from tiny_engine import make
 
 from specguide import CacheConfig, SamplingParams
 

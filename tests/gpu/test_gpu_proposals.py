@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gpu_case import check_warm_up, to_device
-from test_engine import cases
-from test_proposals import METHODS, make, told
+from gpu_case import FP32, check_warm_up, to_device
+from proposals import METHODS, make, told
+from random_requests import cases
 
 from specguide.sampling import accept, append_drafts
 
 pytestmark = pytest.mark.gpu
-
-FP32 = dict(device="cuda", dtype="float32")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from test_engine import cases
-from test_proposals import METHODS, generate, make, told
-from test_speculation_choice import check_choice, fitting
+from proposals import METHODS, generate, make, told
+from random_requests import cases
+from speculation_choices import check_choice, fitting
 
 from specguide import SpecConfig
 

@@ -6,8 +6,9 @@ from itertools import pairwise
 from statistics import median
 
 import pytest
-from test_engine import K, cases, make
+from random_requests import cases
 from timelines import by_iteration, check_iterations, track
+from tiny_engine import K, make
 
 from specguide.trace import TRACKS, read_chrome_trace
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from gpu_case import check_warm_up
-from test_engine import cases
-from test_trees import TREES, make, models  # noqa: F401 - a fixture
+from draft_trees import make
+from gpu_case import FP32, check_warm_up
+from random_requests import cases
 
 from specguide import LLM
 
 pytestmark = pytest.mark.gpu
-
-FP32 = dict(device="cuda", dtype="float32")
 
 
 def told(outs):
@@ -25,7 +23,7 @@ def told(outs):
     ("tree", "method"),
     [("dynamic", "eagle3"), ("static", "eagle3"), ("wide", "mtp"), ("deep", "draft_model")],
 )
-def test_captured_trees_change_no_token(folders, models, tree, method, params):  # noqa: F811
+def test_captured_trees_change_no_token(folders, models, tree, method, params):
     prompts, all_params = cases(1, 40, **params)
     plain = LLM(folders[0], spec=None, max_batch_size=8, **FP32)
     expected = told(plain.generate(prompts, all_params))
@@ -39,11 +37,11 @@ def test_captured_trees_change_no_token(folders, models, tree, method, params): 
         assert any(out.metrics.acceptance_length > 1.3 for out in outs)
 
 
-def test_a_warm_up_captures_what_requests_need(folders, models):  # noqa: F811
+def test_a_warm_up_captures_what_requests_need(folders, models):
     check_warm_up(make(folders, models, "dynamic", max_batch_size=6, **FP32))
 
 
-def test_trees_accept_on_a_gpu_what_they_accept_on_a_cpu(folders, models):  # noqa: F811
+def test_trees_accept_on_a_gpu_what_they_accept_on_a_cpu(folders, models):
     """To a few equals among the drafts: the trees themselves are alike."""
     prompts, all_params = cases(1, 30)
     lengths = []

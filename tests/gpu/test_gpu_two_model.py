@@ -4,8 +4,8 @@ callbacks in graphs."""
 from __future__ import annotations
 
 import pytest
-from test_engine import cases
-from test_two_model import ARRANGEMENTS, generate, make
+from arrangements import ARRANGEMENTS, generate, make_arranged
+from random_requests import cases
 
 pytestmark = pytest.mark.gpu
 
@@ -18,14 +18,14 @@ PYTHON = dict(baseline="Python callbacks")
 )
 def test_outputs_are_those_of_the_one_model_step(folders, params):
     prompts, all_params = cases(1, 60, **params)
-    expected, _ = generate(make(folders, **FP32), prompts, all_params)
+    expected, _ = generate(make_arranged(folders, **FP32), prompts, all_params)
     for options in (PYTHON, *ARRANGEMENTS.values(), dict(baseline="two models, Python callbacks")):
-        outputs, _ = generate(make(folders, **FP32, **options), prompts, all_params)
+        outputs, _ = generate(make_arranged(folders, **FP32, **options), prompts, all_params)
         assert outputs == expected, options
 
 
 def test_each_pass_is_captured(folders):
-    llm = make(folders, baseline="two models", **FP32)
+    llm = make_arranged(folders, baseline="two models", **FP32)
     llm.generate(*cases(1, 20))
     step = llm._engine._executor.step
     for graphs in (step._target_chain, step._refresh_chain, step._draft_next):

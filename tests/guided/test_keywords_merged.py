@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from byte_vocabulary import VOCABULARY, takes
 from hypothesis import given, settings
-from test_keywords_lower import INSTANCES, is_valid, lowered, plain, schemas
+from lowered_schemas import INSTANCES, is_valid, lowered, plain, schemas
 
 from specguide.bench.instances import BYTES, draw
 from specguide.config import GuideConfig

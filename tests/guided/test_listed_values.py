@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from hypothesis import given, settings
-from test_keywords_lower import INSTANCES, is_valid, schemas
+from lowered_schemas import INSTANCES, is_valid, schemas
 
 from specguide.bench.instances import BYTES, takes
 from specguide.config import GuideConfig

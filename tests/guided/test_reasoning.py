@@ -11,7 +11,7 @@ import pytest
 from baseline_llm import baseline_llm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import K, make
+from tiny_engine import K, make
 
 from specguide import Guide, GuideConfig, Reasoning, SamplingParams, SpecConfig
 from specguide.errors import InvalidParams

@@ -15,7 +15,7 @@ from torch import Tensor
 from specguide import LLM, SamplingParams, SpecConfig
 from specguide.draft_tree import DraftTree
 from specguide.kernels import attention
-from specguide.kernels.attention import AttentionPlan, ForwardContext
+from specguide.kernels.attention import AttentionPlan, ForwardContext, TreeMask
 
 
 @dataclass
@@ -49,10 +49,9 @@ class DensePlan:
     def slots(self, seq: int, token: int, query_len: int) -> Tensor:
         context = self.context
         num_keys = int(context.seq_lens[seq])
-        if context.tree is None:
-            last = torch.arange(query_len) <= token
-        else:
-            last = context.tree.sees[seq, token]
+        mask = context.mask
+        ancestors = mask.ancestor_mask[seq, token] if isinstance(mask, TreeMask) else None
+        last = torch.arange(query_len) <= token if ancestors is None else ancestors
         sees = torch.cat([torch.ones(num_keys - len(last), dtype=torch.bool), last])
         index = torch.arange(num_keys)[sees]
         pages = context.block_table[seq].long()

@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paging import tree_keys
+from paging import tree_mask
 from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels.attention import ForwardContext, TorchAttention
+from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention
 from specguide.kernels.pointwise import store_kv
 
 HEAD_DIM, NUM_KV_HEADS = 8, 2
@@ -79,7 +79,7 @@ def make_case(
         max_query_len=max(query_lens),
         page_size=page_size,
         attention=TorchAttention(),
-        tree=tree_keys(tree, lens, max(query_lens)) if tree else None,
+        mask=tree_mask(tree, lens, max(query_lens)) if tree else CAUSAL,
     )
     query = torch.randn(sum(query_lens), NUM_KV_HEADS * group, HEAD_DIM, generator=random)
     return Case(query, keys, values, *caches, context)

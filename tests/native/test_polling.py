@@ -10,16 +10,12 @@ import weakref
 
 import pytest
 import torch
-from test_engine import cases, make
+from polling import POLLING, polling_stream
+from random_requests import cases
+from tiny_engine import make
 
 from specguide import GuideConfig, native
 from specguide.errors import EngineError
-
-POLLING = GuideConfig(callbacks="polling", deadline_us=60_000_000)
-
-
-def polling_stream(llm) -> native.PollingStream:
-    return llm._engine._executor.guide._streams.grammar
 
 
 @pytest.mark.parametrize(

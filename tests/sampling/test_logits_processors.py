@@ -8,51 +8,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_adjusted_engine import SAMPLED, Late, mixed, told
-from test_engine import make
-from test_two_model import ARRANGEMENTS
-from test_two_model import make as make_arranged
+from adjusted_requests import SAMPLED, told
+from arrangements import ARRANGEMENTS, make_arranged
+from logits_processors import PROCESSORS, alternate, echo, fails_after, no_repeat, processed, raises
 from tiny import VOCAB_SIZE
+from tiny_engine import make
+from traffic import Late
 from transformers import LlamaForCausalLM
 
 from specguide import CacheConfig, Guide, GuideConfig, SamplingParams
 from specguide.errors import RequestError
-
-
-def no_repeat(output_ids, logits):
-    """Nothing comes that was among the last few."""
-    logits[output_ids[-4:]] = -torch.inf
-    return logits
-
-
-def alternate(output_ids, logits):
-    """Lifts even tokens at even places and odd ones at odd places, in a tensor of its own."""
-    lifted = logits.clone()
-    lifted[len(output_ids) % 2 :: 2] += 1.5
-    return lifted
-
-
-def echo(prompt_ids, output_ids, logits):
-    """Lifts the prompt's tokens, and most of all the one that followed the last token there."""
-    logits[prompt_ids] += 1
-    if output_ids and output_ids[-1] in prompt_ids[:-1]:
-        logits[prompt_ids[prompt_ids.index(output_ids[-1]) + 1]] += 3
-    return logits
-
-
-class Cooler(torch.nn.Module):
-    """A module, whose call takes anything; the more tokens, the flatter."""
-
-    def forward(self, output_ids, logits):
-        return logits / (1 + 0.05 * len(output_ids))
-
-
-PROCESSORS = {
-    "no repeat": [no_repeat],
-    "alternate": [alternate],
-    "prompt": [echo],
-    "several": [echo, no_repeat, Cooler(), alternate],
-}
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +31,6 @@ def engines(folders):
     for llm in llms:
         llm._engine.check_integrity()
         llm.close()
-
-
-def processed(name: str, seed: int, num: int, **params):
-    """Every second request of `mixed` with processors."""
-    return mixed(seed, num, dict(logits_processors=PROCESSORS[name]), **params)
 
 
 @pytest.mark.parametrize("params", [dict(), SAMPLED], ids=["greedy", "sampled"])
@@ -197,15 +157,6 @@ def test_what_processors_are_given(engines):
                 token_ids[:length] for length in range(len(token_ids))
             ]
         assert calls[0][0] == tuple(llm.tokenizer.encode("abc"))
-
-
-def fails_after(num_tokens: int, how):
-    """As it is, and from the given length of output on `how(logits)`."""
-    return lambda output_ids, logits: logits if len(output_ids) < num_tokens else how(logits)
-
-
-def raises(logits):
-    raise KeyError("nobody home")
 
 
 FAILURES = {

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_detokenizer import subject
-from test_scheduler import EOS, make, request
+from small_scheduler import EOS, make, request
+from tokenizer_subjects import subject
 
 from specguide.scheduler import OutputText
 

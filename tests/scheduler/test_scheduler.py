@@ -7,46 +7,14 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_scheduler import EOS, K, make, request
 
 from specguide.batch import Batch
-from specguide.cache import PageAllocator
 from specguide.errors import InvalidParams, PromptTooLong, RequestError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
-from specguide.scheduler import Scheduler, SchedulerLimits
+from specguide.scheduler import Scheduler
 from specguide.scheduler.sequence import HEAD_START_S, SequenceState
-
-EOS, K, PAGE = 0, 3, 4
-
-
-def make(
-    num_pages: int = 64,
-    max_batch_size: int = 4,
-    max_model_len: int = 40,
-    max_prefill_tokens: int = 2048,
-    is_idle=lambda slot: True,
-    num_draft_tokens: int = K,
-) -> Scheduler:
-    limits = SchedulerLimits(
-        max_batch_size, max_model_len, max_prefill_tokens, num_draft_tokens, num_draft_tokens, PAGE
-    )
-    return Scheduler(limits, PageAllocator(num_pages), [EOS], is_idle)
-
-
-def request(
-    number: int = 0,
-    prompt_len: int = 5,
-    priority: int = 0,
-    arrival_s: float = 0,
-    token: int | None = None,
-    **params,
-) -> Request:
-    """Each of its own tokens, so that none finds another's pages, unless `token` says otherwise."""
-    prompt = [100 + number if token is None else token] * prompt_len
-    spec = RequestSpec(
-        number, prompt, SamplingParams(**params), priority=priority, arrival_s=arrival_s
-    )
-    return Request(spec)
 
 
 def plan(scheduler: Scheduler) -> Batch | None:
@@ -369,10 +337,10 @@ def test_who_is_entitled_last_loses_its_pages_and_goes_on_later():
     first, second = request(0, prompt_len=8, max_tokens=24), request(1, prompt_len=8, max_tokens=24)
     scheduler.add(first)
     scheduler.add(second)
-    num_turns = 0
+    num_under_way = 0
     while (batch := plan(scheduler)) is not None:
-        num_turns += 1
-        assert num_turns < 100
+        num_under_way += 1
+        assert num_under_way < 100
         if batch.is_prefill and 1 in batch.request_ids and second.output_ids:
             chunk = batch.chunks[batch.request_ids.index(1)]
             assert (

@@ -10,8 +10,10 @@ import pytest
 import tiny
 import torch
 from baseline_llm import baseline_llm
+from draft_models import PROMPTS
+from misfits import Scripted, with_misfit
+from random_requests import cases
 from safetensors.torch import load_file, save_file
-from test_engine import Scripted, cases, with_misfit
 from transformers import LlamaForCausalLM
 
 from specguide import LLM, CacheConfig, Guide, GuideConfig, SamplingParams, SpecConfig
@@ -19,20 +21,6 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder
 
 K = 3
-PROMPTS = ["abc" * times for times in range(1, 9)] + ["abcabcabc" * 7, "a{}\n" * 20]
-
-
-@pytest.fixture(scope="module")
-def drafter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another model of the tiny target's tokens, close to it so that some drafts are right."""
-    folder = tiny.save_target(tmp_path_factory.mktemp("drafter"))
-    generator = torch.Generator().manual_seed(3)
-    weights = {
-        name: tensor + 0.02 * torch.randn(tensor.shape, generator=generator)
-        for name, tensor in load_file(folder / "model.safetensors").items()
-    }
-    save_file(weights, folder / "model.safetensors")
-    return folder
 
 
 def make(folders, drafter, *, guided_drafts=True, **options) -> LLM:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from baseline_llm import baseline_llm
-from test_engine import K, Scripted, cases, make, with_misfit
+from misfits import Scripted, with_misfit
+from random_requests import cases
+from tiny_engine import K, make
 
 from specguide import GuideConfig, SpecConfig
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import tiny
 from baseline_llm import baseline_llm
-from mtp_heads import CONFIG, PREFIX, random_mtp, save_head
+from mtp_heads import PREFIX, random_mtp, save_head
+from random_requests import cases
 from safetensors.torch import load_file
-from test_engine import cases
 
 from specguide import LLM, Guide, SamplingParams, SpecConfig
 from specguide.engine.facts import SHIPPED_MODEL
@@ -19,23 +18,10 @@ from specguide.errors import CheckpointError
 K = 3
 
 
-@pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random head for the tiny target."""
-    config = {
-        **CONFIG,
-        "vocab_size": tiny.VOCAB_SIZE,
-        "hidden_size": tiny.HIDDEN,
-        "head_dim": 8,
-        "max_position_embeddings": 512,
-    }
-    return save_head(tmp_path_factory.mktemp("mtp"), config, random_mtp(config))
-
-
 @pytest.mark.parametrize(
     "params", [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)], ids=["greedy", "sampled"]
 )
-def test_speculation_changes_no_token(folders, head, params):
+def test_speculation_changes_no_token(folders, mtp_head, params):
     target, _ = folders
     prompts, all_params = cases(7, 18, **params)
     plain = LLM(target, spec=None, max_batch_size=8).generate(prompts, all_params)
@@ -44,7 +30,7 @@ def test_speculation_changes_no_token(folders, head, params):
         dict(lag=2),
         dict(lag=0, baseline="two models"),
     ):
-        llm = baseline_llm(target, spec=SpecConfig("mtp", head, K), max_batch_size=8, **options)
+        llm = baseline_llm(target, spec=SpecConfig("mtp", mtp_head, K), max_batch_size=8, **options)
         outputs = llm.generate(prompts, all_params)
         llm._engine.check_integrity()
         llm.close()

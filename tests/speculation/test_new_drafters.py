@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_engine import cases, make
+from random_requests import cases
+from tiny_engine import make
 from torch import Tensor
 from torch.nn.functional import one_hot
 
@@ -19,7 +20,7 @@ from specguide.errors import InvalidParams
 from specguide.speculation.chains import Chains
 from specguide.speculation.drafters import DrafterSpec, base, drafter_named, register
 from specguide.speculation.drafting import Accepted
-from specguide.speculation.query import Query
+from specguide.speculation.forward_input import ForwardInput
 
 K = 4
 PLAIN_PARAMS = [dict(), dict(temperature=0.8, top_k=20, top_p=0.95)]
@@ -35,14 +36,14 @@ class Successors:
     position_offset: int = 0
 
     def refresh(
-        self, query: Query, aux_hidden_states, target_tokens, num_accepted
+        self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted
     ) -> tuple[Tensor, Tensor]:
         last = num_accepted.clamp(min=0)[:, None].long()
-        golden = query.said(target_tokens).long().gather(1, last)[:, 0]
+        golden = inputs.tokens_after(target_tokens).long().gather(1, last)[:, 0]
         return golden, golden
 
-    def step(self, query: Query, features) -> tuple[Tensor, Tensor]:
-        return query.input_ids, query.input_ids
+    def step(self, inputs: ForwardInput, features) -> tuple[Tensor, Tensor]:
+        return inputs.input_ids, inputs.input_ids
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         return one_hot(self.table[normed], len(self.table)).float()
@@ -52,9 +53,9 @@ class BlockOfSuccessors(Successors):
     """All K positions at once: of each the token that it would follow."""
 
     def refresh(
-        self, query: Query, aux_hidden_states, target_tokens, num_accepted
+        self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted
     ) -> tuple[Tensor, Tensor]:
-        golden, _ = super().refresh(query, aux_hidden_states, target_tokens, num_accepted)
+        golden, _ = super().refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
         tokens = [golden]
         for _ in range(K - 1):
             tokens.append(self.table[tokens[-1]])
@@ -66,16 +67,18 @@ class Blocks(Chains):
     the one before."""
 
     def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
-        verified, query, features = accepted
-        self._guide.launch(1, num_slots)
-        positions, _ = self._passes.refresh(query, features, verified.tokens, verified.num_accepted)
+        verified, inputs, features = accepted
+        self._grammar.launch(1, num_slots)
+        positions, _ = self._passes.refresh(
+            inputs, features, verified.tokens, verified.num_accepted
+        )
         logits = self._passes.draft_logits(positions)
         for node in range(1, layout.num_model + 1):
-            self._guide.announce_wait()
-            self._guide.wait_rows()
-            self.choose(logits[:, node - 1], query.slots, node, verified.num_accepted)
+            self._grammar.announce_wait()
+            self._grammar.wait_rows()
+            self.choose(logits[:, node - 1], inputs.slots, node, verified.num_accepted)
             if node < layout.num_model:
-                self._guide.launch(node + 1, num_slots)
+                self._grammar.launch(node + 1, num_slots)
 
 
 def load(spec: SpecConfig, target) -> Tensor:

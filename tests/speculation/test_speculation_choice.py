@@ -8,59 +8,19 @@ from itertools import cycle
 
 import pytest
 from baseline_llm import baseline_llm
-from test_engine import cases
-from test_proposals import METHODS, generate, make, plain_outputs, told
+from proposals import METHODS, generate, make, plain_outputs, told
+from random_requests import cases
+from speculation_choices import check_choice, fitting
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig, Speculation
-from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
-
-CHOICES = [
-    None,
-    Speculation(),
-    Speculation(0, 0),
-    Speculation(0),
-    Speculation(1),
-    Speculation(2, 0),
-    Speculation(guided_drafts=False),
-    Speculation(1, 1, guided_drafts=True),
-]
-
-
-def fitting(window: DraftLayout) -> list[Speculation | None]:
-    return [
-        choice
-        and replace(
-            choice,
-            num_draft_tokens=_at_most(
-                choice.num_draft_tokens, window.num_model + window.num_lookup
-            ),
-            num_forced_tokens=_at_most(choice.num_forced_tokens, window.num_forced),
-        )
-        for choice in CHOICES
-    ]
-
-
-def _at_most(number: int | None, most: int) -> int | None:
-    return None if number is None else min(number, most)
-
-
-def check_choice(out, choice: Speculation | None, window: DraftLayout) -> None:
-    """Nothing was drafted beyond the request's limits."""
-    chosen = window.within(choice or Speculation())
-    assert all(len(iteration.drafts) <= chosen.num_drafts for iteration in out.iterations)
-    assert all(not count for count in out.metrics.accepted_histogram[chosen.num_drafts + 1 :])
-    assert sum(out.metrics.accepted_histogram) == out.metrics.num_iterations
-    names = {"forced"} if chosen.num_forced else set()
-    names |= {"model"} if chosen.num_model else set()
-    assert set(out.metrics.drafts_proposed) <= names | ({"lookup"} if chosen.num_lookup else set())
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("method", METHODS)
 def test_choices_mixed_in_one_batch_change_no_token(folders, method, temperature):
-    window = SpecConfig(**METHODS[method]).layout
-    choices = fitting(window)
+    layout = SpecConfig(**METHODS[method]).layout
+    choices = fitting(layout)
     for backend, lag in (("auto", 2), ("xgrammar", 1 if temperature else 0)):
         prompts, all_params, expected = plain_outputs(folders, backend, temperature)
         chosen = list(zip(all_params, cycle(choices)))
@@ -71,7 +31,7 @@ def test_choices_mixed_in_one_batch_change_no_token(folders, method, temperature
         )
         assert told(outs) == expected
         for out, (_, choice) in zip(outs, chosen, strict=True):
-            check_choice(out, choice, window)
+            check_choice(out, choice, layout)
 
 
 @pytest.mark.parametrize(

@@ -4,59 +4,22 @@ grammar."""
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
-import tiny
-import torch
-from mtp_heads import CONFIG, random_mtp, save_head
-from test_adjusted_engine import ADJUSTMENTS, SAMPLED, mixed
-from test_adjusted_engine import told as told_adjusted
-from test_engine import FAILURES, Scripted, cases, check_a_failing_matcher, with_misfit
-from test_proposals import generate, plain_outputs, told
+from adjusted_requests import ADJUSTMENTS, SAMPLED, mixed
+from adjusted_requests import told as told_adjusted
+from draft_trees import EXPANSIONS, TREES, grown, make
+from misfits import FAILURES, Scripted, check_a_failing_matcher, with_misfit
+from proposals import generate, plain_outputs, told
+from random_requests import cases
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
-from specguide.draft_tree import DraftTree, DynamicTree, TreeExpansion
+from specguide.draft_tree import DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 from specguide.params import Speculation
-from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
 from specguide.speculation.trees import TreeNodes
-
-TREES = {
-    "dynamic": DynamicTree(top_k=4, depth=4, num_nodes=20),
-    "wide": DynamicTree(top_k=10, depth=2, num_nodes=60),
-    "deep": DynamicTree(top_k=2, depth=8, num_nodes=17),
-    "one level": DynamicTree(top_k=3, depth=1, num_nodes=4),
-    "static": DraftTree.from_choices(
-        [[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0], [0, 0, 1], [1, 0, 0]]
-    ),
-    "chain": DraftTree.chain(3),
-}
-
-
-@pytest.fixture(scope="module")
-def models(folders, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Drafters of the tiny target."""
-    config = {
-        **CONFIG,
-        "vocab_size": tiny.VOCAB_SIZE,
-        "hidden_size": tiny.HIDDEN,
-        "head_dim": 8,
-        "max_position_embeddings": 512,
-    }
-    target, head = folders
-    return {
-        "eagle3": head,
-        "mtp": save_head(tmp_path_factory.mktemp("mtp"), config, random_mtp(config)),
-        "draft_model": target,
-    }
-
-
-def make(folders, models, tree: str, method: str = "eagle3", **options) -> LLM:
-    return LLM(folders[0], spec=SpecConfig(method, models[method], tree=TREES[tree]), **options)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8], ids=["greedy", "sampled"])
@@ -139,12 +102,12 @@ def test_every_node_is_verified_under_what_its_path_allows(folders, models, back
 
     def checked(logits, nodes, *others):
         nonlocal num_checked
-        query, buffers = nodes.query, llm._engine._executor.guide.buffers
-        for row, slot in enumerate(query.slots.tolist()):
+        inputs, buffers = nodes.inputs, llm._engine._executor.grammar.buffers
+        for row, slot in enumerate(inputs.slots.tolist()):
             request = running.get(slot)
             if buffers.held[slot] or request is None or request.params.guide is None:
                 continue
-            for node in range(query.num_nodes if isinstance(nodes, TreeNodes) else 0):
+            for node in range(inputs.num_nodes if isinstance(nodes, TreeNodes) else 0):
                 path = [int(token) for token in nodes.trees.paths(4)[row, node] if token >= 0]
                 is_there = node == 0 or int(nodes.trees.tokens[row, node]) >= 0
                 place = int(nodes.trees.places[row, node])
@@ -308,76 +271,6 @@ def test_expansion_of_a_static_tree_finds_its_nodes():
     )
 
 
-def grown(
-    expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: ModuleType = growth
-) -> tuple[SlotTrees, dict[str, torch.Tensor], list[TreeLevel]]:
-    """Trees of some slots, from random scores, what the walk is told of them, and their levels; one
-    slot is held."""
-    generator, num_slots, levels = torch.Generator().manual_seed(seed), 8, []
-    slots = torch.randperm(num_slots, generator=generator)[:6].to(device)
-    trees = SlotTrees.empty(
-        num_slots, (expansion.whole or expansion).num_nodes, torch.device(device)
-    )
-    walk = {
-        name: torch.full((num_slots, expansion.num_places), -7, dtype=torch.int32, device=device)
-        for name in ("walk_tokens", "walk_parents")
-    }
-    num_model = (
-        torch.randint(0, 2 * expansion.depth, (num_slots,), generator=generator).int().to(device)
-    )
-    guides = torch.arange(num_slots, device=device)
-    guides[3] = num_slots - 1
-    growing = GrowingTrees.empty(
-        expansion, slots, torch.tensor([0, 2, -1, 1, 0, 3], dtype=torch.int32, device=device)
-    )
-    level = TreeLevel.root(torch.zeros(6, 1, dtype=torch.int32, device=device), guides[slots])
-    for depth in range(1, expansion.depth + 1):
-        logprobs = torch.randn(
-            6, level.tokens.shape[1], expansion.num_children, generator=generator
-        ).log_softmax(-1)
-        logprobs[0] = 0.0  # equals everywhere
-        logprobs[1, :, 1:] = float("-inf")
-        tokens = (
-            torch.randint(0, 9, logprobs.shape, generator=generator)
-            .int()
-            .masked_fill(logprobs.isinf(), -1)
-        )
-        level = module.grow_trees(
-            tokens.to(device),
-            logprobs.to(device),
-            level,
-            growing,
-            expansion,
-            depth,
-            num_model=num_model,
-            row_slots=guides,
-            **walk,
-        )
-        levels.append(level)
-    module.finish_trees(growing, expansion, trees, **walk)
-    return trees, {**walk, "slots": slots}, levels
-
-
-EXPANSIONS = (
-    *(
-        shape.expansion
-        for shape in (
-            DynamicTree(3, 4, 14),
-            DynamicTree(4, 3, 36),
-            DynamicTree(2, 2, 7),
-            DynamicTree(1, 5, 4),
-            DynamicTree(),
-            DynamicTree(16, 16, 128),
-            TREES["static"],
-            DraftTree.chain(3),
-            DraftTree.from_choices([[0], [1], [2], [0, 0], [2, 0], [2, 1], [2, 0, 0]]),
-        )
-    ),
-    *(level.growth for level in SpecConfig(tree=DynamicTree()).layout.levels[1:-1]),
-    TREES["dynamic"].expansion.within(DynamicTree(5, 4, 30).expansion),
-)
-
-
 @pytest.mark.parametrize("expansion", EXPANSIONS)
 def test_growth_keeps_ancestors(expansion):
     """Random scores: every node's parent is there, before it, and the walk's places say the
@@ -395,8 +288,8 @@ def test_growth_keeps_ancestors(expansion):
             assert parent < node and trees.depths[slot, node] == trees.depths[slot, parent] + 1
             assert walk["walk_tokens"][slot, place] == trees.tokens[slot, node]
             assert walk["walk_parents"][slot, place] == trees.places[slot, parent]
-            seen = {node, *(int(n) for n in trees.sees[slot, parent].nonzero())}
-            assert seen == {int(n) for n in trees.sees[slot, node].nonzero()}
+            seen = {node, *(int(n) for n in trees.ancestor_mask[slot, parent].nonzero())}
+            assert seen == {int(n) for n in trees.ancestor_mask[slot, node].nonzero()}
         places = {int(place) for place in trees.places[slot, 1:][trees.tokens[slot, 1:] >= 0]}
         told = {
             place

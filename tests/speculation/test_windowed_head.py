@@ -10,7 +10,7 @@ import tiny
 import torch
 from paging import Sequences
 from safetensors.torch import load_file, save_file
-from test_eagle3_head import SlowHead
+from slow_head import SlowHead
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.draft_tree import DraftTree

@@ -8,11 +8,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
-from test_engine import cases
+from random_requests import cases
 
 from specguide import LLM
+from specguide.speculation.selection import SamplingKind
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+FP32 = dict(device="cuda", dtype="float32")
 
 
 def to_device(thing: Any) -> Any:
@@ -52,3 +54,14 @@ def check_warm_up(llm: LLM) -> None:
         llm.generate(*cases(num, num))
     assert set(map(id, graphs.values())) == captured
     llm.close()
+
+
+def kinds_captured(llm: LLM) -> set[SamplingKind]:
+    """The kinds of sampling that the graphs captured so far are of."""
+    return {
+        part
+        for key, graph in llm._engine._executor.step._fixed._captured.items()
+        if graph
+        for part in key
+        if isinstance(part, SamplingKind)
+    }

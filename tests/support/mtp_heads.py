@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -91,3 +92,15 @@ def save_head(folder: Path, config: dict[str, Any], weights: Weights) -> Path:
         folder / "model.safetensors",
     )
     return folder
+
+
+def save_tiny_head(folder: Path) -> Path:
+    """A random head for the tiny target."""
+    config = {
+        **CONFIG,
+        "vocab_size": tiny.VOCAB_SIZE,
+        "hidden_size": tiny.HIDDEN,
+        "head_dim": 8,
+        "max_position_embeddings": 512,
+    }
+    return save_head(folder, config, random_mtp(config))

@@ -8,21 +8,21 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.draft_tree import DraftTree
-from specguide.kernels.attention import ForwardContext, TorchAttention, TreeKeys
+from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention, TreeMask
 from specguide.models import ModelConfig
 
 PAGE_SIZE = 4
 
 
-def tree_keys(tree: DraftTree, seq_lens: list[int], num_own: int | None = None) -> TreeKeys:
+def tree_mask(tree: DraftTree, seq_lens: list[int], num_own: int | None = None) -> TreeMask:
     """A draft tree as the last keys of sequences; the pass has the last `num_own` of its nodes, or
     all."""
     positions = torch.tensor(seq_lens)[:, None] - tree.num_nodes + torch.tensor(tree.depths)
     nodes = range(tree.num_nodes)
-    sees = torch.tensor([[other in tree.path(node) for other in nodes] for node in nodes])[
+    ancestors = torch.tensor([[other in tree.path(node) for other in nodes] for node in nodes])[
         -(num_own or len(nodes)) :
     ]
-    return TreeKeys(sees.expand(len(seq_lens), -1, -1).contiguous(), positions)
+    return TreeMask(ancestors.expand(len(seq_lens), -1, -1).contiguous(), positions)
 
 
 class Sequences:
@@ -88,5 +88,5 @@ class Sequences:
             max_query_len=max(counts),
             page_size=PAGE_SIZE,
             attention=TorchAttention(),
-            tree=None if tree is None else tree_keys(tree, lens),
+            mask=CAUSAL if tree is None else tree_mask(tree, lens),
         )

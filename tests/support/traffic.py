@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_engine import random_schema
-from test_user_grammar import Alternating
+from random_requests import random_schema
+from user_matchers import Alternating
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.engine import Engine
@@ -86,6 +86,13 @@ class Sleepy(Watched):
         if len(self.taken) % 3 == 1:
             time.sleep(0.004)
         super().fill(row)
+
+
+class Late(Sleepy):
+    """Leaves a choice, whatever is adjusted."""
+
+    def allowed(self) -> list[int]:
+        return [] if self.is_terminated else [*range(64, 90)]
 
 
 GUIDES = [

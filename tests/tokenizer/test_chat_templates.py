@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
+from chat_templates import with_template
 from live_server import Server, small_server
-from test_control_tokens import with_template
 from transformers import PreTrainedTokenizerFast
 
 from specguide.errors import InvalidParams

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_detokenizer import NAMES, any_token, subject
-from test_tokenizer import BUILDERS
 from tiny import save_weights
+from tokenizer_kinds import BUILDERS
+from tokenizer_subjects import NAMES, any_token, subject
 from transformers import PreTrainedTokenizerFast
 
 from specguide import LLM, Guide, SamplingParams

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import pytest
 import torch
-from test_engine import K, cases, make
+from random_requests import cases
 from timelines import by_iteration, check_iterations, track
+from tiny_engine import K, make
 
 from specguide.errors import InvalidParams
 from specguide.trace import (
@@ -113,7 +114,7 @@ def test_nothing_is_recorded_unasked(folders, tmp_path):
     llm = make(folders)
     llm.generate(*cases(6, 2))
     assert type(llm._engine._recorder) is Recorder and llm._engine._recorder.spans() == []
-    assert llm._engine._executor.guide.take_callback_times() == []
+    assert llm._engine._executor.grammar.take_callback_times() == []
     with pytest.raises(InvalidParams, match="trace=True"):
         llm.write_trace(tmp_path / "out.json")
     llm.close()
@@ -177,17 +178,17 @@ def test_marks_of_a_graph_are_those_of_its_last_replay(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
-    recorder, graphs, turns = CudaRecorder(torch.device("cuda"), num_turns=2), {}, []
+    recorder, graphs, turns = CudaRecorder(torch.device("cuda"), num_under_way=2), {}, []
     for _ in range(5):
         recorder.begin_iteration("decode")
-        turns.append(recorder.turn)
-        if recorder.turn not in graphs:
-            with recorder.capture() as graphs[recorder.turn]:
+        turns.append(recorder.iteration_place)
+        if recorder.iteration_place not in graphs:
+            with recorder.capture() as graphs[recorder.iteration_place]:
                 recorder.grammar("callback 0")
                 recorder.forward("target forward")
-        for _, _, event in graphs[recorder.turn]:
+        for _, _, event in graphs[recorder.iteration_place]:
             event.record()
-        recorder.replayed(graphs[recorder.turn])
+        recorder.replayed(graphs[recorder.iteration_place])
         recorder.forward("results")
         assert len(recorder._under_way) <= 2
     recorder.add_callbacks([(1, 0, 5, 7)])

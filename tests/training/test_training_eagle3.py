@@ -13,7 +13,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
-from transformers import LlamaConfig, LlamaForCausalLM
+from training_examples import EOS, HIDDEN, VOCAB, some_examples
+from transformers import LlamaForCausalLM
 
 from specguide.cache import KVCache
 from specguide.kernels.attention import ForwardContext, TorchAttention
@@ -34,7 +35,6 @@ from training.heads.unroll import unroll, unroll_loss
 from training.train.eagle3 import TrainPlan, first_head, new_head
 from training.train.head_trainer import Trainer, learning_rate
 
-VOCAB, HIDDEN, EOS = 48, 32, 3
 DRAFT_IDS = torch.tensor([i for i in range(VOCAB) if i % 4 != 1])
 PLAN = TrainPlan(
     num_steps=40,
@@ -48,34 +48,6 @@ PLAN = TrainPlan(
     learning_rate=1e-2,
     aux_layers=(1, 2, 4),
 )
-
-
-@pytest.fixture(scope="module")
-def target() -> LlamaForCausalLM:
-    torch.manual_seed(1)
-    config = LlamaConfig(
-        vocab_size=VOCAB,
-        hidden_size=HIDDEN,
-        intermediate_size=48,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=128,
-        tie_word_embeddings=True,
-        bos_token_id=2,
-        eos_token_id=EOS,
-        initializer_range=0.3,
-    )
-    return LlamaForCausalLM(config).eval().requires_grad_(False)
-
-
-def some_examples(count: int, seed: int = 0) -> list[Example]:
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(6, 18, count)
-    return [
-        Example(rng.integers(4, VOCAB, n).astype(np.int32), int(rng.integers(1, n - 3)))
-        for n in sizes
-    ]
 
 
 def small_head(target: LlamaForCausalLM) -> Eagle3Head:

@@ -11,8 +11,7 @@ import pytest
 import torch
 from paging import Sequences
 from safetensors.torch import load_file
-from test_training_eagle3 import EOS, HIDDEN, some_examples
-from test_training_eagle3 import target as target  # the fixture
+from training_examples import EOS, HIDDEN, some_examples
 from transformers import LlamaForCausalLM
 
 from specguide.models import Decoder

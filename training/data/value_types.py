@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 
 from training.data import lexicon as lx
+from training.data import value_numbers as numbers
+from training.data import value_times as times
 from training.data import values as v
 from training.data.values import Value
 
@@ -21,13 +23,13 @@ GENERATORS: dict[str, Callable[[Random], Value]] = {
     "email": v.email,
     "phone": v.phone,
     "url": v.url,
-    "date": v.date,
-    "iso": v.iso_date,
-    "time": v.clock,
-    "timestamp": v.timestamp,
-    "money": v.money,
-    "percent": v.percent,
-    "rating": v.rating,
+    "date": times.date,
+    "iso": times.iso_date,
+    "time": times.clock,
+    "timestamp": times.timestamp,
+    "money": numbers.money,
+    "percent": numbers.percent,
+    "rating": numbers.rating,
     "code": v.code,
     "uuid": v.uuid,
     "ipv4": v.ipv4,
@@ -35,7 +37,7 @@ GENERATORS: dict[str, Callable[[Random], Value]] = {
     "path": v.path,
     "product": v.product,
     "phrase": v.phrase,
-    "duration": v.duration,
+    "duration": times.duration,
     "bool": v.boolean,
     "token": v.letters_and_digits,
     "sentence": v.sentence,
@@ -54,7 +56,7 @@ GENERATORS: dict[str, Callable[[Random], Value]] = {
     "topic": v.one_of(lx.TOPICS),
     "issue": v.one_of(lx.ISSUES),
     "book": v.one_of(lx.BOOK_WORDS),
-    "year": v.year,
+    "year": numbers.year,
     "word": v.one_of(lx.WORDS, 0.3),
     "team": lambda r: v.string(
         f"{v.city_name(r)} {r.choice(('United', 'Tigers', 'Rovers', 'Hawks', 'City', 'Stars'))}"
@@ -76,7 +78,7 @@ def generator(spec: str) -> Callable[[Random], Value]:
         return v.enum(args)
     parts = args.split(",")
     if name == "int":
-        return v.integer(int(parts[0]), int(parts[1]), tuple(parts[2:]))
+        return numbers.integer(int(parts[0]), int(parts[1]), tuple(parts[2:]))
     if name == "dec":
-        return v.decimal(float(parts[0]), float(parts[1]), int(parts[2]), tuple(parts[3:]))
+        return numbers.decimal(float(parts[0]), float(parts[1]), int(parts[2]), tuple(parts[3:]))
     raise KeyError(spec)

@@ -21,8 +21,6 @@ class Value(NamedTuple):
 
 
 STRING: dict[str, Any] = {"type": "string"}
-INTEGER: dict[str, Any] = {"type": "integer"}
-NUMBER: dict[str, Any] = {"type": "number"}
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 
 
@@ -126,112 +124,6 @@ def url(r: Random) -> Value:
     return string(text, {"type": "string", "format": "uri"} if r.random() < 0.4 else STRING)
 
 
-def date(r: Random) -> Value:
-    """ISO in the answer where the schema asks for format date; else exactly as the document has
-    it."""
-    year, month, day = r.randint(1995, 2032), r.randint(1, 12), r.randint(1, 28)
-    iso, name, roll = f"{year}-{month:02d}-{day:02d}", lx.MONTHS[month - 1], r.random()
-    forms = (
-        iso,
-        f"{name} {day}, {year}",
-        f"{day} {name} {year}",
-        f"{name[:3]} {day}, {year}",
-        f"{day} {name[:3]} {year}",
-    )
-    text = iso if roll < 0.5 else forms[int(roll * 8.0) - 3 if roll < 1.0 else 1]
-    if r.random() < 0.65:
-        hint = {"description": "ISO 8601 date"} if r.random() < 0.1 else {}
-        return Value(quote(iso), text, {"type": "string", "format": "date"} | hint)
-    return string(text)
-
-
-def iso_date(r: Random) -> Value:
-    text = f"{r.randint(1995, 2032)}-{r.randint(1, 12):02d}-{r.randint(1, 28):02d}"
-    return string(text, {"type": "string", "format": "date"} if r.random() < 0.5 else STRING)
-
-
-def clock(r: Random) -> Value:
-    if r.random() < 0.2:
-        return string(
-            f"{r.randint(1, 12)}:{r.choice(('00', '15', '30', '45'))} "
-            f"{r.choice(('am', 'pm', 'AM', 'PM'))}"
-        )
-    text = (
-        f"{r.randint(0, 23):02d}:{r.choice(('00', '15', '30', '45', digits(r, 1) + '5', '20')):0>2}"
-    )
-    text = text[:3] + str(min(int(text[3:]), 59)).zfill(2)
-    return string(
-        text, {"type": "string", "pattern": "^[0-9]{2}:[0-9]{2}$"} if r.random() < 0.2 else STRING
-    )
-
-
-def timestamp(r: Random) -> Value:
-    text = (
-        f"{r.randint(1999, 2031)}-{r.randint(1, 12):02d}-{r.randint(1, 28):02d}{r.choice('TT ')}"
-        f"{r.randint(0, 23):02d}:{r.randint(0, 59):02d}:{r.randint(0, 59):02d}"
-    )
-    text += r.choice(("Z", "Z", "", "+02:00")) if "T" in text else ""
-    return string(
-        text,
-        {"type": "string", "format": "date-time"}
-        if text.endswith("Z") and r.random() < 0.7
-        else STRING,
-    )
-
-
-def integer(low: int, high: int, units: tuple[str, ...] = ()) -> Callable[[Random], Value]:
-    def generate(r: Random) -> Value:
-        number = r.randint(low, high)
-        text = f"{number:,}" if number >= 1000 and r.random() < 0.3 else str(number)
-        if units and r.random() < 0.7:
-            text += " " + r.choice(units)
-        return Value(str(number), text, INTEGER if r.random() < 0.85 else NUMBER)
-
-    return generate
-
-
-def decimal(
-    low: float, high: float, places: int, units: tuple[str, ...] = ()
-) -> Callable[[Random], Value]:
-    def generate(r: Random) -> Value:
-        text = shown = f"{r.uniform(low, high):.{places}f}"
-        if units and r.random() < 0.7:
-            shown += r.choice(units)
-        return Value(text, shown, NUMBER)
-
-    return generate
-
-
-def money(r: Random) -> Value:
-    amount = 10 ** r.uniform(0.5, 4.3)
-    json_text = str(int(amount)) if r.random() < 0.25 else f"{amount:.2f}"
-    text = (
-        f"{float(json_text):,.{0 if '.' not in json_text else 2}f}"
-        if r.random() < 0.35
-        else json_text
-    )
-    roll = r.random()
-    if roll < 0.55:
-        text = (
-            f"${text}"
-            if roll < 0.2
-            else f"€{text}"
-            if roll < 0.3
-            else f"{text} {r.choice(lx.CURRENCIES)}"
-        )
-    return Value(json_text, text, NUMBER)
-
-
-def percent(r: Random) -> Value:
-    number = str(r.randint(0, 100)) if r.random() < 0.6 else f"{r.uniform(0, 100):.1f}"
-    return Value(number, number + r.choice(("%", "%", " percent", " %")), NUMBER)
-
-
-def rating(r: Random) -> Value:
-    number = f"{r.uniform(1, 5):.1f}" if r.random() < 0.6 else str(r.randint(1, 5))
-    return Value(number, number + r.choice(("/5", " out of 5", " stars", "")), NUMBER)
-
-
 def code(r: Random) -> Value:
     roll, prefix = r.random(), "".join(r.choices(LETTERS, k=r.randint(1, 4)))
     if roll < 0.35:
@@ -285,16 +177,6 @@ def phrase(r: Random) -> Value:
     text = " ".join(r.choices(lx.WORDS, k=r.randint(1, 4)))
     roll = r.random()
     return string(text.title() if roll < 0.3 else text.capitalize() if roll < 0.6 else text)
-
-
-def year(r: Random) -> Value:
-    text = str(r.randint(1950, 2031))
-    return Value(text, text, INTEGER)
-
-
-def duration(r: Random) -> Value:
-    number, unit = r.randint(2, 90), r.choice(("minutes", "hours", "days", "weeks", "months"))
-    return string(f"{number} {unit}")
 
 
 def enum(options: str) -> Callable[[Random], Value]:

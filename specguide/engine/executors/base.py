@@ -24,7 +24,7 @@ class Capabilities:
     vocab_size:    width of the logits
     max_model_len: longest prompt plus output, tokens
     cache_size:    what the KV cache holds; the scheduler hands its pages out
-    window:        the drafts that there may be, none without speculation
+    layout:        the drafts that there may be, none without speculation
     guided_drafts: they are chosen among what the grammar allows
     lag:           batches that may be under way before the results of an earlier one are read
     piggyback:     what of prompts can be computed beside a decode iteration
@@ -33,7 +33,7 @@ class Capabilities:
     vocab_size: int
     max_model_len: int
     cache_size: CacheSize
-    window: DraftLayout
+    layout: DraftLayout
     guided_drafts: bool
     lag: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
@@ -44,8 +44,8 @@ class Capabilities:
             max_batch_size=config.max_batch_size,
             max_model_len=self.max_model_len,
             max_prefill_tokens=config.max_prefill_tokens,
-            num_draft_tokens=self.window.num_drafts,
-            num_draft_positions=self.window.num_positions,
+            num_draft_tokens=self.layout.num_drafts,
+            num_draft_positions=self.layout.num_positions,
             page_size=config.cache.page_size,
             piggyback=self.piggyback,
         )
@@ -61,7 +61,7 @@ class Capabilities:
                 "it out or build the engine with guided_drafts=True",
                 param="speculation.guided_drafts",
             )
-        return self.window.within(params.speculation)
+        return self.layout.within(params.speculation)
 
 
 class PendingOutput(Protocol):
@@ -77,7 +77,7 @@ class Executor(Protocol):
     capabilities: what it can run
     processors:   of requests under way, by id, those that have logits processors; the loop adds and
                   removes them. They stay in this process, while a batch may leave it
-    guide:        the grammar stream; the loop gives it each batch's snapshot just before `execute`
+    grammar:      the grammar stream; the loop gives it each batch's snapshot just before `execute`
     """
 
     @property
@@ -87,7 +87,7 @@ class Executor(Protocol):
     def processors(self) -> MutableMapping[int, RequestProcessors]: ...
 
     @property
-    def guide(self) -> GrammarStream: ...
+    def grammar(self) -> GrammarStream: ...
 
     def execute(self, batch: Batch) -> PendingOutput:
         """Start a batch. `capabilities.lag` + 1 may be under way before the first one's result is

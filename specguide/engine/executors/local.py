@@ -34,9 +34,11 @@ from specguide.speculation.drafters import (
     keys_of_config,
 )
 from specguide.speculation.passes import ForwardPasses
+from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUp
 from specguide.tokenizer import Tokenizer
-from specguide.trace import CudaRecorder, HostRecorder, Recorder
+from specguide.trace import HostRecorder, Recorder
+from specguide.trace.cuda_recorder import CudaRecorder
 
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
@@ -51,7 +53,7 @@ class LocalExecutor:
     """
 
     step: Step
-    guide: GrammarStream
+    grammar: GrammarStream
     capabilities: Capabilities
     max_prefill_tokens: int
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
@@ -89,10 +91,10 @@ class LocalExecutor:
         parts = parts or EngineParts()
         page_size = config.cache.page_size
         entry = _entry(config)
-        window = config.layout
+        layout = config.layout
         # A request that has ended runs along until the host knows, beyond its last token by two
         # windows at most; and the places of a span of forced tokens are looked up beyond its end.
-        num_behind = window.num_drafts + window.num_positions + window.num_forced + 1
+        num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
         max_pages = -(-(config.max_model_len + num_behind) // page_size)
         keys = [keys_of_config(target), entry.keys(drafter) if drafter is not None else None]
         shapes = [
@@ -110,7 +112,7 @@ class LocalExecutor:
                 _activation_bytes(
                     target,
                     config.max_prefill_tokens,
-                    config.max_batch_size * window.num_nodes,
+                    config.max_batch_size * layout.num_nodes,
                 ),
             ),
             target.device,
@@ -128,17 +130,17 @@ class LocalExecutor:
             for num_layers, page_size, num_kv_heads, head_dim in shapes
         )
         sizes = SlotSizes(
-            config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, window
+            config.max_batch_size + 1, max_pages, page_size, target.config.vocab_size, layout
         )
         state = SlotTable(sizes, target.device, is_shared_with_host=config.guide is not None)
         recorder = _recorder(config.trace, target.device, config.lag)
         lookup = entry.lookup(config.spec) if config.spec and entry.lookup else None
-        guide = _grammar_stream(config, state, recorder, lookup, parts.executor)
+        grammar = _grammar_stream(config, state, recorder, lookup, parts.executor)
         proposer = None
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(guide, state, guided_drafts=config.guided_drafts)
+        sampler = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
         options = StepOptions(
             config.lag,
             config.enforce_eager,
@@ -146,7 +148,7 @@ class LocalExecutor:
             entry.drafting,
             config.mixed_iterations,
         )
-        step = parts.step(passes, sampler, state, guide, options)
+        step = parts.step(passes, sampler, state, grammar, options)
         if (
             target.device.type == "cuda"
         ):  # what was filled on another stream than the step's is there
@@ -155,12 +157,12 @@ class LocalExecutor:
             vocab_size=target.config.vocab_size,
             max_model_len=config.max_model_len,
             cache_size=size,
-            window=window,
+            layout=layout,
             guided_drafts=config.guided_drafts,
             lag=config.lag,
             piggyback=step.piggyback_limits,
         )
-        return cls(step, guide, capabilities, config.max_prefill_tokens)
+        return cls(step, grammar, capabilities, config.max_prefill_tokens)
 
     def execute(self, batch: Batch) -> PendingOutput:
         """As Executor's. On a CPU the batch has then run."""
@@ -176,7 +178,7 @@ class LocalExecutor:
         """Have all graphs captured and all kernels compiled, while no slot has a request."""
         warm_ups = self.step.warm_ups(self.max_prefill_tokens, self.capabilities.max_model_len)
         if warm_ups.rehearsals:
-            with rehearsal(self.guide.forward.device, env.num_compile_threads()):
+            with rehearsal(self.grammar.forward.device, env.num_compile_threads()):
                 _run_all(warm_ups.rehearsals, "compiling kernels")
         _run_all(warm_ups.captures, "capturing CUDA graphs")
 
@@ -207,15 +209,17 @@ def _grammar_stream(
     """One that does nothing where the engine has no guides."""
     forward, sizes = ForwardStream(state.ids.device), state.sizes
     if config.callbacks is None:
-        return NoGrammar(sizes.num_slots, sizes.window, forward, recorder)
-    walked = Walked(state.host_nodes, sizes.window, sizes.vocab_size, lookup)
+        return NoGrammar(sizes.num_slots, sizes.layout, forward, recorder)
+    walked = Walked(
+        state.host_nodes, shape_of(sizes.layout).walks(sizes.layout), sizes.vocab_size, lookup
+    )
     return GrammarCallbacks(walked, config.callbacks, forward, recorder, executor)
 
 
 def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
     if not trace:
         return Recorder()
-    return CudaRecorder(device, num_turns=lag + 1) if device.type == "cuda" else HostRecorder()
+    return CudaRecorder(device, num_under_way=lag + 1) if device.type == "cuda" else HostRecorder()
 
 
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 import torch
 
 from specguide.kernels.attention.interface import (
+    CAUSAL,
     AttentionBackend,
+    AttentionMask,
     AttentionPlan,
     ForwardContext,
     PassContext,
-    TreeKeys,
+    TreeMask,
 )
 from specguide.kernels.attention.joined import JoinedContext
 from specguide.kernels.attention.torch_backend import TorchAttention
@@ -38,12 +40,14 @@ def attention_backend(device: torch.device) -> AttentionBackend:
 
 __all__ = [
     "BACKENDS",
+    "CAUSAL",
     "AttentionBackend",
+    "AttentionMask",
     "AttentionPlan",
     "ForwardContext",
     "JoinedContext",
     "PassContext",
     "TorchAttention",
-    "TreeKeys",
+    "TreeMask",
     "attention_backend",
 ]

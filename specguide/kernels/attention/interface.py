@@ -6,20 +6,92 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import torch
 from torch import Tensor
+
+KernelMask = tuple[Tensor | None, Tensor | None, int]
+"""The ancestor mask of a tree as uint8 and the positions of its nodes, where there is one, and the
+number of its nodes."""
+
+
+class AttentionMask(Protocol):
+    """Which of the last M keys of each of B sequences the Q tokens of a pass see; all keys before
+    these they see.
+
+    is_causal:      a token sees its own key and those before it
+    most_tile_rows: of a fast kernel in half precision: beside the keys it may read a mask
+    most_tile_keys: the same, keys a step
+    """
+
+    is_causal: bool
+    most_tile_rows: int
+    most_tile_keys: int
+
+    def select(self, sequences: slice) -> AttentionMask:
+        """That of some sequences."""
+
+    def key_positions(self, position_ids: Tensor) -> Tensor:
+        """int64 [B, M], where the last keys stand; position_ids: int64 [B, Q], of the tokens."""
+
+    def visible(self, index: Tensor, query_len: int) -> Tensor:
+        """bool [B, Q, S]; index: int [B, S], of S keys among the last M, below 0 where before."""
+
+    def kernel_mask(self) -> KernelMask:
+        """As a kernel reads it."""
+
+
+class CausalMask:
+    """Each token follows the one before; the last keys are the pass's own, M = Q."""
+
+    is_causal = True
+    most_tile_rows = 128
+    most_tile_keys = 64
+
+    def select(self, sequences: slice) -> CausalMask:
+        return self
+
+    def key_positions(self, position_ids: Tensor) -> Tensor:
+        return position_ids
+
+    def visible(self, index: Tensor, query_len: int) -> Tensor:
+        return index[:, None, :] <= torch.arange(query_len, device=index.device)[:, None]
+
+    def kernel_mask(self) -> KernelMask:
+        return None, None, 0
+
+
+CAUSAL = CausalMask()
 
 
 @dataclass(frozen=True, eq=False)
-class TreeKeys:
-    """The last M keys of each of B sequences, where they are nodes of a draft tree; the last Q are
-    this pass's own.
+class TreeMask:
+    """The last keys are nodes of a draft tree, of which the last Q are this pass's own.
 
-    sees:         bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
-    position_ids: int64 [B, M], where the nodes stand
+    ancestor_mask: bool [B, Q, M], entry [b, i, j] says that token i of the pass sees key j of these
+    position_ids:  int64 [B, M], where the nodes stand
     """
 
-    sees: Tensor
+    ancestor_mask: Tensor
     position_ids: Tensor
+    is_causal = False
+    most_tile_rows = 64
+    most_tile_keys = 32
+
+    def select(self, sequences: slice) -> TreeMask:
+        return TreeMask(self.ancestor_mask[sequences], self.position_ids[sequences])
+
+    def key_positions(self, position_ids: Tensor) -> Tensor:
+        return self.position_ids
+
+    def visible(self, index: Tensor, query_len: int) -> Tensor:
+        num_last = self.position_ids.shape[1]
+        own = index.clamp(0, num_last - 1).to(torch.int64)
+        visible = self.ancestor_mask.gather(2, own[:, None].expand(-1, query_len, -1))
+        return (index < 0)[:, None] | (visible & (index < num_last)[:, None])
+
+    def kernel_mask(self) -> KernelMask:
+        mask = self.ancestor_mask.contiguous().view(torch.uint8)
+        return mask, self.position_ids.contiguous(), self.position_ids.shape[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +110,8 @@ class ForwardContext:
                      sequence's are padding
     page_size:       tokens a page
     attention:       what runs this pass's attention
-    tree:            given where every sequence has Q = max_query_len tokens, nodes of a draft tree;
-                     None: a chain
+    mask:            which keys each token sees; a tree's only where every sequence has
+                     Q = max_query_len tokens
     """
 
     position_ids: Tensor
@@ -50,7 +122,7 @@ class ForwardContext:
     max_query_len: int
     page_size: int
     attention: AttentionBackend
-    tree: TreeKeys | None = None
+    mask: AttentionMask = CAUSAL
 
     @cached_property
     def plan(self) -> AttentionPlan:
@@ -102,10 +174,10 @@ class AttentionPlan(Protocol):
         already.
 
         The keys of a sequence are in its pages in order; the last of them are the tokens of this
-        pass, its queries. A token sees every key before this pass, and of this pass itself and the
-        tokens before it. Of the keys of a `tree` it sees those that its row of the mask names, and
-        all before them. With a sliding window w it sees only keys whose position is less than w
-        before its own; tokens of this pass and of a tree stand at their position_ids.
+        pass, its queries. A token sees every key before this pass, and of this pass those that the
+        context's mask names: its own and those before it, or its ancestors' in a tree. With a
+        sliding window w it sees only keys whose position is less than w before its own; tokens of
+        this pass and of a tree stand at their position_ids.
 
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
         key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from specguide.kernels.attention.interface import AttentionPlan, ForwardContext, TreeKeys
+from specguide.kernels.attention.interface import AttentionMask, AttentionPlan, ForwardContext
 
 # Longer queries go one sequence at a time: their masks outgrow what batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
@@ -41,25 +41,25 @@ class _Sequences:
     key_index:    int [S]
     seq_lens:     int32 [B]
     position_ids: int64 [B, Q]
+    own_mask:     the pass's, for these
     masks:        those that layers have asked for, by window and size of a group
     """
 
     key_index: Tensor
     seq_lens: Tensor
     position_ids: Tensor
-    tree: TreeKeys | None
+    own_mask: AttentionMask
     masks: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, context: ForwardContext, seqs: slice, tokens: slice, num_keys: int) -> _Sequences:
         """The sequences `seqs`, whose tokens are `tokens`."""
-        tree = context.tree
         seq_lens = context.seq_lens[seqs]
         return cls(
             key_index=torch.arange(num_keys, device=seq_lens.device),
             seq_lens=seq_lens,
             position_ids=context.position_ids[tokens].view(len(seq_lens), -1),
-            tree=None if tree is None else TreeKeys(tree.sees[seqs], tree.position_ids[seqs]),
+            own_mask=context.mask.select(seqs),
         )
 
     def mask(self, window: int | None, group: int = 1) -> Tensor:
@@ -72,17 +72,12 @@ class _Sequences:
 
     def _visible(self, window: int | None) -> Tensor:
         """bool [B, Q, S]."""
-        query_len = self.position_ids.shape[1]
-        last = self.position_ids if self.tree is None else self.tree.position_ids
+        last = self.own_mask.key_positions(self.position_ids)
         num_last = last.shape[1]
         index = self.key_index - (self.seq_lens[:, None] - num_last)  # among the last keys
-        own = index.clamp(0, num_last - 1).to(torch.int64)
-        if self.tree is None:
-            visible = index[:, None, :] <= torch.arange(query_len, device=own.device)[:, None]
-        else:
-            sees = self.tree.sees.gather(2, own[:, None].expand(-1, query_len, -1))
-            visible = (index < 0)[:, None] | (sees & (index < num_last)[:, None])
+        visible = self.own_mask.visible(index, self.position_ids.shape[1])
         if window is not None:
+            own = index.clamp(0, num_last - 1).to(torch.int64)
             key_position = torch.where(index < 0, self.key_index, last.gather(1, own))
             distance = self.position_ids[:, :, None] - key_position[:, None, :]
             visible = visible & (distance < window)
@@ -126,7 +121,7 @@ def _spans(context: ForwardContext) -> tuple[_Span, ...]:
                     end=end,
                     seq_len=seq_len,
                     page_ids=context.block_table[seq, :num_pages],
-                    is_causal=seq_len == end - start and context.tree is None,
+                    is_causal=context.mask.is_causal and seq_len == end - start,
                     sequence=_Sequences.of(context, seqs, tokens, seq_len),
                 )
             )

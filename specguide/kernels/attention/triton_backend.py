@@ -10,7 +10,7 @@ import torch
 import triton
 from torch import Tensor
 
-from specguide.kernels.attention.interface import ForwardContext
+from specguide.kernels.attention.interface import ForwardContext, KernelMask
 from specguide.kernels.attention.triton_kernels import attention_kernel, combine_kernel
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 
@@ -19,14 +19,7 @@ class TritonAttention:
     """One kernel for all passes, a second one where keys are split."""
 
     def plan(self, context: ForwardContext) -> TritonPlan:
-        tree = context.tree
-        if tree is None:
-            return TritonPlan(context)
-        return TritonPlan(
-            context,
-            sees=tree.sees.contiguous().view(torch.uint8),
-            tree_positions=tree.position_ids.contiguous(),
-        )
+        return TritonPlan(context, context.mask.kernel_mask())
 
 
 @dataclass(frozen=True)
@@ -49,13 +42,12 @@ class Launch:
 class TritonPlan:
     """What all layers launch with.
 
-    sees, tree_positions: the context's tree as the kernel reads it
-    launches:             by query heads, key heads and bytes a number
+    mask:     the context's, as the kernel reads it
+    launches: by query heads, key heads and bytes a number
     """
 
     context: ForwardContext
-    sees: Tensor | None = None
-    tree_positions: Tensor | None = None
+    mask: KernelMask
     launches: dict[tuple[int, int, int], Launch] = field(default_factory=dict)
 
     def run(
@@ -99,6 +91,7 @@ class TritonPlan:
     ) -> None:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
+        ancestor_mask, tree_positions, num_tree_keys = self.mask
         page_size, num_kv_heads, head_dim = key_cache.shape[1:]
         group = query.shape[1] // num_kv_heads
         num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
@@ -113,15 +106,15 @@ class TritonPlan:
             context.query_start_loc,
             context.seq_lens,
             context.position_ids,
-            self.sees,
-            self.tree_positions,
+            ancestor_mask,
+            tree_positions,
             scale * math.log2(math.e),
             query.stride(0),
             query.stride(1),
             context.block_table.stride(0),
             num_blocks,
             launch.num_splits,
-            0 if self.tree_positions is None else self.tree_positions.shape[1],
+            num_tree_keys,
             sliding_window or 0,
             HAS_WINDOW=sliding_window is not None,
             IS_SPLIT=launch.num_splits > 1,
@@ -165,8 +158,7 @@ def choose_launch(
     """From shapes alone, so that a captured launch suits every length that it will meet."""
     group = num_heads // num_kv_heads
     is_half = element_size == 2
-    is_tree = context.tree is not None  # whose mask is read beside the keys
-    most_rows = 32 if not is_half else 64 if is_tree else 128
+    most_rows = context.mask.most_tile_rows if is_half else 32
     wanted = max(16, triton.next_power_of_2(context.max_query_len * group))
     block_rows = max(min(wanted, most_rows), triton.next_power_of_2(group))
     num_blocks = triton.cdiv(context.max_query_len, block_rows // group)
@@ -177,7 +169,7 @@ def choose_launch(
     num_splits = min(2 * num_processors // num_programs, triton.cdiv(max_keys, 64), 16)
     return Launch(
         block_rows=block_rows,
-        block_keys=32 if num_splits > 8 or not is_half or is_tree else 64,
+        block_keys=context.mask.most_tile_keys if is_half and num_splits <= 8 else 32,
         num_splits=max(1, num_splits),
         num_warps=8 if block_rows >= 128 else 4 if block_rows > 16 or is_few or not is_half else 2,
         num_stages=3 if is_half else 2,

@@ -31,7 +31,7 @@ def _load_queries(
 
 @triton.jit
 def _key_range(
-    sees,
+    ancestor_mask,
     position,
     earlier,
     seq_len,
@@ -44,13 +44,14 @@ def _key_range(
 ):
     """The first key that a program looks at, and the one behind its last.
 
-    sees:     None where there is no tree
-    position: of the tile's rows; None without a window
-    earlier:  keys before the pass's or the tree's
-    num_own:  of the new keys, those that any row of the tile sees where there is no tree
+    ancestor_mask: None where there is no tree
+    position:      of the tile's rows; None without a window
+    earlier:       keys before the pass's or the tree's
+    num_own:       of the new keys, those that any row of the tile sees where there is no
+                   tree
     """
     begin, end = 0, seq_len
-    if sees is None:
+    if ancestor_mask is None:
         end = tl.minimum(seq_len, earlier + num_own)
     if position is not None:
         begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
@@ -88,23 +89,34 @@ def _load_kv(
 
 @triton.jit
 def _visible(
-    sees, last_positions, position, token, is_row, key_id, exists, earlier, num_last, window
+    ancestor_mask,
+    last_positions,
+    position,
+    token,
+    is_row,
+    key_id,
+    exists,
+    earlier,
+    num_last,
+    window,
 ):
     """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window
     where there is one.
 
-    sees:           points to the sequence's mask of a tree, [Q, num_last]; None where there is none
+    ancestor_mask:  points to the sequence's mask of a tree, [Q, num_last]; None where there is none
     last_positions: points to the positions of the sequence's last keys, those of the pass or the
                     tree
     position:       of the rows; None without a window
     earlier:        keys before the last ones
     """
     own = key_id - earlier
-    if sees is None:
+    if ancestor_mask is None:
         visible = exists[None, :] & (own[None, :] <= token[:, None])
     else:
         is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
-        is_seen = tl.load(sees + token[:, None] * num_last + own[None, :], mask=is_own, other=1)
+        is_seen = tl.load(
+            ancestor_mask + token[:, None] * num_last + own[None, :], mask=is_own, other=1
+        )
         visible = exists[None, :] & (is_seen != 0)
     if position is not None:
         own_position = tl.load(last_positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
@@ -164,7 +176,7 @@ def attention_kernel(
     query_start_loc,
     seq_lens,
     position_ids,
-    sees,
+    ancestor_mask,
     tree_positions,
     scale,
     query_stride,
@@ -194,9 +206,9 @@ def attention_kernel(
     query_len = tl.load(query_start_loc + seq + 1) - first
     seq_len = tl.load(seq_lens + seq)
     num_last, last_positions = query_len, position_ids + first
-    if sees is not None:
+    if ancestor_mask is not None:
         num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
-        sees += seq * query_len * num_tree_keys
+        ancestor_mask += seq * query_len * num_tree_keys
     earlier = seq_len - num_last
     TOKENS: tl.constexpr = ROWS // GROUP
     if block * TOKENS < query_len:
@@ -212,7 +224,7 @@ def attention_kernel(
                 tl.int32
             )
         begin, end = _key_range(
-            sees,
+            ancestor_mask,
             position,
             earlier,
             seq_len,
@@ -241,7 +253,7 @@ def attention_kernel(
             )
             scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
             visible = _visible(
-                sees,
+                ancestor_mask,
                 last_positions,
                 position,
                 token,

@@ -23,6 +23,7 @@ __all__ = [
     "sample",
     "top_k",
     "tree",
+    "tree_choice",
 ]
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         sample,
         top_k,
         tree,
+        tree_choice,
     )
 else:
 

@@ -1,9 +1,4 @@
-"""Owns apply_bitmask in Triton, and how the sampling kernels read bitmask rows and the logits under
-them.
-
-The latter's tiles are [rows, words, 32]: a word is loaded once for its 32 tokens, and its logits
-only where it allows any.
-"""
+"""Owns apply_bitmask in Triton, and bitmask rows as the kernels take them."""
 
 # mypy: allow-untyped-defs
 
@@ -18,56 +13,6 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.bitmask_rows import BitmaskRows
-
-
-@triton.jit
-def load_row(row, num_rows, guided, row_ids, row_ids_stride, bitmask_stride):
-    """Offset of each row's first word, whether the row is guided, and whether it exists. row:
-    [rows, 1, 1]. Without row_ids no row is guided."""
-    exists = row < num_rows
-    mask_row = row.to(tl.int64)
-    is_guided = row < 0
-    if row_ids is not None:
-        mask_row = tl.load(row_ids + row * row_ids_stride, mask=exists, other=0).to(tl.int64)
-        is_guided = tl.load(guided + mask_row, mask=exists, other=0) != 0
-    return mask_row * bitmask_stride, is_guided, exists
-
-
-@triton.jit
-def load_tile(
-    logits,
-    bitmask,
-    first_column,
-    vocab_size,
-    logits_offset,
-    words_offset,
-    is_guided,
-    exists,
-    WORDS: tl.constexpr,
-):
-    """Logits [rows, words, 32] from a column on, float32, and int32 that is 0 where the row forbids
-    the token.
-
-    Past the end, and where a word allows nothing, a logit is -inf; a NaN is a NaN.
-    """
-    word, bit = tl.arange(0, WORDS)[None, :, None], tl.arange(0, 32)[None, None, :]
-    column = first_column + word * 32 + bit
-    num_left = vocab_size - first_column - word * 32
-    words = tl.full((1, WORDS, 1), -1, tl.int32)
-    if bitmask is not None:
-        words = tl.load(
-            bitmask + words_offset + first_column // 32 + word,
-            mask=is_guided & (num_left > 0),
-            other=-1,
-        )
-    # Bits past the end are dropped word by word, which is 32 times cheaper than token by token.
-    words = tl.where(num_left >= 32, words, words & ~(-1 << tl.maximum(num_left, 0)))
-    values = tl.load(
-        logits + logits_offset + column,
-        mask=(column < vocab_size) & exists & (words != 0),
-        other=float("-inf"),
-    )
-    return values.to(tl.float32), words & (1 << bit)
 
 
 @triton.jit

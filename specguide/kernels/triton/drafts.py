@@ -12,6 +12,16 @@ import triton.language as tl
 from torch import Tensor
 
 
+@triton.jit
+def _load_chains(num_accepted, slots, num_chains, BLOCK: tl.constexpr):
+    """A program's chains [BLOCK]: their indices, whether they exist and are held, their slots."""
+    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    exists = chain < num_chains
+    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
+    slot = tl.load(slots + chain, mask=exists, other=0)
+    return chain, exists, is_held, slot
+
+
 @triton.jit(do_not_specialize=["node", "num_chains"])
 def _store_kernel(
     drafts,
@@ -24,10 +34,7 @@ def _store_kernel(
     NUM_SLOT_NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    exists = chain < num_chains
-    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
-    slot = tl.load(slots + chain, mask=exists, other=0)
+    chain, exists, is_held, slot = _load_chains(num_accepted, slots, num_chains, BLOCK)
     is_within = exists & (tl.load(limits + slot, mask=exists, other=0) >= node)
     draft = tl.load(drafts + chain, mask=is_within, other=-1)
     tl.store(tokens + slot * NUM_SLOT_NODES + node, draft, mask=exists & (is_held == 0))
@@ -62,10 +69,7 @@ def _append_kernel(
     NUM_SLOT_NODES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    chain = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    exists = chain < num_chains
-    is_held = tl.load(num_accepted + chain, mask=exists, other=-1) < 0
-    slot = tl.load(slots + chain, mask=exists, other=0)
+    chain, exists, is_held, slot = _load_chains(num_accepted, slots, num_chains, BLOCK)
     node = tl.load(chain_len + slot, mask=exists, other=NUM_SLOT_NODES) + 1
     draft = tl.load(drafts + chain, mask=exists, other=-1)
     tl.store(

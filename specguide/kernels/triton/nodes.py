@@ -114,18 +114,18 @@ def place_nodes(
 
 
 @triton.jit
-def _follow_path(said_after, draft, ends, node, BLOCK_NODES: tl.constexpr):
+def _follow_path(tokens_after, draft, ends, node, BLOCK_NODES: tl.constexpr):
     """Of nodes that follow each other: how many drafts match, what the target says behind them, and
     whether a token that is new ends the request. draft: the token of the node after each"""
-    num_matches = tl.min(tl.where((said_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
-    said = tl.sum(tl.where(node == num_matches, said_after, 0), 0)
-    is_end = (said_after[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
-    return num_matches, said, tl.max(tl.max(is_end.to(tl.int32), 1), 0)
+    num_matches = tl.min(tl.where((tokens_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
+    next_token = tl.sum(tl.where(node == num_matches, tokens_after, 0), 0)
+    is_end = (tokens_after[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
+    return num_matches, next_token, tl.max(tl.max(is_end.to(tl.int32), 1), 0)
 
 
 @triton.jit
 def _follow_tree(
-    said_after,
+    tokens_after,
     draft,
     parent,
     ends,
@@ -140,11 +140,12 @@ def _follow_tree(
     """As `_follow_path`, down a tree; writes the nodes of the path and their places. draft, parent:
     of each node; the last pointers are the request's"""
     tl.store(path, tl.where(is_held, -1, 0).to(tl.int64))
-    said = tl.sum(tl.where(node == 0, said_after, 0), 0)
-    last, num_matches, has_ended = said * 0, said * 0, tl.max((ends == said).to(tl.int32), 0)
+    next_token = tl.sum(tl.where(node == 0, tokens_after, 0), 0)
+    last, num_matches = next_token * 0, next_token * 0
+    has_ended = tl.max((ends == next_token).to(tl.int32), 0)
     goes_on = is_held == 0
     for step in tl.static_range(DEPTH):
-        is_next = (parent == last) & (draft == said) & (draft >= 0)
+        is_next = (parent == last) & (draft == next_token) & (draft >= 0)
         child = tl.min(tl.where(is_next, node, BLOCK_NODES), 0)
         goes_on = goes_on & (child < BLOCK_NODES)
         tl.store(path + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
@@ -152,9 +153,9 @@ def _follow_tree(
         tl.store(accepted_path + step, place.to(tl.int32), mask=is_held == 0)
         last = tl.where(goes_on, child, last)
         num_matches += goes_on.to(tl.int32)
-        said = tl.sum(tl.where(node == last, said_after, 0), 0)
-        has_ended = has_ended | (tl.max((ends == said).to(tl.int32), 0))
-    return num_matches, said, has_ended
+        next_token = tl.sum(tl.where(node == last, tokens_after, 0), 0)
+        has_ended = has_ended | (tl.max((ends == next_token).to(tl.int32), 0))
+    return num_matches, next_token, has_ended
 
 
 @triton.jit
@@ -190,20 +191,22 @@ def _accept_kernel(
     slot = tl.load(slots + request)
     node = tl.arange(0, BLOCK_NODES)
     is_node = node < NUM_NODES
-    said_after = tl.load(target_tokens + request * NUM_NODES + node, mask=is_node, other=-1)
+    tokens_after = tl.load(target_tokens + request * NUM_NODES + node, mask=is_node, other=-1)
     ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
     is_active = tl.load(active + slot) != 0
     is_held = (tl.load(late + slot) != 0) | (is_active == 0)
     if node_parents is None:
         has_next = node + 1 < NUM_NODES
         draft = tl.load(tokens + slot * NUM_PLACES + node + 1, mask=has_next, other=-1)
-        num_matches, said, has_ended = _follow_path(said_after, draft, ends, node, BLOCK_NODES)
+        num_matches, next_token, has_ended = _follow_path(
+            tokens_after, draft, ends, node, BLOCK_NODES
+        )
     else:
         first = slot * NUM_TREE_NODES
         draft = tl.load(node_tokens + first + node, mask=is_node & (node > 0), other=-1)
         parent = tl.load(node_parents + first + node, mask=is_node, other=-1)
-        num_matches, said, has_ended = _follow_tree(
-            said_after,
+        num_matches, next_token, has_ended = _follow_tree(
+            tokens_after,
             draft,
             parent,
             ends,
@@ -217,7 +220,7 @@ def _accept_kernel(
         )
     tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
     tl.store(num_accepted + request, tl.where(is_held, -1, num_matches))
-    tl.store(tokens + slot * NUM_PLACES, said, mask=is_held == 0)
+    tl.store(tokens + slot * NUM_PLACES, next_token, mask=is_held == 0)
     length = tl.load(start + request * start_stride) + num_matches + 1
     tl.store(lengths + slot, length, mask=is_held == 0)
     is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens + slot))

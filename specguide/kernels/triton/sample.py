@@ -25,9 +25,10 @@ from specguide.kernels.triton.argmax import (
     launch_argmax,
     masked_argmax,
 )
-from specguide.kernels.triton.bitmask import RowArguments, load_row
+from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.noise import row_state
-from specguide.kernels.triton.sample_passes import kth_log_weight, log_weights, race, rank
+from specguide.kernels.triton.sample_passes import kth_log_weight, race, rank
+from specguide.kernels.triton.sample_tokens import Logits, Masks, RowTokens, find_row, log_weights
 
 _GREEDY: tl.constexpr = tl.constexpr(GREEDY_TEMPERATURE)
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
@@ -41,6 +42,22 @@ def _load_best(bests, ats, row, num_splits, BLOCK: tl.constexpr):
     at = tl.load(ats + row * num_splits + split, mask=split < num_splits, other=_NONE)
     greatest = tl.max(best, 0)
     return greatest, tl.min(tl.where(best == greatest, at, _NONE), 0)
+
+
+@triton.jit
+def _load_sum(parts, row, num_splits, BLOCK: tl.constexpr):
+    """The sum of a row's parts."""
+    split = tl.arange(0, BLOCK)
+    return tl.sum(tl.load(parts + row * num_splits + split, mask=split < num_splits, other=0), 0)
+
+
+@triton.jit
+def _load_or(values, row, neutral):
+    """A row's parameter, or the neutral one where no row asks for it."""
+    value = neutral
+    if values is not None:
+        value = tl.load(values + row)
+    return value
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
@@ -74,49 +91,41 @@ def _race_kernel(
     temperature = tl.load(temperatures + row)
     if temperature >= _GREEDY:
         best, _at = _load_best(bests, ats, row, num_splits, BLOCK)
-        row3 = row + tl.arange(0, 1)[:, None, None]
-        words_offset, is_guided, exists = load_row(
-            row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride
-        )
-        min_p = 0.0
-        if min_ps is not None:
-            min_p = tl.load(min_ps + row)
+        masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
+        min_p = _load_or(min_ps, row, 0.0)
+        rows = Logits(logits, logits_stride, num_rows, vocab_size)
+        place = find_row(rows, masks, row)
+        tokens = RowTokens(rows, masks, place, best, temperature, min_p)
         state = row_state(tl.load(seeds + row), tl.load(positions + row))
-        clock, winner, mass = race(
-            logits,
-            bitmask,
-            row,
-            words_offset,
-            is_guided,
-            exists,
-            split * share,
-            tl.minimum((split + 1) * share, vocab_size),
-            vocab_size,
-            logits_stride,
-            best,
-            temperature,
-            min_p,
-            state,
-            float("-inf"),
-            _NONE,
-            WORDS,
-        )
+        last = tl.minimum((split + 1) * share, vocab_size)
+        clock, winner, mass = race(tokens, state, split * share, last, float("-inf"), _NONE, WORDS)
         tl.store(clocks + row * num_splits + split, clock)
         tl.store(winners + row * num_splits + split, winner)
         tl.store(masses + row * num_splits + split, mass)
 
 
 @triton.jit
-def _load_filters(top_ks, top_ps, min_ps, row):
-    """A row's top_k, top_p and min_p, each neutral where no row asks for it."""
-    top_k, top_p, min_p = tl.full((), 0, tl.int64), 1.0, 0.0
-    if top_ks is not None:
-        top_k = tl.load(top_ks + row)
-    if top_ps is not None:
-        top_p = tl.load(top_ps + row)
-    if min_ps is not None:
-        min_p = tl.load(min_ps + row)
-    return top_k, top_p, min_p
+def _settle(tokens, state, token, mass, top_k, top_p, WORDS: tl.constexpr):
+    """The race's winner among the tokens that top-k and top-p keep.
+
+    token: the winner among all
+    mass:  of all tokens
+    """
+    if (top_k > 0) & (top_p < 1):
+        _count, mass = rank(tokens, kth_log_weight(tokens, top_k, WORDS), _NONE, WORDS)
+    is_kept = False
+    while not is_kept:
+        value = tl.load(tokens.rows.logits + tokens.place.logits + token).to(tl.float32)
+        limit = log_weights(tokens, value)
+        num_greater, mass_before = rank(tokens, limit, token, WORDS)
+        is_kept = ((top_k <= 0) | (num_greater < top_k)) & (
+            (top_p >= 1) | (mass_before < top_p * mass)
+        )
+        if not is_kept:
+            _clock, token, _mass = race(
+                tokens, state, 0, tokens.rows.vocab_size, limit, token, WORDS
+            )
+    return token
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
@@ -152,91 +161,17 @@ def _settle_kernel(
     temperature = tl.load(temperatures + row)
     if (temperature >= _GREEDY) & (best > float("-inf")):
         _clock, token = _load_best(clocks, winners, row, num_splits, BLOCK)
-        top_k, top_p, min_p = _load_filters(top_ks, top_ps, min_ps, row)
+        top_k = _load_or(top_ks, row, tl.full((), 0, tl.int64))
+        top_p = _load_or(top_ps, row, 1.0)
         if (top_k > 0) | (top_p < 1):
-            row3 = row + tl.arange(0, 1)[:, None, None]
-            words_offset, is_guided, exists = load_row(
-                row3, num_rows, guided, row_ids, row_ids_stride, bitmask_stride
-            )
+            masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
+            min_p = _load_or(min_ps, row, 0.0)
+            rows = Logits(logits, logits_stride, num_rows, vocab_size)
+            place = find_row(rows, masks, row)
+            tokens = RowTokens(rows, masks, place, best, temperature, min_p)
             state = row_state(tl.load(seeds + row), tl.load(positions + row))
-            split = tl.arange(0, BLOCK)
-            mass = tl.sum(
-                tl.load(masses + row * num_splits + split, mask=split < num_splits, other=0), 0
-            )
-            if (top_k > 0) & (top_p < 1):
-                kth = kth_log_weight(
-                    logits,
-                    bitmask,
-                    row,
-                    words_offset,
-                    is_guided,
-                    exists,
-                    vocab_size,
-                    logits_stride,
-                    best,
-                    temperature,
-                    top_k,
-                    WORDS,
-                )
-                _count, mass = rank(
-                    logits,
-                    bitmask,
-                    row,
-                    words_offset,
-                    is_guided,
-                    exists,
-                    vocab_size,
-                    logits_stride,
-                    best,
-                    temperature,
-                    min_p,
-                    kth,
-                    _NONE,
-                    WORDS,
-                )
-            is_kept = False
-            while not is_kept:
-                value = tl.load(logits + row * logits_stride + token).to(tl.float32)
-                limit = log_weights(value, best, temperature)
-                num_greater, mass_before = rank(
-                    logits,
-                    bitmask,
-                    row,
-                    words_offset,
-                    is_guided,
-                    exists,
-                    vocab_size,
-                    logits_stride,
-                    best,
-                    temperature,
-                    min_p,
-                    limit,
-                    token,
-                    WORDS,
-                )
-                is_kept = ((top_k <= 0) | (num_greater < top_k)) & (
-                    (top_p >= 1) | (mass_before < top_p * mass)
-                )
-                if not is_kept:
-                    _clock, token, _mass = race(
-                        logits,
-                        bitmask,
-                        row,
-                        words_offset,
-                        is_guided,
-                        exists,
-                        0,
-                        vocab_size,
-                        vocab_size,
-                        logits_stride,
-                        best,
-                        temperature,
-                        min_p,
-                        state,
-                        limit,
-                        token,
-                        WORDS,
-                    )
+            mass = _load_sum(masses, row, num_splits, BLOCK)
+            token = _settle(tokens, state, token, mass, top_k, top_p, WORDS)
     tl.store(output + row, tl.where(best == float("-inf"), -1, token))
 
 

@@ -2,7 +2,7 @@
 the tokens before one.
 
 Tokens are in the order in which they are filtered: by log-weight, greatest first, of equals the
-lowest id first.
+lowest id first. `tokens` is a RowTokens.
 """
 
 # mypy: allow-untyped-defs
@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 
 from specguide.kernels.triton.argmax_kernels import row_max
-from specguide.kernels.triton.bitmask import load_tile
 from specguide.kernels.triton.noise import exponential_noise
+from specguide.kernels.triton.sample_tokens import is_before, load_choosable, log_weights
 
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
 _INFINITY_BITS: tl.constexpr = tl.constexpr(0x7F800000)
@@ -22,155 +22,64 @@ _PIVOTS: tl.constexpr = tl.constexpr(8)
 
 
 @triton.jit
-def _load_choosable(
-    logits,
-    bitmask,
-    row,
-    words_offset,
-    is_guided,
-    exists,
-    start,
-    vocab_size,
-    logits_stride,
-    WORDS: tl.constexpr,
-):
-    """Logits [1, words, 32] with -inf where a token cannot be chosen, and their columns [1, words,
-    32]."""
-    values, allowed = load_tile(
-        logits,
-        bitmask,
-        start,
-        vocab_size,
-        row * logits_stride,
-        words_offset,
-        is_guided,
-        exists,
-        WORDS,
-    )
-    column = start + tl.arange(0, WORDS)[None, :, None] * 32 + tl.arange(0, 32)[None, None, :]
-    return tl.where((allowed != 0) & (values == values), values, float("-inf")), column
+def _total(tile):
+    """The sum of a tile [1, words, 32]."""
+    return tl.sum(tl.sum(tl.sum(tile, 2), 1), 0)
 
 
 @triton.jit
-def log_weights(values, best, temperature):
-    """Log-weights of logits, the greatest 0; of an infinite best, its equals are 0 and all others
-    -inf."""
-    return tl.where(values == best, 0.0, tl.div_rn(values - best, values * 0 + temperature))
-
-
-@triton.jit
-def race(
-    logits,
-    bitmask,
-    row,
-    words_offset,
-    is_guided,
-    exists,
-    first,
-    last,
-    vocab_size,
-    logits_stride,
-    best,
-    temperature,
-    min_p,
-    state,
-    limit,
-    limit_at,
-    WORDS: tl.constexpr,
-):
+def race(tokens, state, first, last, limit, limit_at, WORDS: tl.constexpr):
     """Over columns first … last - 1, of the kept tokens before (limit, limit_at): best clock, its
-    column, the mass.
-
-    Before: of greater log-weight, or of the same and a lower id.
-    """
+    column, the mass."""
     clock = tl.full((1, WORDS, 32), float("-inf"), tl.float32)
     at = tl.full((1, WORDS, 32), _NONE, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
     for start in range(first, last, WORDS * 32):
-        values, column = _load_choosable(
-            logits,
-            bitmask,
-            row,
-            words_offset,
-            is_guided,
-            exists,
-            start,
-            vocab_size,
-            logits_stride,
-            WORDS,
-        )
+        values, column = load_choosable(tokens, start, WORDS)
         if tl.max((values > float("-inf")).to(tl.int32)) != 0:
-            log_weight = log_weights(values, best, temperature)
+            log_weight = log_weights(tokens, values)
             weight = tl.exp(log_weight)
-            is_before = (log_weight > limit) | ((log_weight == limit) & (column < limit_at))
-            runs = is_before & (values > float("-inf")) & (weight >= min_p)
+            runs = is_before(log_weight, column, limit, limit_at)
+            runs = runs & (values > float("-inf")) & (weight >= tokens.min_p)
             speed = tl.where(runs, weight / exponential_noise(state, column), float("-inf"))
             mass += tl.where(runs, weight, 0.0).to(tl.float64)
             is_better = speed > clock
             clock = tl.where(is_better, speed, clock)
             at = tl.where(is_better, column, at)
     fastest, winner = row_max(clock, at)
-    return tl.max(fastest, 0), tl.min(winner, 0), tl.sum(tl.sum(tl.sum(mass, 2), 1), 0)
+    return tl.max(fastest, 0), tl.min(winner, 0), _total(mass)
 
 
 @triton.jit
-def rank(
-    logits,
-    bitmask,
-    row,
-    words_offset,
-    is_guided,
-    exists,
-    vocab_size,
-    logits_stride,
-    best,
-    temperature,
-    min_p,
-    limit,
-    limit_at,
-    WORDS: tl.constexpr,
-):
+def rank(tokens, limit, limit_at, WORDS: tl.constexpr):
     """Number of kept tokens of greater log-weight than `limit`, and the mass of those before
     (limit, limit_at)."""
     count = tl.full((1, WORDS, 32), 0, tl.int32)
     mass = tl.full((1, WORDS, 32), 0, tl.float64)
-    for start in range(0, vocab_size, WORDS * 32):
-        values, column = _load_choosable(
-            logits,
-            bitmask,
-            row,
-            words_offset,
-            is_guided,
-            exists,
-            start,
-            vocab_size,
-            logits_stride,
-            WORDS,
-        )
-        log_weight = log_weights(values, best, temperature)
+    for start in range(0, tokens.rows.vocab_size, WORDS * 32):
+        values, column = load_choosable(tokens, start, WORDS)
+        log_weight = log_weights(tokens, values)
         weight = tl.exp(log_weight)
-        is_kept = (values > float("-inf")) & (weight >= min_p)
+        is_kept = (values > float("-inf")) & (weight >= tokens.min_p)
         count += (is_kept & (log_weight > limit)).to(tl.int32)
-        is_before = (log_weight > limit) | ((log_weight == limit) & (column < limit_at))
-        mass += tl.where(is_kept & is_before, weight, 0.0).to(tl.float64)
-    return tl.sum(tl.sum(tl.sum(count, 2), 1), 0), tl.sum(tl.sum(tl.sum(mass, 2), 1), 0)
+        counts = is_kept & is_before(log_weight, column, limit, limit_at)
+        mass += tl.where(counts, weight, 0.0).to(tl.float64)
+    return _total(count), _total(mass)
 
 
 @triton.jit
-def kth_log_weight(
-    logits,
-    bitmask,
-    row,
-    words_offset,
-    is_guided,
-    exists,
-    vocab_size,
-    logits_stride,
-    best,
-    temperature,
-    top_k,
-    WORDS: tl.constexpr,
-):
+def _num_reaching(tokens, pivots, WORDS: tl.constexpr):
+    """How many tokens have log-weights of at most these bits; pivots and result [pivots, 1, 1]."""
+    count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
+    for start in range(0, tokens.rows.vocab_size, WORDS * 32):
+        values, _column = load_choosable(tokens, start, WORDS)
+        size = log_weights(tokens, values).to(tl.int32, bitcast=True) & 0x7FFFFFFF
+        count += (size <= pivots).to(tl.int32)
+    return tl.sum(tl.sum(count, 2), 1)[:, None, None]
+
+
+@triton.jit
+def kth_log_weight(tokens, top_k, WORDS: tl.constexpr):
     """A log-weight that exactly the top_k greatest tokens and all equals of the last of them reach.
 
     Log-weights are not above 0, so their bits less the sign count upwards from the best. The least
@@ -182,23 +91,7 @@ def kth_log_weight(
     while high - low > 1:
         width = tl.maximum((high - low) // (_PIVOTS + 1), 1)
         pivots = tl.minimum(low + width * (cut + 1), high)
-        count = tl.full((_PIVOTS, WORDS, 32), 0, tl.int32)
-        for start in range(0, vocab_size, WORDS * 32):
-            values, _column = _load_choosable(
-                logits,
-                bitmask,
-                row,
-                words_offset,
-                is_guided,
-                exists,
-                start,
-                vocab_size,
-                logits_stride,
-                WORDS,
-            )
-            size = log_weights(values, best, temperature).to(tl.int32, bitcast=True) & 0x7FFFFFFF
-            count += (size <= pivots).to(tl.int32)
-        reached = tl.sum(tl.sum(count, 2), 1)[:, None, None]
+        reached = _num_reaching(tokens, pivots, WORDS)
         is_exact = tl.max((reached == top_k).to(tl.int32)) != 0
         exact = tl.min(tl.where(reached == top_k, pivots, _INFINITY_BITS))
         high = tl.minimum(high, tl.min(tl.where(reached >= top_k, pivots, _INFINITY_BITS)))

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, StreamingResponse
 
-from specguide.engine import AsyncEngine, RequestDelta
+from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
 from specguide.server.backend import Backend, begun, unless_left
 from specguide.server.body import BodyRoute
@@ -83,7 +83,7 @@ def _understood(backend: Backend, body: ChatRequest) -> Turn:
 
 
 async def _lines(
-    engine: AsyncEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]
+    engine: ServedEngine, narrator: Narrator, deltas: AsyncIterator[RequestDelta]
 ) -> AsyncIterator[str]:
     """Server-sent events, the last of them "[DONE]"; an error is an event. A traced engine tells
     its timeline."""

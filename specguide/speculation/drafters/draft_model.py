@@ -15,7 +15,7 @@ from specguide.errors import CheckpointError, InvalidParams
 from specguide.models import Decoder, read_config
 from specguide.slots import SlotTable
 from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
-from specguide.speculation.query import Query, chain_query
+from specguide.speculation.forward_input import ForwardInput, chain_input
 from specguide.tokenizer import Tokenizer
 
 
@@ -38,23 +38,29 @@ class ModelDrafter:
     position_offset: int = 0
 
     def refresh(
-        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        if not query.is_chain:  # a prefill
-            self._forward(query)
-        behind = chain_query(self.state, query.said(target_tokens), query.start, query.slots, 1)
+        if not inputs.is_chain:  # a prefill
+            self._forward(inputs)
+        behind = chain_input(
+            self.state, inputs.tokens_after(target_tokens), inputs.start, inputs.slots, 1
+        )
         normed = self._forward(behind)[behind.first_node + num_accepted.clamp(min=0)]
         return normed, normed
 
-    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
-        normed = self._forward(query)
+    def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
+        normed = self._forward(inputs)
         return normed, normed
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         return self.model.logits(normed)
 
-    def _forward(self, query: Query) -> Tensor:
-        normed, _ = self.model.forward(query.input_ids, query.context, self.cache)
+    def _forward(self, inputs: ForwardInput) -> Tensor:
+        normed, _ = self.model.forward(inputs.input_ids, inputs.context, self.cache)
         return normed
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.kernels.attention import PassContext
 from specguide.slots import SlotTable
-from specguide.speculation.query import Query
+from specguide.speculation.forward_input import ForwardInput
 
 
 class DraftHead(Protocol):
@@ -53,19 +53,23 @@ class HeadDrafter:
         return self.head.target_ids
 
     def refresh(
-        self, query: Query, aux_hidden_states: Tensor, target_tokens: Tensor, num_accepted: Tensor
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
     ) -> tuple[Tensor, Tensor]:
         features, normed = self.head.forward(
-            query.next_ids(target_tokens),
+            inputs.next_ids(target_tokens),
             self.head.fuse(aux_hidden_states),
-            query.context,
+            inputs.context,
             self.cache,
         )
-        last = query.first_node + num_accepted.clamp(min=0)
+        last = inputs.first_node + num_accepted.clamp(min=0)
         return normed[last], features[last]
 
-    def step(self, query: Query, features: Tensor) -> tuple[Tensor, Tensor]:
-        features, normed = self.head.forward(query.input_ids, features, query.context, self.cache)
+    def step(self, inputs: ForwardInput, features: Tensor) -> tuple[Tensor, Tensor]:
+        features, normed = self.head.forward(inputs.input_ids, features, inputs.context, self.cache)
         return normed, features
 
     def draft_logits(self, normed: Tensor) -> Tensor:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from specguide.cache import place_nodes, slot_mapping
-from specguide.kernels.attention import ForwardContext, TreeKeys
+from specguide.kernels.attention import CAUSAL, AttentionMask, ForwardContext, TreeMask
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.prefill_plan import PrefillPlan, ScoredTokens
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
+class ForwardInput:
     """The tokens of one target forward. B requests, N nodes to verify each, T tokens in all.
 
     slots:      whose they are
@@ -43,7 +43,7 @@ class Query:
         """Of hidden [T, …] that of the nodes, [B · N, …]."""
         return hidden if self.is_chain else hidden[self._node_index().flatten()]
 
-    def said(self, target_tokens: Tensor) -> Tensor:
+    def tokens_after(self, target_tokens: Tensor) -> Tensor:
         """The token after each node, int [B, N]: where none is known, what the target says, int32
         [B, N]."""
         if self.known_next is not None:
@@ -53,11 +53,11 @@ class Query:
     def next_ids(self, target_tokens: Tensor) -> Tensor:
         """The token after each, int [T]: the next one's, and after a node what the target says,
         int32 [B, N]."""
-        said = self.said(target_tokens)
+        next_tokens = self.tokens_after(target_tokens)
         if self.is_chain:
-            return said.flatten()
+            return next_tokens.flatten()
         next_ids = self.input_ids.roll(-1)
-        next_ids[self._node_index()] = said.long()
+        next_ids[self._node_index()] = next_tokens.long()
         return next_ids
 
     def _node_index(self) -> Tensor:
@@ -67,9 +67,9 @@ class Query:
         )
 
 
-def prefill_query(
+def prefill_input(
     table: SlotTable, plan: PrefillPlan, max_query_len: int, scored: ScoredTokens | None = None
-) -> Query:
+) -> ForwardInput:
     """The one node of each request is its last token.
 
     max_query_len: most tokens of one request, or more
@@ -92,7 +92,7 @@ def prefill_query(
         page_size=table.sizes.page_size,
         attention=table.attention,
     )
-    return Query(
+    return ForwardInput(
         slots=plan.slots,
         input_ids=plan.token_ids,
         context=context,
@@ -104,51 +104,53 @@ def prefill_query(
     )
 
 
-def chain_query(
+def chain_input(
     table: SlotTable, tokens: Tensor, start: Tensor, slots: Slots, offset: int = 0
-) -> Query:
+) -> ForwardInput:
     """`tokens` int32 [B, N] at positions `start` int64 [B] + `offset` and following; every
     token is a node."""
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset)
-    return _placed_query(table, slots, block_table, tokens.shape, placed)
+    return _placed_input(table, slots, block_table, tokens.shape, placed)
 
 
-def tree_query(
+def tree_input(
     table: SlotTable,
     tokens: Tensor,
     start: Tensor,
     depths: Tensor,
-    sees: Tensor,
+    ancestor_mask: Tensor,
     slots: Slots,
     offset: int = 0,
-) -> Query:
+) -> ForwardInput:
     """The last Q of M nodes of draft trees, whose keys are stored one behind the other from
     `start` + `offset` on.
 
     tokens: int32 [B, Q], -1 for none
     start:  int64 [B]
     depths: int64 [B, M] or [M], positions of the nodes behind `start` + `offset`
-    sees:   bool [B, Q, M], as TreeKeys
+    ancestor_mask:   bool [B, Q, M], as TreeMask
     """
     block_table = table.block_table[slots]
     placed = place_nodes(tokens, start, block_table, table.sizes.page_size, offset, depths)
-    return _placed_query(table, slots, block_table, tokens.shape, placed, sees)
+    positions = placed[4]
+    assert positions is not None
+    mask = TreeMask(ancestor_mask, positions)
+    return _placed_input(table, slots, block_table, tokens.shape, placed, mask)
 
 
-def _placed_query(
+def _placed_input(
     table: SlotTable,
     slots: Slots,
     block_table: Tensor,
     shape: torch.Size,
     placed: tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None],
-    sees: Tensor | None = None,
-) -> Query:
+    mask: AttentionMask = CAUSAL,
+) -> ForwardInput:
     """Of `shape` [B, Q] tokens that are `placed` by `place_nodes`."""
-    input_ids, position_ids, mapping, seq_lens, positions = placed
+    input_ids, position_ids, mapping, seq_lens, _ = placed
     num_requests, num_own = shape
     first_node, query_start_loc = _chain_starts(num_requests, num_own, input_ids.device)
-    tree = None if sees is None or positions is None else TreeKeys(sees, positions)
     context = ForwardContext(
         position_ids=position_ids,
         slot_mapping=mapping,
@@ -158,9 +160,9 @@ def _placed_query(
         max_query_len=num_own,
         page_size=table.sizes.page_size,
         attention=table.attention,
-        tree=tree,
+        mask=mask,
     )
-    return Query(
+    return ForwardInput(
         slots=slots,
         input_ids=input_ids,
         context=context,

@@ -10,7 +10,7 @@ from specguide.batch import SlotEntry
 from specguide.config import MOST_DRAFTS
 
 
-class DraftLimits:
+class SlotDrafts:
     """At fixed addresses; where drafts come from the host, the callbacks know the limits too.
 
     num_model: int32 [num_slots], most drafts of a draft head or model
@@ -26,9 +26,9 @@ class DraftLimits:
     def enter(self, slots: Sequence[int], entries: Sequence[SlotEntry]) -> None:
         """Take in the limits of requests, where limits of an earlier one may still stand."""
         for slot, entry in zip(slots, entries, strict=True):
-            is_limited = entry.window is not None or not entry.guided_drafts
+            is_limited = entry.layout is not None or not entry.guided_drafts
             if is_limited or slot in self._limited:
-                most = MOST_DRAFTS if entry.window is None else entry.window.num_model
+                most = MOST_DRAFTS if entry.layout is None else entry.layout.num_model
                 self.num_model[slot] = most
                 self.row_slots[slot] = slot if entry.guided_drafts else len(self.row_slots) - 1
                 (self._limited.add if is_limited else self._limited.discard)(slot)

@@ -1,0 +1,138 @@
+"""Owns what the benchmarks are told: frozen dataclasses, which need no library of the extra
+[bench]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from specguide.errors import InvalidParams
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a server of the OpenAI API is.
+
+    url:     the server, up to and with /v1
+    model:   what the server calls the model; its first one when left out
+    api_key: sent as Authorization: Bearer …
+    """
+
+    url: str = "http://127.0.0.1:8000/v1"
+    model: str | None = None
+    api_key: str = "none"
+
+
+@dataclass(frozen=True)
+class Load:
+    """How requests come. Raises InvalidParams.
+
+    concurrency: most requests at once
+    seconds:     how long requests are sent; those under way are waited for
+    requests:    send so many instead, however long it takes
+    rate:        arrivals a second, at random (Poisson); else the next request follows when one has
+                 ended
+    timeout_s:   seconds after which an answer counts as lost
+    seed:        the same seed sends the same requests
+    """
+
+    concurrency: int = 64
+    seconds: float = 120.0
+    requests: int | None = None
+    rate: float | None = None
+    timeout_s: float = 120.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "seconds", "requests", "rate", "timeout_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
+
+
+@dataclass(frozen=True)
+class RequestMix:
+    """What a server under load is asked for; shares are in any unit.
+
+    free:        share of free text
+    json:        share of answers that must match a JSON schema
+    tools:       share of tool calls
+    schemas:     JSON Lines file of {"schema": …}, as JSONSchemaBench; a built-in few when left out
+    tool_tasks:  JSON Lines file of {"question": messages, "tools": […]}, as BFCL; a built-in few
+                 when left out
+    max_tokens:  most tokens of an answer
+    temperature: 0 is greedy; otherwise logits are divided by it, > 0
+    """
+
+    free: float = 1.0
+    json: float = 1.0
+    tools: float = 1.0
+    schemas: Path | None = None
+    tool_tasks: Path | None = None
+    max_tokens: int = 128
+    temperature: float = 0.0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of each kind of request."""
+        return {"free": self.free, "json": self.json, "tools": self.tools}
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """What the acceptance benchmark decodes.
+
+    data:           folder with NAME.jsonl for each set; $SPECGUIDE_DATA when left out
+    sets:           comma-separated; extraction, tools and free_text are built in; NAME.jsonl of
+                    --data, with messages and schema, or in the form of BFCL or JSONSchemaBench;
+                    hub:REPOSITORY[:SPLIT[:CONFIG]] of the Hugging Face hub, json_mode_eval and
+                    jsonschemabench for short
+    samples:        most tasks of a set
+    max_tokens:     most tokens to generate, ≥ 1
+    max_whitespace: most whitespace between two JSON tokens; 0 is compact, where the grammar forces
+                    most
+    """
+
+    data: Path | None = None
+    sets: str = "extraction,tools"
+    samples: int = 32
+    max_tokens: int = 256
+    max_whitespace: int = 0
+
+
+@dataclass(frozen=True)
+class AxisLists:
+    """What the acceptance benchmark compares, each a comma-separated list.
+
+    drafters:         of {drafters}; plain decoding is always measured too
+    num_draft_tokens: K, draft tokens per iteration
+    forced:           F, drafts beside the drafter's where the grammar forces text
+    drafts:           of guided, unguided
+    backends:         of {backends}; what one refuses is counted
+    concurrency:      requests at once; several draw a Pareto plot
+    """
+
+    drafters: str = "eagle3,mtp,ngram,suffix,grammar"
+    num_draft_tokens: str = "3"
+    forced: str = "0,8"
+    drafts: str = "guided,unguided"
+    backends: str = "auto"
+    concurrency: str = "8"
+
+
+@dataclass(frozen=True)
+class ConformanceConfig:
+    """How schemas are tried. Raises InvalidParams.
+
+    backends: of {backends}, comma-separated
+    draws:    random texts that are drawn from each grammar and validated
+    output:   folder for records, JSON and report
+    """
+
+    backends: str = "auto"
+    draws: int = 4
+    output: Path = Path("conformance")
+
+    def __post_init__(self) -> None:
+        if self.draws < 0:
+            raise InvalidParams(f"--draws must be ≥ 0, found {self.draws}", param="draws")

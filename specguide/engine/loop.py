@@ -1,0 +1,189 @@
+"""Owns the loop of an engine that serves: commands in, iterations, deltas out, failure and
+closing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from specguide.engine.engine import Engine
+from specguide.engine.failures import told
+from specguide.engine.live import Live
+from specguide.engine.served import CloseReport
+from specguide.engine.stats import request_record
+from specguide.engine.stream import RequestDelta
+from specguide.errors import EngineError
+from specguide.request import Request
+
+K = TypeVar("K")
+
+LONGEST_SLEEP_S = 3600.0
+_LOGGER = logging.getLogger(__name__)
+_REQUEST_LOGGER = logging.getLogger("specguide.requests")
+
+
+class Inbox(Protocol):
+    """Where commands to a loop come from."""
+
+    def take(self, wait_s: float) -> None:
+        """Carry out the commands there are. Waits for the first one, wait_s seconds at most."""
+
+    def wake(self) -> None:
+        """End a wait, from any thread."""
+
+
+class Outbox(Protocol[K]):
+    """Where a loop's deltas go. K: the key of their request"""
+
+    def send(self, news: Sequence[tuple[K, RequestDelta]]) -> Sequence[K]:
+        """Of one iteration. Never waits. Returns the keys of those whose readers are gone."""
+
+    def fail(self, error: EngineError) -> None:
+        """The engine has failed, and all deltas were sent."""
+
+
+class EngineLoop(Generic[K]):
+    """Steps an engine, on the thread that calls `run`; the others are called by commands, on this
+    thread too. K: what tells a request from others.
+
+    Each request that has ended is logged as one line of JSON by the logger "specguide.requests",
+    level INFO.
+
+    failure:   why the engine can run no more; None while it can
+    num_ended: samples that have ended
+    """
+
+    def __init__(self, engine: Engine, inbox: Inbox, outbox: Outbox[K]) -> None:
+        self._engine, self._inbox, self._outbox = engine, inbox, outbox
+        engine.on_ready = inbox.wake
+        self.failure: EngineError | None = None
+        self.num_ended = 0
+        self._live: dict[K, list[Live]] = {}
+        self._close_at_s = math.inf
+        self._closing_since_s, self._num_awaited = 0.0, 0
+
+    @property
+    def num_live(self) -> int:
+        """Samples under way."""
+        return sum(map(len, self._live.values()))
+
+    @property
+    def is_closing(self) -> bool:
+        """`begin_close` was called."""
+        return self._close_at_s < math.inf
+
+    def run(self) -> CloseReport:
+        """Until it is closed."""
+        while not self._closing_is_over():
+            try:
+                self._inbox.take(self._wait_s())
+                if self.failure is None and self._engine.idle_s() == 0:
+                    self._engine.step()
+                if self._engine.failure is not None and self.failure is None:
+                    raise self._engine.failure
+                self._publish()
+            except BaseException as cause:  # whatever it was, an exit too, nobody may wait for ever
+                self._fail(cause)
+        return self._end_close()
+
+    def add(self, key: K, num_samples: int, add: Callable[..., Request]) -> None:
+        """Take the samples of a request. What is wrong with it is told by its deltas.
+
+        add: Engine.add of the request, but for its `sample`
+        """
+        lives = self._live[key] = [Live(sample) for sample in range(num_samples)]
+        if self.failure is None:
+            for live in lives:
+                live.request = add(sample=live.sample)
+
+    def cancel(self, key: K) -> None:
+        """End a request as aborted; nothing where it has ended."""
+        self._cancel_all(self._live.get(key, ()))
+
+    def begin_close(self, timeout_s: float) -> None:
+        """`run` ends once all requests have ended, or after so many seconds, when it aborts the
+        rest."""
+        self._closing_since_s = time.perf_counter()
+        self._close_at_s = self._closing_since_s + timeout_s
+        self._num_awaited = self.num_live
+
+    def _wait_s(self) -> float:
+        idle_s = math.inf if self.failure else self._engine.idle_s()
+        wait_s = min(idle_s, self._close_at_s - time.perf_counter(), LONGEST_SLEEP_S)
+        return max(0.0, wait_s)
+
+    def _publish(self) -> None:
+        """Send what is new, in one go; let go of what has ended."""
+        news = [
+            (key, live, delta)
+            for key, lives in self._live.items()
+            for live in lives
+            if (delta := self._news_of(live)) is not None
+        ]
+        ended = [(key, live) for key, live, delta in news if delta.finish_reason is not None]
+        for key, live in ended:
+            self._live[key].remove(live)
+            if not self._live[key]:
+                del self._live[key]
+        _log(live.request for _, live in ended)
+        self.num_ended += len(ended)
+        if news:
+            for key in self._outbox.send([(key, delta) for key, _, delta in news]):
+                self.cancel(key)
+
+    def _news_of(self, live: Live) -> RequestDelta | None:
+        try:
+            return live.take(self.failure)
+        except BaseException:  # say of a tokenizer, which may be what the engine has failed with
+            if self.failure is None:
+                raise
+            return live.fail(self.failure)
+
+    def _cancel_all(self, lives: Iterable[Live]) -> None:
+        for live in lives:
+            if live.request is not None and self.failure is None:
+                self._engine.cancel(live.request)
+
+    def _fail(self, cause: BaseException) -> None:
+        """The engine cannot be trusted any more: all requests end, and those that are yet to be
+        taken up will."""
+        is_first = self.failure is None
+        if self.failure is None:
+            self.failure = (
+                cause
+                if isinstance(cause, EngineError)
+                else EngineError(f"the engine failed: {told(cause)}")
+            )
+            _LOGGER.error("no more requests are taken: %s", self.failure, exc_info=cause)
+        self._publish()
+        if is_first:
+            self._outbox.fail(self.failure)
+
+    def _closing_is_over(self) -> bool:
+        return self.is_closing and (not self._live or time.perf_counter() >= self._close_at_s)
+
+    def _end_close(self) -> CloseReport:
+        num_aborted = self.num_live
+        waited_s = time.perf_counter() - self._closing_since_s
+        report = CloseReport(waited_s, self._num_awaited - num_aborted, num_aborted)
+        _LOGGER.info("closed: %s", report)
+        try:
+            for lives in self._live.values():
+                self._cancel_all(lives)
+            self._publish()
+            self._engine.close()
+        except BaseException as cause:
+            _LOGGER.warning("the engine could not be closed in order: %s", cause, exc_info=cause)
+            self._fail(cause)
+        return report
+
+
+def _log(requests: Iterable[Request | None]) -> None:
+    if _REQUEST_LOGGER.isEnabledFor(logging.INFO):
+        for request in requests:
+            if request is not None:
+                _REQUEST_LOGGER.info(json.dumps(request_record(request), ensure_ascii=False))

@@ -1,0 +1,95 @@
+"""Owns the face of an engine that a server needs, wherever the engine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.engine.stats import EngineStats
+from specguide.engine.stream import RequestStream
+from specguide.errors import EngineError, InvalidParams
+from specguide.guided.backends import CompiledGrammar
+from specguide.params import SamplingParams
+from specguide.resolved_config import ResolvedConfig
+from specguide.tokenizer import Tokenizer
+from specguide.trace import Span
+
+
+@dataclass(frozen=True)
+class EngineHealth:
+    """Whether the engine takes requests; `cause` says why not."""
+
+    is_healthy: bool
+    cause: EngineError | None = None
+
+
+@dataclass(frozen=True)
+class CloseReport:
+    """What closing waited for: how long, seconds, and how many requests ended in that time or had
+    to be aborted."""
+
+    waited_s: float
+    num_ended: int
+    num_aborted: int
+
+    def __str__(self) -> str:
+        num_awaited = self.num_ended + self.num_aborted
+        return (
+            f"waited {self.waited_s:.2f} s for {num_awaited} requests: {self.num_ended} ended, "
+            f"{self.num_aborted} were aborted"
+        )
+
+
+class ServedEngine(Protocol):
+    """An engine that streams what it generates to asyncio code: an AsyncEngine, whose documentation
+    holds for all of it, or a RemoteEngine."""
+
+    config: ResolvedConfig
+    tokenizer: Tokenizer
+    vocab_size: int
+    max_model_len: int
+    max_unfinished: int
+
+    @property
+    def health(self) -> EngineHealth: ...
+
+    @property
+    def num_unfinished(self) -> int: ...
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        priority: int = 0,
+        client: str = "",
+    ) -> RequestStream: ...
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None: ...
+
+    async def spans(self) -> list[Span]: ...
+
+    async def refresh_stats(self) -> None: ...
+
+    def stats(self) -> EngineStats: ...
+
+    async def close(self, timeout_s: float = 30.0) -> CloseReport: ...
+
+
+def check_samples(num_samples: int, max_unfinished: int) -> None:
+    """Raises InvalidParams for more samples than there is ever room for."""
+    if num_samples > max_unfinished:
+        raise InvalidParams(
+            f"n = {num_samples} samples are more than the {max_unfinished} requests that there is "
+            "room for; ask for fewer, or raise max_waiting",
+            param="n",
+        )
+
+
+def queue_full(num_unfinished: int, max_unfinished: int) -> str:
+    """In words: there is no room for another request now."""
+    return (
+        f"{num_unfinished} requests are under way and there is room for {max_unfinished}; try "
+        "again later, or raise max_waiting"
+    )

@@ -1,0 +1,70 @@
+"""Owns what llguidance's words for a grammar that it refuses come to as errors."""
+
+from __future__ import annotations
+
+from specguide.errors import InvalidGuide, UnsupportedGuide
+
+_UNIMPLEMENTED = 'Unimplemented keys: ["'
+_KEYWORD_OF = {
+    "oneOf constraints are not supported": "oneOf",
+    "Unknown format": "format",
+    "patternProperty regexes": "patternProperties",
+    "min/maxProperties only supported": "minProperties",
+    "Resource '": "$ref",
+    "circular references": "$ref",
+}
+_MALFORMED = (
+    "invalid type",
+    "unsatisfiable",
+    "does not exist",
+    "expected",
+    "regex parse error",
+    "invalid regex",
+    "unknown name",
+    "lexer error",
+    "parser error",
+    "redefined",
+    "duplicate",
+)
+_NOT_SUPPORTED = ("not supported", "unsupported", "not implemented")
+_TOO_LARGE = (
+    "its terminals take too many steps to compile; make them fewer, or counts and character "
+    "classes smaller"
+)
+
+
+def refusal(words: str, kind: str) -> InvalidGuide:
+    """The error for the library's words. kind: as `read_as` names the guide"""
+    param = kind.partition(",")[0]
+    if param != "grammar":
+        words = _without_place(words)
+    words = _TOO_LARGE if "initial_lexer_fuel" in words else words.strip()
+    _, is_unimplemented, key = words.partition(_UNIMPLEMENTED)
+    keyword = (
+        key.partition('"')[0]
+        if is_unimplemented
+        else next((keyword for sign, keyword in _KEYWORD_OF.items() if sign in words), None)
+    )
+    if keyword is None and _is_malformed(words.lower()):
+        return InvalidGuide(f"{kind} is malformed: {words}", param=param)
+    return UnsupportedGuide(f"llguidance cannot compile {kind}: {words}", keyword=keyword)
+
+
+def _without_place(words: str) -> str:
+    """An error's words without lines and columns: those are of the Lark text, which the caller did
+    not write."""
+    place, found, rest = words.partition("): ")
+    if found and place.startswith("at "):
+        words = rest.removeprefix("failed to compile JSON schema: ")
+    return words.partition("\n   1 | ")[0]
+
+
+def _is_malformed(words: str) -> bool:
+    is_fraction = (
+        words.endswith(".0") and words.removesuffix(".0").rpartition("got ")[2].isdecimal()
+    )
+    return (
+        any(sign in words for sign in _MALFORMED)
+        and not is_fraction
+        and not any(sign in words for sign in _NOT_SUPPORTED)
+    )

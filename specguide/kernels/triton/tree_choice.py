@@ -1,0 +1,206 @@
+"""Owns the Triton kernel that chooses the nodes of draft trees once these have grown.
+
+Its twin is in `sampling.growth`.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.host_values import constant
+from specguide.kernels.triton.score_order import chosen, in_order
+from specguide.tree_layout import TreeExpansion
+
+
+class _Nodes(NamedTuple):
+    """Pointers to the nodes of a slot's tree, as SlotTrees has them."""
+
+    tokens: Any
+    parents: Any
+    depths: Any
+    places: Any
+
+
+@triton.jit
+def _load_chosen(
+    fixed, scores, tree, NUM_CANDIDATES: tl.constexpr, NUM: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Which candidates of a tree are verified: those that `fixed` points to; None: the NUM
+    likeliest."""
+    index = tl.arange(0, BLOCK)
+    exists = index < NUM_CANDIDATES
+    if fixed is None:
+        candidate = tree * NUM_CANDIDATES + index
+        score = tl.load(scores + candidate, mask=exists, other=float("-inf"))
+        is_chosen = chosen(in_order(score), exists, NUM)
+    else:
+        is_chosen = tl.load(fixed + index, mask=exists, other=0) != 0
+    return is_chosen
+
+
+@triton.jit
+def _store_nodes(nodes, node, token, parent, depth, place, is_told):
+    tl.store(nodes.tokens + node, token, mask=is_told)
+    tl.store(nodes.parents + node, parent.to(tl.int64), mask=is_told)
+    tl.store(nodes.depths + node, depth, mask=is_told)
+    tl.store(nodes.places + node, place.to(tl.int64), mask=is_told)
+
+
+@triton.jit
+def _clear(tokens, first, end, is_held, BLOCK: tl.constexpr):
+    """Tokens first … end - 1, at most BLOCK, of a slot that is not held."""
+    beyond = first + tl.arange(0, BLOCK)
+    tl.store(tokens + beyond, -1, mask=(beyond < end) & (is_held == 0))
+
+
+@triton.jit
+def _store_paths(
+    ancestor_mask,
+    parent_of,
+    slot,
+    is_held,
+    NUM_NODES: tl.constexpr,
+    NUM_SLOT_NODES: tl.constexpr,
+    DEPTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Each node sees itself and all on the path to it, from parent to parent."""
+    seeing = tl.arange(0, BLOCK)
+    seen, on_path = seeing[None, :], seeing
+    is_seen = seeing[:, None] == seen
+    for _ in range(DEPTH):
+        on_path = tl.load(parent_of + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
+        is_seen = is_seen | (on_path[:, None] == seen)
+    tl.store(
+        ancestor_mask + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen,
+        is_seen.to(tl.uint8),
+        mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0),
+    )
+
+
+@triton.jit
+def _finish_kernel(
+    candidate_tokens,
+    candidate_scores,
+    candidate_places,
+    slots,
+    num_accepted,
+    fixed,
+    candidate_depths,
+    expanded_places,
+    tokens,
+    parents,
+    depths,
+    places,
+    ancestor_mask,
+    walk_tokens,
+    walk_parents,
+    node_at,
+    parent_of,
+    CHILDREN: tl.constexpr,
+    NUM_CANDIDATES: tl.constexpr,
+    NUM_NODES: tl.constexpr,
+    NUM_SLOT_NODES: tl.constexpr,
+    NUM_PLACES: tl.constexpr,
+    FIRST_LEAF: tl.constexpr,
+    DEPTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_NODES: tl.constexpr,
+    BLOCK_SLOT_NODES: tl.constexpr,
+):
+    """One tree. `fixed` says which candidates are verified; None: the likeliest."""
+    tree = tl.program_id(0).to(tl.int64)
+    slot, is_held = tl.load(slots + tree), tl.load(num_accepted + tree) < 0
+    index = tl.arange(0, BLOCK)
+    candidate = tree * NUM_CANDIDATES + index
+    is_chosen = _load_chosen(fixed, candidate_scores, tree, NUM_CANDIDATES, NUM_NODES - 1, BLOCK)
+    node = tl.cumsum(is_chosen.to(tl.int32), 0)
+    token = tl.load(candidate_tokens + candidate, mask=is_chosen, other=-1)
+    place = tl.load(candidate_places + candidate, mask=is_chosen, other=0)
+    depth = tl.load(candidate_depths + index, mask=is_chosen, other=0)
+    parent_place = tl.load(expanded_places + index // CHILDREN, mask=is_chosen, other=0).to(
+        tl.int32
+    )
+    is_leaf = place == 0
+    leaf_place = FIRST_LEAF - 1 + node
+    place = tl.where(is_leaf, leaf_place, place)
+    tl.store(node_at + tree * NUM_PLACES + place, node, mask=is_chosen)
+    tl.debug_barrier()
+    parent = tl.load(
+        node_at + tree * NUM_PLACES + parent_place, mask=is_chosen & (parent_place > 0), other=0
+    )
+    tl.store(parent_of + tree * NUM_NODES + node, parent, mask=is_chosen)
+    is_told = is_chosen & (is_held == 0)
+    first_node = slot * NUM_SLOT_NODES
+    nodes = _Nodes(
+        tokens + first_node, parents + first_node, depths + first_node, places + first_node
+    )
+    _store_nodes(nodes, node, token, parent, depth, place, is_told)
+    walk = walk_tokens + slot * NUM_PLACES
+    _clear(nodes.tokens, NUM_NODES, NUM_SLOT_NODES, is_held, BLOCK_SLOT_NODES)
+    _clear(walk, FIRST_LEAF - 1 + NUM_NODES, NUM_PLACES, is_held, BLOCK_SLOT_NODES)
+    tl.store(walk + leaf_place, tl.where(is_leaf, token, -1), mask=is_told)
+    tl.store(walk_parents + slot * NUM_PLACES + leaf_place, parent_place, mask=is_told)
+    tl.debug_barrier()
+    _store_paths(
+        ancestor_mask,
+        parent_of + tree * NUM_NODES,
+        slot,
+        is_held,
+        NUM_NODES,
+        NUM_SLOT_NODES,
+        DEPTH,
+        BLOCK_NODES,
+    )
+
+
+def finish_trees(
+    growing: Any, expansion: TreeExpansion, trees: Any, *, walk_tokens: Tensor, walk_parents: Tensor
+) -> None:
+    """See sampling.growth.finish_trees."""
+    num_trees, device, num_nodes = len(growing.tokens), growing.tokens.device, expansion.num_nodes
+    num_slot_nodes = trees.tokens.shape[1]
+    node_at = torch.empty(num_trees, expansion.num_places, dtype=torch.int32, device=device)
+    parent_of = torch.empty(num_trees, num_nodes, dtype=torch.int32, device=device)
+    fixed = (
+        None
+        if expansion.fixed is None
+        else constant(expansion.fixed.is_chosen(expansion.num_candidates), device)
+    )
+    _finish_kernel[(num_trees,)](
+        growing.tokens,
+        growing.scores,
+        growing.places,
+        growing.slots,
+        growing.num_accepted,
+        fixed,
+        constant(expansion.candidate_depths, device),
+        constant(expansion.expanded_places, device),
+        trees.tokens,
+        trees.parents,
+        trees.depths,
+        trees.places,
+        trees.ancestor_mask.view(torch.uint8),
+        walk_tokens,
+        walk_parents,
+        node_at,
+        parent_of,
+        CHILDREN=expansion.num_children,
+        NUM_CANDIDATES=expansion.num_candidates,
+        NUM_NODES=num_nodes,
+        NUM_SLOT_NODES=num_slot_nodes,
+        NUM_PLACES=expansion.num_places,
+        FIRST_LEAF=expansion.stage_begins[-2],
+        DEPTH=expansion.depth,
+        BLOCK=triton.next_power_of_2(expansion.num_candidates),
+        BLOCK_NODES=triton.next_power_of_2(num_nodes),
+        BLOCK_SLOT_NODES=triton.next_power_of_2(num_slot_nodes),
+        num_warps=4,
+    )

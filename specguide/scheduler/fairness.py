@@ -1,0 +1,101 @@
+"""Owns what clients have been served: whose tokens are paid for, and who is next by that.
+
+Clients share by self-clocked fair queueing, which is deficit round robin without its rounds. Each
+client has a tag, in tokens: it grows by what the client is served, and the least tag is next. Who
+begins to wait starts at the clock at least, so nobody saves up a share that he did not want. The
+clock goes on by a client's part of what is served, and stays between the tags that the client
+served last had before and has now: who comes late waits for little, and those who go on coming
+keep nobody from his turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specguide.scheduler.sequence import SequenceState
+
+_FIRST_GUESS = 128.0
+"""Tokens of output, before any request has ended."""
+
+_NEWS_WEIGHT = 0.1
+"""Of the last output among earlier ones, in the mean that is expected."""
+
+_MOST_IDLE = 1024
+
+
+@dataclass(eq=False)
+class Account:
+    """What a client was served. tag: tokens, see above
+
+    mean_output:  tokens that an output of his is expected to have
+    num_requests: that wait or run
+    """
+
+    mean_output: float
+    tag: float = 0.0
+    num_requests: int = 0
+
+
+class ClientShares:
+    """Charges clients for what their requests cost: the prompt tokens that have to be computed and
+    the output that is expected when a request gets its slot, and the rest of its output when it
+    ends."""
+
+    def __init__(self) -> None:
+        self._accounts: dict[str, Account] = {}
+        self._clock, self._mean_output = 0.0, _FIRST_GUESS
+        self._num_requests = 0
+
+    def open(self, sequence: SequenceState) -> None:
+        """A request has come."""
+        client = sequence.request.spec.client
+        if client not in self._accounts:
+            self._accounts[client] = Account(self._mean_output)
+        self._accounts[client].num_requests += 1
+        self._num_requests += 1
+
+    def account(self, sequence: SequenceState) -> Account:
+        """Of the client whose request it is; it is open."""
+        return self._accounts[sequence.request.spec.client]
+
+    def begin_to_wait(self, account: Account) -> None:
+        """The client had nothing that waits."""
+        account.tag = max(account.tag, self._clock)
+
+    def expected_output(self, sequence: SequenceState) -> int:
+        """Tokens that its output is expected to have."""
+        most = sequence.max_len - len(sequence.request.prompt_ids)
+        return min(most, round(self.account(sequence).mean_output))
+
+    def charge(self, sequence: SequenceState, num_to_compute: int, num_clients: int) -> None:
+        """It gets a slot. What it computes again after it has lost that is not its client's doing.
+
+        num_to_compute: tokens whose keys are not there
+        num_clients:    that wait, its own included
+        """
+        if sequence.num_charged is not None:
+            return
+        account = self.account(sequence)
+        sequence.num_charged = self.expected_output(sequence)
+        cost = num_to_compute + sequence.num_charged
+        ahead = max(self._clock, account.tag) + cost / num_clients
+        account.tag += cost
+        self._clock = min(ahead, account.tag)
+
+    def close(self, sequence: SequenceState) -> None:
+        """It has ended, wherever it was."""
+        account, num_tokens = self.account(sequence), len(sequence.request.output_ids)
+        if sequence.num_charged is not None:
+            account.tag += num_tokens - sequence.num_charged
+            account.mean_output += _NEWS_WEIGHT * (num_tokens - account.mean_output)
+            self._mean_output += _NEWS_WEIGHT * (num_tokens - self._mean_output)
+        account.num_requests -= 1
+        self._num_requests -= 1
+        if not self._num_requests or len(self._accounts) > _MOST_IDLE + 2 * self._num_requests:
+            self._forget_idle()
+
+    def _forget_idle(self) -> None:
+        """All that nobody's request needs. Where nobody waits or runs there is nothing to share."""
+        self._accounts = {
+            client: account for client, account in self._accounts.items() if account.num_requests
+        }

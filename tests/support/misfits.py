@@ -1,0 +1,83 @@
+"""Matchers that fail, refuse or sleep, and what must hold for the requests beside them."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+
+from random_requests import cases
+
+from specguide import LLM, Guide, SamplingParams
+from specguide.errors import MatcherError
+
+
+class ScriptedMatcher:
+    """A matcher that allows everything until `action` is called at one of its fills."""
+
+    def __init__(self, action, at: int) -> None:
+        self.action, self.at, self.num_fills, self.num_accepted = action, at, 0, 0
+        self.is_terminated = False
+
+    def accept(self, token):
+        self.num_accepted += 1
+        return self.action != "refuse" or self.num_accepted <= self.at
+
+    def fill(self, row):
+        self.num_fills += 1
+        row[:] = -1
+        row[8:] = 0
+        if self.num_fills > self.at:
+            if self.action == "raise":
+                raise KeyError("the matcher broke")
+            if self.action == "dead end":
+                row[:] = 0
+            if self.action == "sleep" and self.num_fills <= self.at + 4:
+                time.sleep(0.2)
+
+    def rollback(self, n):
+        self.num_accepted -= n
+
+    def forced_tokens(self):
+        return []
+
+
+class Scripted:
+    """Stands for a compiled grammar whose matchers misbehave."""
+
+    def __init__(self, action: str, at: int) -> None:
+        self.action, self.at = action, at
+
+    def matcher(self):
+        return ScriptedMatcher(self.action, self.at)
+
+
+def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
+    """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
+    misfit."""
+    engine, future = llm._engine, Future()
+    submit = engine._admission.compiler.submit
+    future.set_result(grammar)
+    engine._admission.compiler.submit = lambda guide: future
+    misfit = engine.add([5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a")))
+    engine._admission.compiler.submit = submit
+    outs = llm.generate(prompts, params)
+    while engine.num_unfinished:
+        engine.step()
+    return outs, misfit
+
+
+def check_a_failing_matcher(llm: LLM, action: str, words: str) -> str:
+    """Beside a request whose matcher fails after 5 tokens the others are as they are alone; returns
+    its error and closes `llm`."""
+    prompts, params = cases(4, 6)
+    alone = llm.generate(prompts, params)
+    outs, misfit = with_misfit(llm, Scripted(action, 5), prompts, params)
+    assert [out.token_ids for out in outs] == [out.token_ids for out in alone]
+    assert misfit.finish_reason == "error" and isinstance(misfit.error, MatcherError)
+    assert words in str(misfit.error)
+    llm._engine.check_integrity()
+    llm.close()
+    return str(misfit.error)
+
+
+FAILURES = [("raise", "the matcher broke"), ("dead end", "allows no"), ("refuse", "refused")]

@@ -1,0 +1,40 @@
+"""A scheduler of few pages, and requests for it."""
+
+from __future__ import annotations
+
+from specguide.cache import PageAllocator
+from specguide.params import SamplingParams
+from specguide.request import Request, RequestSpec
+from specguide.scheduler import Scheduler, SchedulerLimits
+
+EOS, K, PAGE = 0, 3, 4
+
+
+def make(
+    num_pages: int = 64,
+    max_batch_size: int = 4,
+    max_model_len: int = 40,
+    max_prefill_tokens: int = 2048,
+    is_idle=lambda slot: True,
+    num_draft_tokens: int = K,
+) -> Scheduler:
+    limits = SchedulerLimits(
+        max_batch_size, max_model_len, max_prefill_tokens, num_draft_tokens, num_draft_tokens, PAGE
+    )
+    return Scheduler(limits, PageAllocator(num_pages), [EOS], is_idle)
+
+
+def request(
+    number: int = 0,
+    prompt_len: int = 5,
+    priority: int = 0,
+    arrival_s: float = 0,
+    token: int | None = None,
+    **params,
+) -> Request:
+    """Each of its own tokens, so that none finds another's pages, unless `token` says otherwise."""
+    prompt = [100 + number if token is None else token] * prompt_len
+    spec = RequestSpec(
+        number, prompt, SamplingParams(**params), priority=priority, arrival_s=arrival_s
+    )
+    return Request(spec)
