@@ -271,6 +271,11 @@ class Batch:
     def is_prefill(self) -> bool:
         return bool(self.chunks)
 
+    @property
+    def num_prompt_tokens(self) -> int:
+        """Tokens whose keys it computes of prompts."""
+        return sum(len(chunk.token_ids) for chunk in (*self.chunks, *self.piggyback.chunks))
+
 
 @dataclass(frozen=True, eq=False)
 class TokenScores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
@@ -18,6 +19,8 @@ class SchedulerLimits:
     num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
     page_size:           tokens a page
     piggyback:           what of prompts can be computed beside a decode iteration
+    max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
+                         chunks that fit
     """
 
     max_batch_size: int
@@ -27,11 +30,17 @@ class SchedulerLimits:
     num_draft_positions: int
     page_size: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
+    max_step_s: float = math.inf
 
     @property
     def most_tokens(self) -> int:
         """Most tokens that an iteration gives."""
         return self.num_draft_tokens + 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Of a request in a decode iteration: its last token and its drafts."""
+        return 1 + self.num_draft_positions
 
     @property
     def num_behind(self) -> int:

@@ -12,6 +12,7 @@ from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
 from specguide.scheduler.answers import Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.pace import Pace
 from specguide.scheduler.placement import Placement, by_schedule_key
 from specguide.scheduler.sequence import SequenceState, finish
 
@@ -51,6 +52,7 @@ class Scheduler:
         self._eos_token_ids = frozenset(eos_token_ids)
         self._sequences: dict[int, SequenceState] = {}
         self._placement = Placement(limits, pages, slot_is_idle)
+        self.pace = Pace(limits)
         self._prefilled_last, self._num_planned = False, 0
 
     @property
@@ -62,6 +64,12 @@ class Scheduler:
     def num_running(self) -> int:
         """Requests that hold a slot."""
         return len(self._placement.prefilling) + len(self._placement.decoding)
+
+    def take_time(self, batch: Batch, advances: Sequence[Advance], seconds: float) -> None:
+        """What an iteration has taken, once it is committed."""
+        num_output = sum(len(advance.tokens) for advance in advances)
+        is_busy = len(self._placement.waiting) > 0
+        self.pace.take(batch, num_output, seconds, is_busy=is_busy)
 
     def add(
         self,
@@ -103,6 +111,11 @@ class Scheduler:
                 f"{self._pages.num_pages}; lower max_tokens or give the cache more pages",
                 param="max_tokens",
             )
+
+    def wait_s(self, client: str, priority: int) -> float:
+        """Seconds until a request that came now would run, as far as can be told. From any
+        thread."""
+        return self.pace.wait_s(self._placement.waiting, client, priority)
 
     def schedule(self) -> Schedule:
         """Plan the next iteration, for which requests may lose their slots."""
@@ -221,7 +234,8 @@ class Scheduler:
         self._placement.check_integrity()
 
     def _plan_prefill(self) -> Batch | None:
-        budget = self._limits.max_prefill_tokens
+        num_nodes = len(self._placement.decoding) * self._limits.num_nodes
+        budget = self.pace.budget.most_tokens(num_nodes)
         planned, chunks = [], []
         are_decoding = not all(sequence.is_at_its_end for sequence in self._placement.decoding)
         for sequence in sorted(self._placement.prefilling, key=by_schedule_key):
@@ -270,7 +284,10 @@ class Scheduler:
             sequence.start(row) for row, sequence in enumerate(planned) if sequence in starting
         ]
         return self._batch(
-            planned, has_grown=has_grown, starts=starts, piggyback=self._plan_piggyback()
+            planned,
+            has_grown=has_grown,
+            starts=starts,
+            piggyback=self._plan_piggyback(len(planned)),
         )
 
     def _take_starting(self) -> set[SequenceState]:
@@ -287,16 +304,20 @@ class Scheduler:
             placement.decoding += starting
         return starting
 
-    def _plan_piggyback(self) -> Piggyback:
+    def _plan_piggyback(self, num_planned: int) -> Piggyback:
         """Of prompts in order, all but their last tokens, as far as there are free pages for
-        them."""
+        them.
+
+        num_planned: requests that decode beside
+        """
         limits, placement = self._limits.piggyback, self._placement
         waiting = [
             one
             for one in sorted(placement.prefilling, key=by_schedule_key)
             if self._may_piggyback(one) and one.error is None
         ][: limits.max_chunks]
-        most = min(limits.max_tokens, self._limits.max_prefill_tokens)
+        num_nodes = num_planned * self._limits.num_nodes
+        most = min(limits.max_tokens, self.pace.budget.most_tokens(num_nodes))
         budget = limits.rounded(min(most, sum(one.num_left - 1 for one in waiting)))
         planned, chunks = [], []
         for sequence in waiting:

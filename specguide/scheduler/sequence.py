@@ -45,7 +45,8 @@ class SequenceState:
                    says is void
     error:         what it ends with once no iteration with it is under way
     prefix_keys:   of its first pages, as far as anybody has looked for them in the cache
-    num_charged:   tokens of output that its client was charged for; None: it has had no slot yet
+    num_expected:  tokens that its output was expected to have when it came
+    is_charged:    its client has paid for its prompt and the output that is expected
     """
 
     request: Request
@@ -64,7 +65,8 @@ class SequenceState:
     epoch: int = 0
     error: SpecguideError | None = None
     prefix_keys: list[bytes] = field(default_factory=list)
-    num_charged: int | None = None
+    num_expected: int = 0
+    is_charged: bool = False
 
     def __post_init__(self) -> None:
         spec = self.request.spec
@@ -73,6 +75,7 @@ class SequenceState:
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
+        self.client = spec.client
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
 

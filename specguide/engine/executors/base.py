@@ -48,6 +48,7 @@ class Capabilities:
             num_draft_positions=self.layout.num_positions,
             page_size=config.cache.page_size,
             piggyback=self.piggyback,
+            max_step_s=config.max_step_s,
         )
 
     def window_of(self, params: SamplingParams) -> DraftLayout | None:
