@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
 
@@ -32,17 +33,17 @@ class SchedulerLimits:
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
     max_step_s: float = math.inf
 
-    @property
+    @cached_property
     def most_tokens(self) -> int:
         """Most tokens that an iteration gives."""
         return self.num_draft_tokens + 1
 
-    @property
+    @cached_property
     def num_nodes(self) -> int:
         """Of a request in a decode iteration: its last token and its drafts."""
         return 1 + self.num_draft_positions
 
-    @property
+    @cached_property
     def num_behind(self) -> int:
         """Positions behind its last token that a request may come to: one that has ended runs
         along until the host knows."""

@@ -10,7 +10,7 @@ from specguide.batch import NO_PIGGYBACK, Adjustment, Batch, Chunk, Piggyback, S
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
-from specguide.scheduler.answers import Advance, Commit, Schedule
+from specguide.scheduler.answers import NO_ADVANCE, Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
 from specguide.scheduler.placement import Placement, by_schedule_key
@@ -163,12 +163,12 @@ class Scheduler:
         for row, request_id in enumerate(batch.request_ids):
             sequence = self._sequences.get(request_id)
             if sequence is None:
-                advances.append(Advance())
+                advances.append(NO_ADVANCE)
                 continue
             if batch.is_prefill:
                 sequence.take_scores(batch.chunks[row])
             if sequence.epoch != batch.epochs[row]:
-                advances.append(Advance())
+                advances.append(NO_ADVANCE)
                 continue
             error = errors.get(batch.slots[row])
             advances.append(
@@ -190,9 +190,9 @@ class Scheduler:
         sequence.num_in_flight -= 1
         sequence.error = sequence.error or error
         is_stuck = -1 in tokens
-        advance = Advance()
+        advance = NO_ADVANCE
         if len(tokens) > is_stuck:
-            new_tokens = tokens[: len(tokens) - is_stuck]
+            new_tokens = tokens[:-1] if is_stuck else tokens
             advance = Advance(self._take_tokens(sequence, new_tokens, is_first))
         elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
             advance = Advance(is_held=True)
@@ -267,17 +267,17 @@ class Scheduler:
     def _plan_decode(self) -> Batch | None:
         """All that decode, and beside them chunks of prompts."""
         planned, has_grown, starting = [], [], self._take_starting()
+        tables, make_room = self._placement.tables, self._placement.make_room
+        most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
         for sequence in sorted(self._placement.decoding, key=by_schedule_key):
             # it has just lost its slot to one before, or is to end
             if sequence.slot < 0 or sequence.error is not None or sequence.is_at_its_end:
                 continue
-            num_before = self._placement.tables.num_held(sequence)
-            num_to_come = (
-                sequence.num_in_flight * self._limits.most_tokens + self._limits.num_behind
-            )
-            if self._placement.make_room(sequence, sequence.num_tokens + num_to_come):
+            num_to_come = sequence.num_in_flight * most_tokens + num_behind
+            num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]
+            if tables.has_room(sequence, num_positions) or make_room(sequence, num_positions):
                 planned.append(sequence)
-                has_grown.append(self._placement.tables.num_held(sequence) > num_before)
+                has_grown.append(tables[sequence] is not table)
         if not planned:
             return None
         starts = [
@@ -381,13 +381,13 @@ class Scheduler:
         for sequence in sequences:
             sequence.num_in_flight += 1
         return Batch(
-            request_ids=tuple(sequence.request_id for sequence in sequences),
-            slots=tuple(sequence.slot for sequence in sequences),
-            block_tables=tuple(self._placement.tables[sequence] for sequence in sequences),
+            request_ids=tuple([sequence.request_id for sequence in sequences]),
+            slots=tuple([sequence.slot for sequence in sequences]),
+            block_tables=tuple(map(self._placement.tables.__getitem__, sequences)),
             chunks=tuple(chunks),
             entries=tuple(sequence.entry() for sequence in sequences) if chunks else (),
             has_grown=tuple(has_grown),
-            epochs=tuple(sequence.epoch for sequence in sequences),
+            epochs=tuple([sequence.epoch for sequence in sequences]),
             processed=tuple(
                 row
                 for row, sequence in enumerate(sequences)
@@ -428,7 +428,7 @@ class Scheduler:
             self._placement.tables.publish(sequence, sequence.num_tokens - 1)
         else:
             self._finish(sequence, reason)
-        return tuple(tokens[:num_taken])
+        return tuple(tokens if num_taken == len(tokens) else tokens[:num_taken])
 
     def _finish(
         self, sequence: SequenceState, reason: FinishReason, error: SpecguideError | None = None

@@ -75,14 +75,16 @@ class SequenceState:
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
-        self.client = spec.client
+        self.client, self._output_ids = spec.client, self.request.output_ids
+        self._min_output = spec.params.min_tokens
+        self._most_output = self.max_len - self._prompt_len
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
 
     @property
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
-        return self._prompt_len + len(self.request.output_ids)
+        return self._prompt_len + len(self._output_ids)
 
     @property
     def num_left(self) -> int:
@@ -146,15 +148,17 @@ class SequenceState:
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
         """More tokens of output: how many of them count, and why it ends with the last of these, if
         it does."""
-        request, output_ids = self.request, self.request.output_ids
-        add, min_tokens = request.text.add, request.params.min_tokens
-        most = self.max_len - self._prompt_len
-        for num_taken, token in enumerate(tokens, start=1):
+        request, end_ids = self.request, self.end_ids
+        output_ids, add_text = request.output_ids, request.text.add
+        num_output = num_before = len(output_ids)
+        for token in tokens:
             output_ids.append(token)
-            request.stop_reason = add(token, len(output_ids) >= min_tokens)
-            if request.stop_reason is not None or token in self.end_ids or len(output_ids) >= most:
-                return num_taken, self._ending(token)
-        return len(tokens), None
+            num_output += 1
+            stop = add_text(token, num_output >= self._min_output)
+            if stop is not None or token in end_ids or num_output >= self._most_output:
+                request.stop_reason = stop
+                return num_output - num_before, self._ending(token)
+        return num_output - num_before, None
 
     def _ending(self, token: int) -> FinishReason:
         """Why it ends with its last token. The text may know of a stop string only at its end."""
