@@ -235,9 +235,14 @@ class EngineConfig:
                     float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
-    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a
-                        longer prompt is
+    max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
+    mixed_iterations: decode iterations compute chunks of other requests' prompts in the target's
+                    same pass; else prompts have iterations of their own between them
+    max_step_ms:    longest time that an iteration in which requests decode is to take,
+                    milliseconds, and so the gap between their tokens: chunks of prompts are made to
+                    fit, from the times of earlier iterations; left out: only max_prefill_tokens
+                    bounds them
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU
     enforce_eager:  run decode iterations on a GPU kernel by kernel instead of as captured graphs;
@@ -252,6 +257,8 @@ class EngineConfig:
     max_batch_size: int = 16
     max_model_len: int | None = None
     max_prefill_tokens: int = 2048
+    mixed_iterations: bool = True
+    max_step_ms: float | None = None
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None
@@ -261,6 +268,10 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.lag is not None and not 0 <= self.lag <= 2:
             raise InvalidParams(f"lag must be 0 to 2, found {self.lag}", param="lag")
+        if self.max_step_ms is not None and not self.max_step_ms > 0:
+            raise InvalidParams(
+                f"max_step_ms must be > 0, found {self.max_step_ms}", param="max_step_ms"
+            )
         for name in ("max_batch_size", "max_prefill_tokens"):
             if getattr(self, name) < 1:
                 raise InvalidParams(f"{name} must be ≥ 1, found {getattr(self, name)}", param=name)

@@ -3,6 +3,7 @@ made here, once."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,6 +70,7 @@ class ResolvedConfig:
     callbacks:     how they run; None: there are no guides
     device, dtype: as in Facts
     max_model_len: longest prompt plus output, tokens
+    max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
     lag:           iterations that are launched before the results of an earlier one are read
     enforce_eager: run iterations kernel by kernel, as a CPU always does
     """
@@ -82,6 +84,8 @@ class ResolvedConfig:
     max_batch_size: int
     max_model_len: int
     max_prefill_tokens: int
+    mixed_iterations: bool
+    max_step_s: float
     device: str
     dtype: str
     lag: int
@@ -113,6 +117,8 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
         max_prefill_tokens=config.max_prefill_tokens,
+        mixed_iterations=config.mixed_iterations,
+        max_step_s=math.inf if config.max_step_ms is None else config.max_step_ms * 1e-3,
         device=facts.device,
         dtype=facts.dtype,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,

@@ -97,7 +97,7 @@ class PageAllocator:
         """Gives `pages` back. Raises EngineError, and frees none, when one of them is not taken or
         comes twice."""
         pages = tuple(pages)
-        strangers = sorted(set(pages) - self._num_holders.keys())
+        strangers = [page for page in pages if page not in self._num_holders]
         if strangers or len(set(pages)) != len(pages):
             which = f"{strangers} are not taken" if strangers else f"a page comes twice in {pages}"
             raise EngineError(f"cannot free KV pages: {which}")

@@ -24,6 +24,7 @@ from specguide.engine.logprobs import Logprobs
 from specguide.engine.observers import Committed, Observer
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
+from specguide.engine.step_times import StepTimes
 from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
@@ -72,7 +73,8 @@ class Engine:
         self._levels = LevelChoice(capabilities.layout) if self.config.is_adaptive else AllDrafts()
         self._totals, self._counts = Totals(), RequestCounts(capabilities.layout.num_drafts)
         tellers = Logprobs(), DraftCounts(), Iterations()
-        self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals)
+        step_times = StepTimes(self._scheduler)
+        self._observers: tuple[Observer, ...] = (*tellers, self._levels, self._totals, step_times)
         on_end = self._levels.forget, self._counts.add
         self._requests = Requests(self._admission, self._scheduler, self._executor, on_end)
         self._lag = capabilities.lag

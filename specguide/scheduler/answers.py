@@ -31,6 +31,10 @@ class Advance(NamedTuple):
     is_held: bool = False
 
 
+NO_ADVANCE = Advance()
+"""Nothing came of it."""
+
+
 class Commit(NamedTuple):
     """What an iteration came to: of each request of the batch, in order, and which finished."""
 

@@ -34,13 +34,12 @@ class BlockTables:
 
     def __init__(self, pages: PageAllocator, page_size: int, *, num_ahead: int) -> None:
         self._pages, self._page_size, self._num_ahead = pages, page_size, num_ahead
-        self._tables: dict[SequenceState, list[int]] = {}
-        self._keys: dict[
-            SequenceState, list[bytes]
-        ] = {}  # of the first pages, as far as they are published
+        self._tables: dict[SequenceState, tuple[int, ...]] = {}
+        self._keys: dict[SequenceState, list[bytes]] = {}
+        """Of the first pages, as far as they are published."""
 
     def __getitem__(self, sequence: SequenceState) -> tuple[int, ...]:
-        return tuple(self._tables[sequence])
+        return self._tables[sequence]
 
     def __contains__(self, sequence: SequenceState) -> bool:
         return sequence in self._tables
@@ -56,7 +55,7 @@ class BlockTables:
                 break
             table.append(page)
             keys.append(key)
-        self._tables[sequence], self._keys[sequence] = table, keys
+        self._tables[sequence], self._keys[sequence] = tuple(table), keys
         return len(table) * self._page_size
 
     def num_cached(self, sequence: SequenceState) -> int:
@@ -70,19 +69,25 @@ class BlockTables:
         where too few are free, and then nothing changes."""
         table = self._tables[sequence]
         num_needed = self.num_pages(num_positions) - len(table)
+        if num_needed <= 0:
+            return True
         if num_needed > self._pages.num_free:
             return False
-        if num_needed > 0:
-            num_useful = min(
-                max(num_needed, _FEWEST_MORE), self.num_pages(most_positions) - len(table)
-            )
-            num_more = num_useful if 2 * num_useful <= self._pages.num_free else num_needed
-            table += self._pages.allocate(max(num_needed, num_more))
+        num_useful = min(max(num_needed, _FEWEST_MORE), self.num_pages(most_positions) - len(table))
+        num_more = num_useful if 2 * num_useful <= self._pages.num_free else num_needed
+        self._tables[sequence] = table + self._pages.allocate(max(num_needed, num_more))
         return True
+
+    def has_room(self, sequence: SequenceState, num_positions: int) -> bool:
+        """Its pages are enough for so many positions."""
+        return num_positions <= len(self._tables[sequence]) * self._page_size
 
     def publish(self, sequence: SequenceState, num_tokens: int) -> None:
         """The keys of the request's first `num_tokens` are, or will be, in its pages for good."""
-        table, keys = self._tables[sequence], self._keys[sequence]
+        keys = self._keys[sequence]
+        if num_tokens < (len(keys) + 1) * self._page_size:
+            return
+        table = self._tables[sequence]
         for key in self._keys_from(sequence, keys, num_tokens):
             self._pages.publish(table[len(keys)], key)
             keys.append(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import insort
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from specguide.scheduler.sequence import SequenceState
 
@@ -22,6 +23,23 @@ Entry = tuple[tuple[float, int], int, SequenceState]
 """Schedule key, a number of its own, and the request."""
 
 
+class Load(NamedTuple):
+    """What waits: requests, the tokens of their prompts and those that their output is expected to
+    have."""
+
+    num_requests: int = 0
+    num_prompt_tokens: int = 0
+    num_output_tokens: int = 0
+
+    def plus(self, sequence: SequenceState, times: int = 1) -> Load:
+        """With one request more, or less."""
+        return Load(
+            self.num_requests + times,
+            self.num_prompt_tokens + times * len(sequence.request.prompt_ids),
+            self.num_output_tokens + times * sequence.num_expected,
+        )
+
+
 class ClientQueue:
     """The first few are in order; the rest are a heap, with some that wait no more."""
 
@@ -30,6 +48,7 @@ class ClientQueue:
         self._rest: list[Entry] = []
         self._entries: dict[SequenceState, Entry] = {}
         self._num_pushed, self._num_passes = 0, 0
+        self.load = Load()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -48,6 +67,7 @@ class ClientQueue:
     def push(self, sequence: SequenceState) -> None:
         """Queue a request."""
         self._num_pushed += 1
+        self.load = self.load.plus(sequence)
         entry = sequence.schedule_key, self._num_pushed, sequence
         self._entries[sequence] = entry
         if len(self._at_hand) == NUM_AT_HAND and entry > self._at_hand[-1]:
@@ -60,6 +80,7 @@ class ClientQueue:
     def remove(self, sequence: SequenceState) -> None:
         """Take a request that waits out of the queue."""
         entry = self._entries.pop(sequence)
+        self.load = self.load.plus(sequence, -1)
         if entry > self._at_hand[-1]:
             return
         self._num_passes = 0 if sequence is self.head else self._num_passes + 1

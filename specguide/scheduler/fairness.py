@@ -48,24 +48,22 @@ class ClientShares:
 
     def open(self, sequence: SequenceState) -> None:
         """A request has come."""
-        client = sequence.request.spec.client
-        if client not in self._accounts:
-            self._accounts[client] = Account(self._mean_output)
-        self._accounts[client].num_requests += 1
+        if sequence.client not in self._accounts:
+            self._accounts[sequence.client] = Account(self._mean_output)
+        account = self._accounts[sequence.client]
+        account.num_requests += 1
         self._num_requests += 1
-
-    def account(self, sequence: SequenceState) -> Account:
-        """Of the client whose request it is; it is open."""
-        return self._accounts[sequence.request.spec.client]
-
-    def begin_to_wait(self, account: Account) -> None:
-        """The client had nothing that waits."""
-        account.tag = max(account.tag, self._clock)
-
-    def expected_output(self, sequence: SequenceState) -> int:
-        """Tokens that its output is expected to have."""
         most = sequence.max_len - len(sequence.request.prompt_ids)
-        return min(most, round(self.account(sequence).mean_output))
+        sequence.num_expected = min(most, round(account.mean_output))
+
+    def tag(self, client: str) -> float:
+        """Of a client with requests that are open."""
+        return self._accounts[client].tag
+
+    def begin_to_wait(self, client: str) -> None:
+        """The client had nothing that waits."""
+        account = self._accounts[client]
+        account.tag = max(account.tag, self._clock)
 
     def charge(self, sequence: SequenceState, num_to_compute: int, num_clients: int) -> None:
         """It gets a slot. What it computes again after it has lost that is not its client's doing.
@@ -73,20 +71,20 @@ class ClientShares:
         num_to_compute: tokens whose keys are not there
         num_clients:    that wait, its own included
         """
-        if sequence.num_charged is not None:
+        if sequence.is_charged:
             return
-        account = self.account(sequence)
-        sequence.num_charged = self.expected_output(sequence)
-        cost = num_to_compute + sequence.num_charged
+        sequence.is_charged = True
+        account = self._accounts[sequence.client]
+        cost = num_to_compute + sequence.num_expected
         ahead = max(self._clock, account.tag) + cost / num_clients
         account.tag += cost
         self._clock = min(ahead, account.tag)
 
     def close(self, sequence: SequenceState) -> None:
         """It has ended, wherever it was."""
-        account, num_tokens = self.account(sequence), len(sequence.request.output_ids)
-        if sequence.num_charged is not None:
-            account.tag += num_tokens - sequence.num_charged
+        account, num_tokens = self._accounts[sequence.client], len(sequence.request.output_ids)
+        if sequence.is_charged:
+            account.tag += num_tokens - sequence.num_expected
             account.mean_output += _NEWS_WEIGHT * (num_tokens - account.mean_output)
             self._mean_output += _NEWS_WEIGHT * (num_tokens - self._mean_output)
         account.num_requests -= 1

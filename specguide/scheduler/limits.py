@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
+
+from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
 
 
 @dataclass(frozen=True)
@@ -15,6 +19,9 @@ class SchedulerLimits:
     num_draft_tokens:    K, most that are accepted at once
     num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
     page_size:           tokens a page
+    piggyback:           what of prompts can be computed beside a decode iteration
+    max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
+                         chunks that fit
     """
 
     max_batch_size: int
@@ -23,13 +30,20 @@ class SchedulerLimits:
     num_draft_tokens: int
     num_draft_positions: int
     page_size: int
+    piggyback: PiggybackLimits = NEVER_PIGGYBACK
+    max_step_s: float = math.inf
 
-    @property
+    @cached_property
     def most_tokens(self) -> int:
         """Most tokens that an iteration gives."""
         return self.num_draft_tokens + 1
 
-    @property
+    @cached_property
+    def num_nodes(self) -> int:
+        """Of a request in a decode iteration: its last token and its drafts."""
+        return 1 + self.num_draft_positions
+
+    @cached_property
     def num_behind(self) -> int:
         """Positions behind its last token that a request may come to: one that has ended runs
         along until the host knows."""

@@ -64,9 +64,8 @@ class Placement:
             self.waiting.remove(sequence)
         elif sequence.slot >= 0:
             self.leave(sequence)
-        account = self.shares.account(sequence)
         self.shares.close(sequence)
-        self.waiting.place(account)
+        self.waiting.place(sequence.client)
 
     def admit(self) -> None:
         """Give those that wait slots, as long as there are slots and pages."""

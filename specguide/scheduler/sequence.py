@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry
+from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
 from specguide.draft_layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
@@ -45,7 +45,8 @@ class SequenceState:
                    says is void
     error:         what it ends with once no iteration with it is under way
     prefix_keys:   of its first pages, as far as anybody has looked for them in the cache
-    num_charged:   tokens of output that its client was charged for; None: it has had no slot yet
+    num_expected:  tokens that its output was expected to have when it came
+    is_charged:    its client has paid for its prompt and the output that is expected
     """
 
     request: Request
@@ -64,7 +65,8 @@ class SequenceState:
     epoch: int = 0
     error: SpecguideError | None = None
     prefix_keys: list[bytes] = field(default_factory=list)
-    num_charged: int | None = None
+    num_expected: int = 0
+    is_charged: bool = False
 
     def __post_init__(self) -> None:
         spec = self.request.spec
@@ -73,13 +75,26 @@ class SequenceState:
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
+        self.client, self._output_ids = spec.client, self.request.output_ids
+        self._min_output = spec.params.min_tokens
+        self._most_output = self.max_len - self._prompt_len
         self.has_processors = bool(spec.params.logits_processors)
         self._sampling = SamplingValues.of(spec)
 
     @property
     def num_tokens(self) -> int:
         """Prompt and output tokens."""
-        return self._prompt_len + len(self.request.output_ids)
+        return self._prompt_len + len(self._output_ids)
+
+    @property
+    def num_left(self) -> int:
+        """Tokens whose keys are not planned yet."""
+        return self.num_tokens - self.num_computed
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """The iterations that are under way are its last, unless it is held."""
+        return self.num_in_flight > 0 and self.num_tokens + self.num_in_flight >= self.max_len
 
     @property
     def num_unscored(self) -> int:
@@ -123,18 +138,27 @@ class SequenceState:
             guided_drafts=request.spec.has_guided_drafts,
         )
 
+    def start(self, row: int) -> Start:
+        """It decodes from an iteration on, in which it has place `row`."""
+        starts_walk, self.has_walk = not self.has_walk, True
+        num_before = self.num_tokens - 1
+        last_id = self.tokens(num_before, self.num_tokens)[0]
+        return Start(row, self.entry(), last_id, num_before, starts_walk)
+
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
         """More tokens of output: how many of them count, and why it ends with the last of these, if
         it does."""
-        request, output_ids = self.request, self.request.output_ids
-        add, min_tokens = request.text.add, request.params.min_tokens
-        most = self.max_len - self._prompt_len
-        for num_taken, token in enumerate(tokens, start=1):
+        request, end_ids = self.request, self.end_ids
+        output_ids, add_text = request.output_ids, request.text.add
+        num_output = num_before = len(output_ids)
+        for token in tokens:
             output_ids.append(token)
-            request.stop_reason = add(token, len(output_ids) >= min_tokens)
-            if request.stop_reason is not None or token in self.end_ids or len(output_ids) >= most:
-                return num_taken, self._ending(token)
-        return len(tokens), None
+            num_output += 1
+            stop = add_text(token, num_output >= self._min_output)
+            if stop is not None or token in end_ids or num_output >= self._most_output:
+                request.stop_reason = stop
+                return num_output - num_before, self._ending(token)
+        return num_output - num_before, None
 
     def _ending(self, token: int) -> FinishReason:
         """Why it ends with its last token. The text may know of a stop string only at its end."""

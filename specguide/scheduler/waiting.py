@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-from specguide.scheduler.client_queue import ClientQueue
-from specguide.scheduler.fairness import Account, ClientShares
+from specguide.scheduler.client_queue import ClientQueue, Load
+from specguide.scheduler.fairness import ClientShares
 from specguide.scheduler.sequence import SequenceState
 
 HEAD_START_TOKENS = 20_000
@@ -19,7 +19,7 @@ been served so much less. It moves turns and not shares, as what is served is ch
 
 _MOST_MOVED = 64
 
-Turn = tuple[float, tuple[float, int], int, Account]
+Turn = tuple[float, tuple[float, int], int, str]
 """When a client is next: in tokens, then by its first request; a number of its own."""
 
 
@@ -32,35 +32,35 @@ class WaitingQueue:
 
     def __init__(self, shares: ClientShares, num_cached: Callable[[SequenceState], int]) -> None:
         self._shares, self._num_cached = shares, num_cached
-        self._queues: dict[Account, ClientQueue] = {}
-        self._current: dict[Account, Turn] = {}
+        self._queues: dict[str, ClientQueue] = {}
+        self._current: dict[str, Turn] = {}
         self._turns: list[Turn] = []  # a heap, with some that have moved since
-        self._num_placed, self._num_waiting = 0, 0
+        self._num_placed, self._load = 0, Load()
         self._chosen: SequenceState | None = None
 
     def __len__(self) -> int:
-        return self._num_waiting
+        return self._load.num_requests
 
     def __iter__(self) -> Iterator[SequenceState]:
         return (sequence for queue in self._queues.values() for sequence in queue)
 
     def __contains__(self, sequence: SequenceState) -> bool:
-        queue = self._queues.get(self._shares.account(sequence))
+        queue = self._queues.get(sequence.client)
         return queue is not None and sequence in queue
 
     def push(self, sequence: SequenceState) -> None:
         """Queue a request."""
-        account = self._shares.account(sequence)
-        if account not in self._queues:
-            self._shares.begin_to_wait(account)
-            self._queues[account] = ClientQueue()
-        self._queues[account].push(sequence)
-        self._num_waiting += 1
-        self.place(account)
+        client = sequence.client
+        if client not in self._queues:
+            self._shares.begin_to_wait(client)
+            self._queues[client] = ClientQueue()
+        self._queues[client].push(sequence)
+        self._load = self._load.plus(sequence)
+        self.place(client)
 
     def first(self) -> SequenceState | None:
         """Who is to run next."""
-        if self._chosen is None and self._num_waiting:
+        if self._chosen is None and self._queues:
             while self._turns[0] is not self._current.get(self._turns[0][-1]):
                 heapq.heappop(self._turns)
             self._chosen = self._queues[self._turns[0][-1]].choose(self._num_cached)
@@ -77,24 +77,37 @@ class WaitingQueue:
 
     def remove(self, sequence: SequenceState) -> None:
         """Take a request that waits out of the queue."""
-        account = self._shares.account(sequence)
-        self._queues[account].remove(sequence)
-        self._num_waiting -= 1
-        self.place(account)
+        client = sequence.client
+        self._queues[client].remove(sequence)
+        self._load = self._load.plus(sequence, -1)
+        self.place(client)
 
-    def place(self, account: Account) -> None:
+    @property
+    def num_clients(self) -> int:
+        """That have requests here."""
+        return len(self._queues)
+
+    def load(self, client: str | None = None) -> Load:
+        """What waits of a client; None: of all. From any thread."""
+        if client is None:
+            return self._load
+        queue = self._queues.get(client)
+        return Load() if queue is None else queue.load
+
+    def place(self, client: str) -> None:
         """A client's first request or what it was served has changed: so may its turn."""
         self._chosen = None
-        queue = self._queues.get(account)
+        queue = self._queues.get(client)
         if queue is None:
             return
         if not queue:
-            del self._queues[account], self._current[account]
+            del self._queues[client], self._current[client]
             return
         head_start = HEAD_START_TOKENS * queue.head.num_steps
         self._num_placed += 1
-        turn = account.tag - head_start, queue.head.schedule_key, self._num_placed, account
-        self._current[account] = turn
+        tokens = self._shares.tag(client) - head_start
+        turn = tokens, queue.head.schedule_key, self._num_placed, client
+        self._current[client] = turn
         heapq.heappush(self._turns, turn)
         if len(self._turns) > _MOST_MOVED + 2 * len(self._queues):
             self._turns = list(self._current.values())

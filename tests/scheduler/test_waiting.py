@@ -56,9 +56,8 @@ class Line:
         return sequence
 
     def leave(self, sequence: SequenceState) -> None:
-        account = self.shares.account(sequence)
         self.shares.close(sequence)
-        self.queue.place(account)
+        self.queue.place(sequence.client)
 
     def serve(self) -> SequenceState:
         """The next one, with all tokens of output that it may have."""

@@ -1,0 +1,47 @@
+"""Owns what iterations take on this machine, and what follows: the prompt tokens of the next one,
+and how long who comes now would wait."""
+
+from __future__ import annotations
+
+from specguide.batch import Batch
+from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.sequence import HEAD_START_S
+from specguide.scheduler.service_rates import ServiceRates
+from specguide.scheduler.step_budget import StepBudget
+from specguide.scheduler.waiting import WaitingQueue
+
+
+class Pace:
+    """Is told of every iteration that was committed.
+
+    budget: prompt tokens that an iteration may carry
+    """
+
+    def __init__(self, limits: SchedulerLimits) -> None:
+        self.budget = StepBudget(limits.max_prefill_tokens, limits.max_step_s)
+        self._rates, self._nodes_each = ServiceRates(), limits.num_nodes
+
+    def take(self, batch: Batch, num_output: int, seconds: float, *, is_busy: bool) -> None:
+        """An iteration that gave so many tokens and took so long.
+
+        is_busy: requests wait; the speed of an engine that has slots left says nothing of theirs
+        """
+        num_nodes = 0 if batch.is_prefill else len(batch.slots) * self._nodes_each
+        self.budget.take(num_nodes, batch.num_prompt_tokens, seconds)
+        if is_busy:
+            self._rates.take(batch.num_prompt_tokens, num_output, seconds)
+
+    def wait_s(self, waiting: WaitingQueue, client: str, priority: int) -> float:
+        """Seconds until a request that came now would get a slot: what waits of its client and as
+        much of each other one, or all that waits where that is less. 0 where none waits, or none
+        has waited yet."""
+        everyone = waiting.load()
+        if not everyone.num_requests:
+            return 0.0
+        all_s, own_s = (
+            self._rates.seconds(load.num_prompt_tokens, load.num_output_tokens)
+            for load in (everyone, waiting.load(client))
+        )
+        turn_s = all_s / everyone.num_requests
+        num_clients = waiting.num_clients + (own_s == 0)
+        return max(0.0, min(all_s, (own_s + turn_s) * num_clients) - HEAD_START_S * priority)
