@@ -37,9 +37,10 @@ from specguide.draft_layout import NO_DRAFTS
 from specguide.draft_tree import DynamicTree
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.executors.local import LocalExecutor
-from specguide.engine.facts import SHIPPED_MODEL, facts_of
+from specguide.engine.facts import facts_of
 from specguide.engine.observers import Committed
 from specguide.engine.parts import EngineParts
+from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.engine.walks import Walks
 from specguide.models import Decoder, Eagle3Head
 from specguide.params import SamplingParams

@@ -49,7 +49,7 @@ from benchmarks.soak_watch import (
 )
 from benchmarks.spinners import Spinners
 from specguide.config import EngineConfig, GuideConfig, SpecConfig
-from specguide.engine.facts import SHIPPED_MODEL
+from specguide.engine.target_folder import SHIPPED_MODEL
 from specguide.request import Request
 from specguide.tokenizer import Tokenizer
 

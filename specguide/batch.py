@@ -5,6 +5,7 @@ A Batch is plain data, so that it can be sent to another process.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -148,9 +149,90 @@ class SlotEntry:
     guided_drafts: bool = True
 
 
+class Start(NamedTuple):
+    """A request that decodes from this iteration on: the keys of all its tokens but the last are
+    there.
+
+    row:         its place in the batch
+    entry:       what its slot is to hold
+    last_id:     its last token, which this iteration verifies alone
+    position:    of that token
+    starts_walk: the request's grammar starts with this iteration
+    """
+
+    row: int
+    entry: SlotEntry
+    last_id: int
+    position: int
+    starts_walk: bool = True
+
+
+class Piggyback(NamedTuple):
+    """Chunks of prompts whose keys a decode iteration computes in the target's same pass, none of
+    them with the last token of its request (Agrawal et al. 2023, "SARATHI").
+
+    slots:        of each chunk's request, which is in no other place of the batch
+    block_tables: page ids of each
+    chunks:       with the token after each one's last
+    """
+
+    slots: tuple[int, ...] = ()
+    block_tables: tuple[tuple[int, ...], ...] = ()
+    chunks: tuple[Chunk, ...] = ()
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all chunks."""
+        return sum(len(chunk.token_ids) for chunk in self.chunks)
+
+
+NO_PIGGYBACK = Piggyback()
+
+
+@dataclass(frozen=True)
+class PiggybackLimits:
+    """What a step can compute beside a decode iteration.
+
+    max_chunks: most chunks; 0: none
+    sizes:      numbers of tokens to which they are filled up, ascending, and the last the most that
+                there may be; empty: to none
+    """
+
+    max_chunks: int = 0
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def max_tokens(self) -> int:
+        """Most tokens of all chunks."""
+        return self.sizes[-1] if self.sizes else sys.maxsize
+
+    def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
+        """Those that come up where there are at most so many tokens."""
+        return tuple(
+            size
+            for size, smaller in zip(self.sizes, (0, *self.sizes), strict=False)
+            if smaller < max_tokens
+        )
+
+    def size_for(self, num_tokens: int) -> int:
+        """To which so many are filled up."""
+        return next((size for size in self.sizes if size >= num_tokens), num_tokens)
+
+    def rounded(self, num_tokens: int) -> int:
+        """The number of tokens to compute where there are so many: the largest size below, unless
+        filling up to the next one wastes less than that leaves behind."""
+        below = max((size for size in self.sizes if size <= num_tokens), default=0)
+        waste = self.size_for(num_tokens) - num_tokens
+        return num_tokens if below == 0 or waste <= num_tokens - below else below
+
+
+NEVER_PIGGYBACK = PiggybackLimits()
+
+
 @dataclass(frozen=True)
 class Batch:
-    """The host's frozen plan of one iteration: all requests prefill, or all decode. Plain data.
+    """The host's frozen plan of one iteration: all requests prefill, or all decode, with chunks of
+    others' prompts beside. Plain data.
 
     request_ids:  in batch order
     slots:        of each request
@@ -162,6 +244,8 @@ class Batch:
     epochs:       of each request: how often it had lost its slot when this was planned
     processed:    places in the batch of the requests for which logits processors are to be called
     levels:       how much of all drafts it verifies and drafts; None: all
+    starts:       the requests of a decode iteration that were not in one before
+    piggyback:    what a decode iteration computes beside
     """
 
     request_ids: tuple[int, ...]
@@ -173,6 +257,15 @@ class Batch:
     epochs: tuple[int, ...] = ()
     processed: tuple[int, ...] = ()
     levels: IterationLayouts | None = None
+    starts: tuple[Start, ...] = ()
+    piggyback: Piggyback = NO_PIGGYBACK
+
+    @property
+    def first_rows(self) -> frozenset[int]:
+        """Places in the batch of the requests of which no draft is verified."""
+        if self.is_prefill:
+            return frozenset(range(len(self.slots)))
+        return frozenset(start.row for start in self.starts)
 
     @property
     def is_prefill(self) -> bool:
@@ -181,7 +274,7 @@ class Batch:
     @property
     def num_prompt_tokens(self) -> int:
         """Tokens whose keys it computes of prompts."""
-        return sum(len(chunk.token_ids) for chunk in self.chunks)
+        return sum(len(chunk.token_ids) for chunk in (*self.chunks, *self.piggyback.chunks))
 
 
 @dataclass(frozen=True, eq=False)

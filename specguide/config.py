@@ -235,9 +235,10 @@ class EngineConfig:
                     float32
     max_batch_size: slots
     max_model_len:  longest prompt plus output, tokens; left out: the model's own
-    max_prefill_tokens: most tokens of prompts that are computed between two decode iterations; a
-                        longer prompt is
+    max_prefill_tokens: most tokens of prompts that are computed in an iteration; a longer prompt is
                     computed in chunks
+    mixed_iterations: decode iterations compute chunks of other requests' prompts in the target's
+                    same pass; else prompts have iterations of their own between them
     max_step_ms:    longest time that an iteration in which requests decode is to take,
                     milliseconds, and so the gap between their tokens: chunks of prompts are made to
                     fit, from the times of earlier iterations; left out: only max_prefill_tokens
@@ -256,6 +257,7 @@ class EngineConfig:
     max_batch_size: int = 16
     max_model_len: int | None = None
     max_prefill_tokens: int = 2048
+    mixed_iterations: bool = True
     max_step_ms: float | None = None
     device: str | None = None
     dtype: str | None = None

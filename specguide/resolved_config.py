@@ -84,6 +84,7 @@ class ResolvedConfig:
     max_batch_size: int
     max_model_len: int
     max_prefill_tokens: int
+    mixed_iterations: bool
     max_step_s: float
     device: str
     dtype: str
@@ -116,6 +117,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         max_batch_size=config.max_batch_size,
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
         max_prefill_tokens=config.max_prefill_tokens,
+        mixed_iterations=config.mixed_iterations,
         max_step_s=math.inf if config.max_step_ms is None else config.max_step_ms * 1e-3,
         device=facts.device,
         dtype=facts.dtype,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.pass_graphs import PassGraphs
-from specguide.batch import Batch, Chunk
+from specguide.batch import NEVER_PIGGYBACK, Batch, Chunk
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.sampling import RequestProcessors
@@ -48,8 +48,10 @@ class TwoModelStep:
     each; sampling and acceptance run between them. The host waits for each pass, has the rows
     computed, and reads the tokens back before the drafter takes them.
 
-    It knows chains of a draft head or model, and always drafts all.
+    It knows chains of a draft head or model, always drafts all, and computes nothing beside.
     """
+
+    piggyback_limits = NEVER_PIGGYBACK
 
     def __init__(
         self,

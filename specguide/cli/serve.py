@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -41,14 +42,8 @@ def serve(
     given: Given,
 ) -> None:
     """Serve the OpenAI API over HTTP: chat, completions, structured output and tools."""
-    from specguide.engine import AsyncEngine, Engine  # brings torch in; --help stays quick
-    from specguide.server.app import create_app
-    from specguide.server.stop import StoppableServer
+    from specguide.server.supervisor import ServicePlan, Supervisor  # takes time to import
 
     given[ServerConfig]["model_name"] = given[ServerConfig]["model_name"] or model_name(model)
-    config = ServerConfig(**given[ServerConfig])
-    engine = Engine(engine_config(model, given))
-    typer.echo(str(engine.cache_size), err=True)
-    engine.warm_up()
-    app = create_app(AsyncEngine(engine, max_waiting=config.max_waiting), config)
-    StoppableServer(app, config, host=config.host, port=config.port, log_level="info").run()
+    plan = ServicePlan(engine_config(model, given), ServerConfig(**given[ServerConfig]))
+    raise typer.Exit(Supervisor(plan, partial(typer.echo, err=True)).run())

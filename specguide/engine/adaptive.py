@@ -136,14 +136,15 @@ class LevelChoice(AllDrafts):
         """The results of a batch with its levels, in order."""
         batch, end_s = committed.batch, committed.times.end_s
         plan = self._plan_of(batch)
-        last, self._last = self._last, plan and (batch.request_ids, end_s)
+        is_timed = plan is not None and not batch.piggyback.chunks
+        last, self._last = self._last, (batch.request_ids, end_s) if is_timed else None
         if plan is None:
             return
-        num_tokens = committed.output.num_tokens.tolist()
-        for request_id, num in zip(batch.request_ids, num_tokens, strict=True):
-            if num:
+        num_tokens, first_rows = committed.output.num_tokens.tolist(), batch.first_rows
+        for row, (request_id, num) in enumerate(zip(batch.request_ids, num_tokens, strict=True)):
+            if num and row not in first_rows:
                 self._learn(request_id, plan.verified, num - 1)
-        if last is None or last[0] != batch.request_ids or batch.processed:
+        if not (is_timed and last) or last[0] != batch.request_ids or batch.processed:
             self._turn = None
         else:
             self._take_time(len(batch.request_ids), plan, end_s - last[1])

@@ -13,12 +13,13 @@ from typing import NamedTuple
 from specguide.batch import Adjustment
 from specguide.draft_layout import DraftLayout
 from specguide.engine.executors import Capabilities
+from specguide.engine.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
-from specguide.integers import as_int, as_ints, is_int
+from specguide.integers import as_int
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestSpec
 from specguide.resolved_config import ResolvedConfig
@@ -78,25 +79,7 @@ class Admission:
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """As Engine.prompt_ids."""
-        if isinstance(prompt, str):
-            prompt = self._tokenizer.encode(prompt) if prompt else []
-        try:
-            ids = as_ints(prompt)
-        except TypeError:
-            raise InvalidParams(
-                f"a prompt is a text or a list of token ids, found {type(prompt).__name__}",
-                param="prompt",
-            ) from None
-        if not ids:
-            raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
-        vocab_size = self._capabilities.vocab_size
-        bad = [token for token in ids if not is_int(token) or not 0 <= token < vocab_size]
-        if bad:
-            raise InvalidParams(
-                f"prompt token {bad[0]!r} is not an id of this model's {vocab_size} tokens",
-                param="prompt",
-            )
-        return ids
+        return prompt_ids(prompt, self._tokenizer, self._capabilities.vocab_size)
 
     def request(
         self,

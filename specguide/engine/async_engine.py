@@ -166,7 +166,9 @@ class AsyncEngine:
             is_first, self._is_closing = not self._is_closing, True
         if is_first:
             self._commands.put(partial(self._loop.begin_close, timeout_s))
-        return await asyncio.shield(asyncio.wrap_future(self._closed))
+        report = await asyncio.shield(asyncio.wrap_future(self._closed))
+        self._thread.join()  # else it may let go of the engine while the process ends
+        return report
 
     async def __aenter__(self) -> AsyncEngine:
         return self

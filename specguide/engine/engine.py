@@ -15,7 +15,7 @@ from specguide.config import EngineConfig
 from specguide.engine.adaptive import AllDrafts, LevelChoice
 from specguide.engine.admission import Admission
 from specguide.engine.draft_counts import DraftCounts
-from specguide.engine.executors import Executor, LocalExecutor, load_tokenizer
+from specguide.engine.executors import Executor, LocalExecutor
 from specguide.engine.facts import resolved
 from specguide.engine.failures import iteration_errors, told
 from specguide.engine.in_use import InUse, one_at_a_time
@@ -25,6 +25,7 @@ from specguide.engine.observers import Committed, Observer
 from specguide.engine.requests import Requests
 from specguide.engine.stats import EngineStats, RequestCounts, Totals
 from specguide.engine.step_times import StepTimes
+from specguide.engine.target_folder import load_tokenizer
 from specguide.errors import EngineError, InvalidParams
 from specguide.guided.backends import CompiledGrammar, check_backend
 from specguide.params import SamplingParams

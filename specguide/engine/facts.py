@@ -7,11 +7,10 @@ from pathlib import Path
 import torch
 
 from specguide.config import EngineConfig
+from specguide.engine.target_folder import target_folder
 from specguide.errors import InvalidParams
 from specguide.models import Decoder, MtpHead, read_config
 from specguide.resolved_config import Facts, ResolvedConfig, resolve
-
-SHIPPED_MODEL = Path(__file__).parents[1] / "assets" / "small"
 
 
 def resolved(config: EngineConfig) -> ResolvedConfig:
@@ -38,11 +37,6 @@ def facts_of(target: Decoder) -> Facts:
     """Of a target that is loaded already, without a head of its own."""
     dtype = str(target.dtype).removeprefix("torch.")
     return Facts(str(target.device), dtype, target.config.max_position_embeddings)
-
-
-def target_folder(model: str | Path | None) -> Path:
-    """Folder of the target checkpoint; the shipped model where none is named."""
-    return SHIPPED_MODEL / "target" if model is None else Path(model)
 
 
 def _own_head(model: str | Path | None) -> str | None:

@@ -58,7 +58,7 @@ class Iterations:
 
     def take(self, committed: Committed) -> None:
         """One more; a chunk of a prompt that gives no token is none of the request's."""
-        output = committed.output
+        output, first_rows = committed.output, committed.batch.first_rows
         for row, request, advance in committed.rows():
             if request.params.return_drafts and (advance.tokens or advance.is_held):
                 drafts = output.drafts[row].tolist()
@@ -69,7 +69,7 @@ class Iterations:
                         drafted,
                         num_accepted,
                         advance.tokens,
-                        committed.batch.is_prefill,
+                        row in first_rows,
                         committed.times,
                     )
                 )

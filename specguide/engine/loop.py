@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from specguide.engine.engine import Engine
@@ -70,6 +70,11 @@ class EngineLoop(Generic[K]):
     def num_live(self) -> int:
         """Samples under way."""
         return sum(map(len, self._live.values()))
+
+    @property
+    def live(self) -> KeysView[K]:
+        """Keys of the requests under way."""
+        return self._live.keys()
 
     @property
     def is_closing(self) -> bool:

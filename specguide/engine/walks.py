@@ -42,17 +42,26 @@ class Walks:
         """What the grammar does beside the batch of these requests.
 
         Walks start with the last chunk of what is computed before the first token, or go on with it
-        when it is computed again because their first rows were late.
+        when it is computed again because their first rows were late; where a prompt was computed
+        beside decode iterations, with the first one of its own.
         """
         layout = batch.levels and batch.levels.drafted
         if not batch.is_prefill:
-            return GuideSnapshot(started=(), continued=batch.slots, layout=layout)
+            return self._decoding(batch, requests, layout)
         started, continued = [], []
         for slot, chunk, request in zip(batch.slots, batch.chunks, requests, strict=True):
             if chunk.next_id is None and chunk.starts_walk:
                 started.append(self._start(slot, request))
             elif chunk.next_id is None:
                 continued.append(slot)
+        return GuideSnapshot(tuple(started), tuple(continued), layout)
+
+    def _decoding(
+        self, batch: Batch, requests: Sequence[Request], layout: DraftLayout | None
+    ) -> GuideSnapshot:
+        rows = [start.row for start in batch.starts if start.starts_walk]
+        started = [self._start(batch.slots[row], requests[row]) for row in rows]
+        continued = [slot for row, slot in enumerate(batch.slots) if row not in rows]
         return GuideSnapshot(tuple(started), tuple(continued), layout)
 
     def _start(self, slot: int, request: Request) -> WalkStart:

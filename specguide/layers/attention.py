@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from specguide.kernels import rope_and_store
-from specguide.kernels.attention import ForwardContext
+from specguide.kernels.attention import PassContext
 from specguide.layers.destination import Destination
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
@@ -47,7 +47,7 @@ class AttentionState(NamedTuple):
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
     """
 
-    context: ForwardContext
+    context: PassContext
     rotary: Tensor
     key_cache: Tensor
     value_cache: Tensor

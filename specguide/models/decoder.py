@@ -10,7 +10,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder
-from specguide.kernels.attention import ForwardContext
+from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
@@ -127,7 +127,7 @@ class Decoder:
     def forward(
         self,
         input_ids: Tensor,
-        context: ForwardContext,
+        context: PassContext,
         cache: KVCache,
         aux_layers: tuple[int, ...] = (),
     ) -> tuple[Tensor, Tensor]:

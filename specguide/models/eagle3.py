@@ -13,7 +13,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.json_fields import check_folder, naming
-from specguide.kernels.attention import ForwardContext
+from specguide.kernels.attention import PassContext
 from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import GatedMlp
@@ -152,7 +152,7 @@ class Eagle3Head:
         return self.fc.forward(aux_hidden_states)
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, naming, positive_int, read_json
-from specguide.kernels.attention import ForwardContext
+from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import RmsNorm
@@ -130,7 +130,7 @@ class MtpHead:
         return aux_hidden_states
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> tuple[Tensor, Tensor]:
         """One pass over T positions; stores their keys and values in layer 0 of `cache`.
 

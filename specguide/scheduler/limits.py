@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
+
 
 @dataclass(frozen=True)
 class SchedulerLimits:
@@ -17,6 +19,7 @@ class SchedulerLimits:
     num_draft_tokens:    K, most that are accepted at once
     num_draft_positions: room that every request needs for drafts beyond its last token, ≥ K
     page_size:           tokens a page
+    piggyback:           what of prompts can be computed beside a decode iteration
     max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
                          chunks that fit
     """
@@ -27,6 +30,7 @@ class SchedulerLimits:
     num_draft_tokens: int
     num_draft_positions: int
     page_size: int
+    piggyback: PiggybackLimits = NEVER_PIGGYBACK
     max_step_s: float = math.inf
 
     @cached_property

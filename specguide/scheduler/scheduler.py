@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from specguide.batch import Adjustment, Batch, Chunk
+from specguide.batch import NO_PIGGYBACK, Adjustment, Batch, Chunk, Piggyback, Start
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams, PromptTooLong, SpecguideError
 from specguide.request import FinishReason, Request
@@ -28,8 +28,9 @@ class Scheduler:
     """Admits requests by slots and pages, and plans one iteration at a time.
 
     Requests run in the order of their schedule key (see `sequence`). Prompts are computed in
-    chunks, of `max_prefill_tokens` an iteration in all, and between two such iterations the others
-    decode, so nobody's prompt stalls them for longer. Pages are handed out as the sequences grow;
+    chunks, of `max_prefill_tokens` an iteration in all: beside those that decode, or where that
+    cannot be in iterations of their own between two in which these do, so nobody's prompt stalls
+    them for longer. Pages are handed out as the sequences grow;
     when they run out, the request that is entitled last waits again. It finds those of its pages
     that nobody took, and its grammar goes on where it was.
 
@@ -129,13 +130,24 @@ class Scheduler:
             self._plan_decode,
             self._plan_prefill,
         )  # planning to decode may leave nobody who does
-        for plan in plans if self._prefilled_last else (self._plan_prefill, *plans):
+        for plan in plans if self._decodes_next() else (self._plan_prefill, *plans):
             batch = plan()
             if batch is not None:
                 self._prefilled_last = batch.is_prefill
                 self._num_planned += 1
                 return batch
         return None
+
+    def _decodes_next(self) -> bool:
+        """Where no prompt waits that an iteration of its own must compute."""
+        placement = self._placement
+        return self._prefilled_last or (
+            bool(placement.decoding) and all(map(self._may_piggyback, placement.prefilling))
+        )
+
+    def _may_piggyback(self, sequence: SequenceState) -> bool:
+        """Its prompt can be computed beside decode iterations."""
+        return self._limits.piggyback.max_chunks > 0 and not sequence.num_unscored
 
     def commit(
         self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
@@ -147,7 +159,7 @@ class Scheduler:
         -1, which says that none can follow, else when no iteration with it is under way. The pages
         of those that finish are free, and their slots released.
         """
-        advances, finished = [], []
+        advances, finished, first_rows = [], [], batch.first_rows
         for row, request_id in enumerate(batch.request_ids):
             sequence = self._sequences.get(request_id)
             if sequence is None:
@@ -159,7 +171,9 @@ class Scheduler:
                 advances.append(NO_ADVANCE)
                 continue
             error = errors.get(batch.slots[row])
-            advances.append(self._advance(sequence, batch, row, tokens[row], error))
+            advances.append(
+                self._advance(sequence, batch, row, tokens[row], error, row in first_rows)
+            )
             if sequence.request.finish_reason is not None:
                 finished.append(sequence.request)
         return Commit(tuple(advances), tuple(finished), self._placement.take_released())
@@ -171,6 +185,7 @@ class Scheduler:
         row: int,
         tokens: Sequence[int],
         error: SpecguideError | None,
+        is_first: bool,
     ) -> Advance:
         sequence.num_in_flight -= 1
         sequence.error = sequence.error or error
@@ -178,7 +193,7 @@ class Scheduler:
         advance = NO_ADVANCE
         if len(tokens) > is_stuck:
             new_tokens = tokens[:-1] if is_stuck else tokens
-            advance = Advance(self._take_tokens(sequence, new_tokens, batch.is_prefill))
+            advance = Advance(self._take_tokens(sequence, new_tokens, is_first))
         elif sequence.error is None and (not batch.is_prefill or batch.chunks[row].next_id is None):
             advance = Advance(is_held=True)
             self._hold(sequence, batch.is_prefill)
@@ -222,7 +237,10 @@ class Scheduler:
         num_nodes = len(self._placement.decoding) * self._limits.num_nodes
         budget = self.pace.budget.most_tokens(num_nodes)
         planned, chunks = [], []
+        are_decoding = not all(sequence.is_at_its_end for sequence in self._placement.decoding)
         for sequence in sorted(self._placement.prefilling, key=by_schedule_key):
+            if are_decoding and self._may_piggyback(sequence):
+                continue
             is_early = sequence.not_before > self._num_planned and bool(self._placement.decoding)
             may_run = sequence.slot >= 0 and sequence.error is None and budget > 0 and not is_early
             chunk = self._next_chunk(sequence, budget) if may_run else None
@@ -238,21 +256,108 @@ class Scheduler:
 
     def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
         """Of at most `budget` tokens, with pages for them; None where there are too few."""
+        self._open(sequence)
+        start = sequence.num_computed
+        end = min(sequence.num_tokens, start + budget)
+        num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
+        if not self._placement.make_room(sequence, end + num_ahead):
+            return None
+        return self._chunk(sequence, start, end)
+
+    def _plan_decode(self) -> Batch | None:
+        """All that decode, and beside them chunks of prompts."""
+        planned, has_grown, starting = [], [], self._take_starting()
+        tables, make_room = self._placement.tables, self._placement.make_room
+        most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
+        for sequence in sorted(self._placement.decoding, key=by_schedule_key):
+            # it has just lost its slot to one before, or is to end
+            if sequence.slot < 0 or sequence.error is not None or sequence.is_at_its_end:
+                continue
+            num_to_come = sequence.num_in_flight * most_tokens + num_behind
+            num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]
+            if tables.has_room(sequence, num_positions) or make_room(sequence, num_positions):
+                planned.append(sequence)
+                has_grown.append(tables[sequence] is not table)
+        if not planned:
+            return None
+        starts = [
+            sequence.start(row) for row, sequence in enumerate(planned) if sequence in starting
+        ]
+        return self._batch(
+            planned,
+            has_grown=has_grown,
+            starts=starts,
+            piggyback=self._plan_piggyback(len(planned)),
+        )
+
+    def _take_starting(self) -> set[SequenceState]:
+        """Those that decode from now on: the keys of all their tokens but the last are planned."""
+        placement = self._placement
+        starting = {
+            sequence
+            for sequence in placement.prefilling
+            if sequence.num_left == 1 and sequence in placement.tables
+            if self._may_piggyback(sequence) and sequence.error is None
+        }
+        if starting:
+            placement.prefilling[:] = [one for one in placement.prefilling if one not in starting]
+            placement.decoding += starting
+        return starting
+
+    def _plan_piggyback(self, num_planned: int) -> Piggyback:
+        """Of prompts in order, all but their last tokens, as far as there are free pages for
+        them.
+
+        num_planned: requests that decode beside
+        """
+        limits, placement = self._limits.piggyback, self._placement
+        waiting = [
+            one
+            for one in sorted(placement.prefilling, key=by_schedule_key)
+            if self._may_piggyback(one) and one.error is None
+        ][: limits.max_chunks]
+        num_nodes = num_planned * self._limits.num_nodes
+        most = min(limits.max_tokens, self.pace.budget.most_tokens(num_nodes))
+        budget = limits.rounded(min(most, sum(one.num_left - 1 for one in waiting)))
+        planned, chunks = [], []
+        for sequence in waiting:
+            chunk = self._piggyback_chunk(sequence, budget) if budget > 0 else None
+            if chunk is not None:
+                planned.append(sequence)
+                chunks.append(chunk)
+                budget -= len(chunk.token_ids)
+        return Piggyback(
+            tuple(sequence.slot for sequence in planned),
+            tuple(placement.tables[sequence] for sequence in planned),
+            tuple(chunks),
+        )
+
+    def _piggyback_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
+        """Of at most `budget` tokens; None where nothing is left to compute, or no page is free."""
+        self._open(sequence)
+        start, end = (
+            sequence.num_computed,
+            min(sequence.num_tokens - 1, sequence.num_computed + budget),
+        )
+        most = self._placement.most_positions(sequence)
+        if start == end or not self._placement.tables.grow(sequence, end, most):
+            return None
+        return self._chunk(sequence, start, end)
+
+    def _open(self, sequence: SequenceState) -> None:
+        """Give it the pages that hold keys of its first tokens already, unless it has them."""
         if sequence not in self._placement.tables:
             sequence.num_computed = self._placement.tables.open(sequence)
             if not sequence.request.output_ids:
                 sequence.request.metrics.num_cached = sequence.num_computed
-        start = sequence.num_computed
-        end = min(sequence.num_tokens, start + budget)
-        is_last = end == sequence.num_tokens
-        if not self._placement.make_room(
-            sequence, end + (self._placement.num_ahead if is_last else 0)
-        ):
-            return None
+
+    def _chunk(self, sequence: SequenceState, start: int, end: int) -> Chunk:
+        """The tokens from `start` to before `end`, for which there are pages."""
         sequence.num_computed = end
         self._placement.tables.publish(sequence, end)
+        is_last = end == sequence.num_tokens
         starts_walk = is_last and not sequence.has_walk
-        sequence.has_walk = is_last
+        sequence.has_walk = sequence.has_walk or is_last
         tokens = sequence.tokens(start, end + 1)
         return Chunk(
             tokens[: end - start],
@@ -262,27 +367,14 @@ class Scheduler:
             sequence.ids_to_score(start, end),
         )
 
-    def _plan_decode(self) -> Batch | None:
-        planned, has_grown = [], []
-        tables, make_room = self._placement.tables, self._placement.make_room
-        most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
-        for sequence in sorted(self._placement.decoding, key=by_schedule_key):
-            # it has just lost its slot to one before, or is to end
-            if sequence.slot < 0 or sequence.error is not None:
-                continue
-            num_to_come = sequence.num_in_flight * most_tokens + num_behind
-            num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]
-            if tables.has_room(sequence, num_positions) or make_room(sequence, num_positions):
-                planned.append(sequence)
-                has_grown.append(tables[sequence] is not table)
-        return self._batch(planned, has_grown=has_grown)
-
     def _batch(
         self,
         sequences: Sequence[SequenceState],
         *,
         chunks: Sequence[Chunk] = (),
         has_grown: Sequence[bool] = (),
+        starts: Sequence[Start] = (),
+        piggyback: Piggyback = NO_PIGGYBACK,
     ) -> Batch | None:
         if not sequences:
             return None
@@ -301,6 +393,8 @@ class Scheduler:
                 for row, sequence in enumerate(sequences)
                 if sequence.has_processors and (not chunks or chunks[row].next_id is None)
             ),
+            starts=tuple(starts),
+            piggyback=piggyback,
         )
 
     def _hold(self, sequence: SequenceState, is_prefill: bool) -> None:
@@ -314,9 +408,12 @@ class Scheduler:
             self._placement.prefilling.append(sequence)
 
     def _take_tokens(
-        self, sequence: SequenceState, tokens: Sequence[int], is_prefill: bool
+        self, sequence: SequenceState, tokens: Sequence[int], is_first: bool
     ) -> tuple[int, ...]:
-        """Those that are output: none behind the one that ends it."""
+        """Those that are output: none behind the one that ends it.
+
+        is_first: no draft was verified
+        """
         request = sequence.request
         metrics = request.metrics
         sequence.num_late = 0
@@ -324,7 +421,7 @@ class Scheduler:
             metrics.time_to_first_token_s = time.perf_counter() - request.arrival_s
             metrics.accepted_histogram = [0] * self._limits.most_tokens
         num_taken, reason = sequence.take(tokens)
-        if not is_prefill:
+        if not is_first:
             metrics.num_iterations += 1
             metrics.accepted_histogram[num_taken - 1] += 1
         if reason is None:

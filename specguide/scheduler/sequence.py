@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry
+from specguide.batch import AdjustedOutput, Adjustment, Chunk, SamplingValues, SlotEntry, Start
 from specguide.draft_layout import DraftLayout
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Request
@@ -87,6 +87,16 @@ class SequenceState:
         return self._prompt_len + len(self._output_ids)
 
     @property
+    def num_left(self) -> int:
+        """Tokens whose keys are not planned yet."""
+        return self.num_tokens - self.num_computed
+
+    @property
+    def is_at_its_end(self) -> bool:
+        """The iterations that are under way are its last, unless it is held."""
+        return self.num_in_flight > 0 and self.num_tokens + self.num_in_flight >= self.max_len
+
+    @property
     def num_unscored(self) -> int:
         """Prompt tokens whose log-probabilities are asked for and not there yet."""
         spec = self.request.spec
@@ -127,6 +137,13 @@ class SequenceState:
             layout=self.layout,
             guided_drafts=request.spec.has_guided_drafts,
         )
+
+    def start(self, row: int) -> Start:
+        """It decodes from an iteration on, in which it has place `row`."""
+        starts_walk, self.has_walk = not self.has_walk, True
+        num_before = self.num_tokens - 1
+        last_id = self.tokens(num_before, self.num_tokens)[0]
+        return Start(row, self.entry(), last_id, num_before, starts_walk)
 
     def take(self, tokens: Sequence[int]) -> tuple[int, FinishReason | None]:
         """More tokens of output: how many of them count, and why it ends with the last of these, if

@@ -11,7 +11,7 @@ class ServerConfig:
 
     model_name:     what clients call it; the folder's name
     host:           address to listen on; 0.0.0.0 for all
-    port:           port to listen on
+    port:           port to listen on; 0: one that is free, which is told
     max_waiting:    requests beyond max_batch_size; further ones are told to come back
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
                     on the command line
@@ -24,6 +24,8 @@ class ServerConfig:
                     may say otherwise; the prompt of a completion always has them
     drain_s:        longest time that requests under way are given when the server is stopped,
                     seconds
+    api_servers:    front processes, which serve HTTP beside the engine's own process
+    restart:        start the engine's process again where it ends; else the command ends with it
 
     Of one request, all answered with a 400 that names the field:
 
@@ -68,6 +70,8 @@ class ServerConfig:
     max_tools: int = 1024
     allow_special_tokens: bool = False
     drain_s: float = 30.0
+    api_servers: int = 1
+    restart: bool = False
     max_body_values: int = 500_000
     max_samples: int = 128
     max_messages: int = 4096

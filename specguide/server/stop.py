@@ -11,8 +11,7 @@ import math
 import os
 import socket
 import sys
-from collections.abc import Awaitable
-from types import FrameType
+from collections.abc import Awaitable, Iterator
 
 import uvicorn
 from fastapi import FastAPI
@@ -33,13 +32,13 @@ _STANDARD_ERROR = 2
 
 
 class StoppableServer(uvicorn.Server):
-    """Serves an application until SIGTERM or SIGINT, and ends the process within `drain_s` and 2
-    seconds of it.
+    """Serves an application until `stop` is called, and ends the process within the time given
+    then and 2 seconds of it.
 
-    From the signal on new requests are told 503, as /ready is. Those under way have drain_s; the
+    From then on new requests are told 503, as /ready is. Those under way have their time; the
     engine then aborts them, and each is told its end. uvicorn by itself waits for all connections,
-    before the application hears of it. Exit codes: 0 once stopped, 128 + its number for a second
-    signal, which ends the process at once.
+    before the application hears of it. Signals are somebody else's to answer. Exit code 0 once
+    stopped.
 
     app:     made by `create_app`
     options: of uvicorn.Config
@@ -48,27 +47,28 @@ class StoppableServer(uvicorn.Server):
     def __init__(self, app: FastAPI, limits: ServerConfig, **options: object) -> None:
         super().__init__(uvicorn_config(app, limits, **options))
         self._engine, self._bodies = app.state.backend.engine, app.state.bodies
-        self._drain_s, self._has_signal = limits.drain_s, False
+        self._drain_s = 0.0
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Of the first signal and the second."""
-        if self._has_signal:
-            os._exit(128 + sig)
-        self._has_signal = self.should_exit = True
-        if math.isfinite(self._drain_s):
-            faulthandler.dump_traceback_later(
-                self._drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR
-            )
+    def stop(self, drain_s: float) -> None:
+        """Begin to stop.
+
+        drain_s: longest time that requests under way are given, seconds
+        """
+        self._drain_s, self.should_exit = drain_s, True
+        if math.isfinite(drain_s):
+            faulthandler.dump_traceback_later(drain_s + _LONGEST_S, exit=True, file=_STANDARD_ERROR)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves them as they are."""
+        yield
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Until it is stopped; where that was a signal's doing, the process ends here."""
+        """Until it is stopped, and the process ends."""
         await super().serve(sockets)
-        if (
-            self._has_signal
-        ):  # threads that are inside a library would hold up an orderly end, or abort it
-            logging.shutdown()
-            sys.stdout.flush()
-            os._exit(0)
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)  # threads that are inside a library would hold up an orderly end, or abort it
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more, wait for what is under way, tell it its end, close all connections."""

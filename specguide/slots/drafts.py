@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
-from specguide.batch import Batch
+from specguide.batch import SlotEntry
 from specguide.config import MOST_DRAFTS
 
 
@@ -21,10 +23,9 @@ class SlotDrafts:
         self.row_slots = torch.arange(num_slots, device=device)
         self._limited: set[int] = set()
 
-    def enter(self, batch: Batch) -> None:
-        """Take in the limits of a prefill's requests, where limits of an earlier request may still
-        stand."""
-        for slot, entry in zip(batch.slots, batch.entries, strict=True):
+    def enter(self, slots: Sequence[int], entries: Sequence[SlotEntry]) -> None:
+        """Take in the limits of requests, where limits of an earlier one may still stand."""
+        for slot, entry in zip(slots, entries, strict=True):
             is_limited = entry.layout is not None or not entry.guided_drafts
             if is_limited or slot in self._limited:
                 most = MOST_DRAFTS if entry.layout is None else entry.layout.num_model

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, SlotEntry
+from specguide.batch import Batch, Piggyback, SlotEntry
 from specguide.draft_layout import DraftLayout
 from specguide.kernels import SamplingTensors, on_device
 from specguide.kernels.attention import attention_backend
@@ -107,15 +107,42 @@ class SlotTable:
         self.active[slots] = on_device(
             [chunk.next_id is None for chunk in batch.chunks], slots.device
         )
-        self.max_lens[slots] = on_device([entry.max_len for entry in batch.entries], slots.device)
-        ends = [self._end_ids(entry) for entry in batch.entries]
-        self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
         self.nodes.tokens[slots, 1:] = -1
-        values = [entry.sampling for entry in batch.entries]
+        self._write_entries(batch.slots, slots, batch.entries)
+
+    def start(self, batch: Batch) -> Tensor:
+        """Take in the requests that decode from this iteration on; their slots, int64 [B]."""
+        rows, entries, last_ids, positions, _ = zip(*batch.starts, strict=True)
+        slots_of = [batch.slots[row] for row in rows]
+        slots = on_device(slots_of, self.ids.device)
+        self._write_tables(slots, [batch.block_tables[row] for row in rows])
+        self.lengths[slots] = on_device(positions, slots.device)
+        self.active[slots] = True
+        self.nodes.tokens[slots, 1:] = -1
+        self.nodes.tokens[slots, 0] = on_device(last_ids, slots.device, torch.int32)
+        self._write_entries(slots_of, slots, entries)
+        return slots
+
+    def piggyback(self, piggyback: Piggyback) -> None:
+        """Take in the tables of requests whose chunks run beside; they are not active yet."""
+        if piggyback.chunks:
+            slots = on_device(piggyback.slots, self.ids.device)
+            self._write_tables(slots, piggyback.block_tables)
+            self.lengths[slots] = on_device([chunk.end for chunk in piggyback.chunks], slots.device)
+            self.active[slots] = False
+
+    def _write_entries(
+        self, slots_of: Sequence[int], slots: Tensor, entries: Sequence[SlotEntry]
+    ) -> None:
+        """slots_of: the same as `slots`, as the host has them"""
+        self.max_lens[slots] = on_device([entry.max_len for entry in entries], slots.device)
+        ends = [self._end_ids(entry) for entry in entries]
+        self.end_ids[slots] = on_device(ends, slots.device, torch.int32)
+        values = [entry.sampling for entry in entries]
         seeds = [each.seed for each in values]
         self.sampling.write(slots, SamplingTensors.from_params(values, seeds, slots.device))
-        self.drafts.enter(batch)
-        for slot, entry in zip(batch.slots, batch.entries, strict=True):
+        self.drafts.enter(slots_of, entries)
+        for slot, entry in zip(slots_of, entries, strict=True):
             self._adjust(slot, entry)
 
     def _end_ids(self, entry: SlotEntry) -> list[int]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from specguide.batch import TokenScores
 from specguide.cache import KVCache, move_keys
+from specguide.kernels.attention import JoinedContext
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
@@ -37,10 +38,29 @@ class ForwardPasses:
         same."""
         return self._drafting.target_ids
 
-    def target(self, inputs: ForwardInput, *, has_aux: bool = True) -> tuple[Tensor, Tensor]:
-        """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0]."""
+    def target(
+        self, inputs: ForwardInput, prompts: ForwardInput | None = None, *, has_aux: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Hidden states [T, hidden], and those that the drafter reads, [T, …]; without: [T, 0].
+
+        prompts: chunks of prompts that are computed in the same pass, for target and drafter; each
+                 knows what follows its last token
+        """
         layers = self._aux_layers if has_aux else ()
-        return self._target.forward(inputs.input_ids, inputs.context, self._cache, layers)
+        if prompts is None:
+            return self._target.forward(inputs.input_ids, inputs.context, self._cache, layers)
+        layers = self._aux_layers
+        num_tokens = len(inputs.input_ids)
+        hidden, features = self._target.forward(
+            torch.cat([inputs.input_ids, prompts.input_ids]),
+            JoinedContext(inputs.context, prompts.context),
+            self._cache,
+            layers,
+        )
+        if self._drafter is not None:
+            unknown = prompts.first_node.new_zeros(len(prompts.first_node), 1, dtype=torch.int32)
+            self._drafter.refresh(prompts, features[num_tokens:], unknown, unknown[:, 0])
+        return hidden[:num_tokens], features[:num_tokens]
 
     def target_logits(self, inputs: ForwardInput, hidden: Tensor) -> Tensor:
         """Logits after every node, [B · N, vocab_size]; `hidden` as `target` returns it."""

@@ -9,13 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specguide.batch import Chunk
+from specguide.batch import Chunk, PiggybackLimits
 from specguide.kernels import on_device
 
 GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
-GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512)
-"""Sizes of the prefills that are captured. Beyond, the device takes longer than the host that
-launches for it."""
+GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512, 1024, 2048)
+"""Sizes of the prefills that are captured."""
+
+PIGGYBACK_LIMITS = PiggybackLimits(16, (128, 256, 384, 512, 768, 1024, 1536, 2048))
+"""Sizes of what is computed beside captured decode iterations."""
 
 
 class PrefillPlan(NamedTuple):
@@ -70,10 +72,12 @@ def pack(
     """A plan's values in its order.
 
     size: B and T. What is not there is filled up with empty requests of `spare_slot` and tokens of
-          nobody, of which there must be one where there is an empty request
+          nobody, of which there must be one where there is an empty request and the token after the
+          last chunk is not known
     """
     num_requests, num_tokens = size
     num_empty = num_requests - len(chunks)
+    last_id = chunks[-1].next_id if chunks else None
     bounds = [0, *accumulate(len(chunk.token_ids) for chunk in chunks)]
     token_ids = [token for chunk in chunks for token in chunk.token_ids]
     return [
@@ -86,9 +90,9 @@ def pack(
         *(chunk.end for chunk in chunks),
         *[0] * num_empty,
         *(bound - 1 for bound in bounds[1:]),
-        *[num_tokens - 1] * num_empty,
+        *[num_tokens - 1 if last_id is None else bounds[-1] - 1] * num_empty,
         *(-1 if chunk.next_id is None else chunk.next_id for chunk in chunks),
-        *[-1] * num_empty,
+        *[-1 if last_id is None else last_id] * num_empty,
     ]
 
 
@@ -118,6 +122,13 @@ def captured_sizes(
         if smaller <= max_tokens
     ]
     return sorted(product(requests, tokens), reverse=True)
+
+
+def largest_plan(max_batch_size: int) -> int:
+    """Values of the largest plan of a captured pass."""
+    prefill = captured_sizes(max_batch_size)[0]
+    piggyback = PIGGYBACK_LIMITS.max_chunks, PIGGYBACK_LIMITS.sizes[-1]
+    return max(packed_len(*prefill), packed_len(*piggyback))
 
 
 class ScoredTokens(NamedTuple):

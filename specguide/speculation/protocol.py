@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.batch import Batch
+from specguide.batch import Batch, PiggybackLimits
 from specguide.sampling import RequestProcessors
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.results import PendingOutput
@@ -21,16 +21,24 @@ class StepOptions:
     enforce_eager: never capture an iteration
     adaptive:      iterations of all levels come up
     drafting:      how the drafter's drafts are made and verified; None: as their layout says
+    mixed:         decode iterations may compute chunks of prompts beside
     """
 
     lag: int = 0
     enforce_eager: bool = False
     adaptive: bool = False
     drafting: DraftingFactory | None = None
+    mixed: bool = False
 
 
 class Step(Protocol):
-    """Runs iterations: verify the last drafts, accept, draft the next."""
+    """Runs iterations: verify the last drafts, accept, draft the next.
+
+    piggyback_limits: what it can compute of prompts beside a decode iteration
+    """
+
+    @property
+    def piggyback_limits(self) -> PiggybackLimits: ...
 
     def launch(self, batch: Batch, processed: Mapping[int, RequestProcessors]) -> PendingOutput:
         """Start one iteration, whose snapshot the grammar has. B requests; N = 1 node each in a

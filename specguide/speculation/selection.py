@@ -72,6 +72,7 @@ class BatchTensors:
     ) -> tuple[Tensor, Sampling]:
         """Slots int64 [B], and how the requests' tokens are chosen."""
         self._entries.update(zip(batch.slots, batch.entries, strict=False))
+        self._entries.update({batch.slots[start.row]: start.entry for start in batch.starts})
         if self._tensors is None or (batch.request_ids, batch.slots) != self._selected:
             self._selected = batch.request_ids, batch.slots
             self._tensors = on_device(batch.slots, self._device), self._sampling_of(batch.slots)

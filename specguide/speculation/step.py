@@ -16,24 +16,25 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from specguide.batch import Batch, Chunk
+from specguide.batch import NEVER_PIGGYBACK, Batch, Chunk, Piggyback, PiggybackLimits
 from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
 from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts
-from specguide.speculation.forward_input import prefill_input
+from specguide.speculation.forward_input import ForwardInput, prefill_input
 from specguide.speculation.graphs import CapturedIterations, EagerIterations
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.prefill_plan import (
+    PIGGYBACK_LIMITS,
     PrefillPlan,
     ScoredTokens,
     captured_size,
     captured_sizes,
+    largest_plan,
     pack,
-    packed_len,
 )
 from specguide.speculation.protocol import StepOptions
 from specguide.speculation.results import PendingOutput, ResultRing, VerifyOutput
@@ -43,10 +44,17 @@ from specguide.speculation.selection import (
     Sampling,
     SamplingKind,
     all_used,
+    graph_sizes,
     num_graph_slots,
 )
 from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
+
+_MOST_CHUNKS = 64
+"""Of prompts beside a decode iteration that is not captured."""
+
+_FEWEST_MIXED_SLOTS = 8
+"""Of a captured iteration with chunks of prompts beside: fewer slots would cost as much."""
 
 
 class OneModelStep:
@@ -57,7 +65,8 @@ class OneModelStep:
     sizes, and so is a prefill of few tokens, filled up to the next size. `launch`, `leave` and
     `warm_ups` are those of `Step`.
 
-    An iteration may draft less than the whole layout, one of its levels; the next one then verifies
+    A decode iteration may compute chunks of other requests' prompts in the target's same pass. An
+    iteration may draft less than the whole layout, one of its levels; the next one then verifies
     as much. A prefill drafts `first_level`, of which no more is verified.
     """
 
@@ -86,8 +95,13 @@ class OneModelStep:
             )
         drafting = options.drafting or shape_of(layout).drafting
         self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
+        self.piggyback_limits = NEVER_PIGGYBACK
+        if options.mixed:
+            self.piggyback_limits = (
+                PIGGYBACK_LIMITS if self._fixed else PiggybackLimits(_MOST_CHUNKS)
+            )
         self._plan = torch.zeros(
-            packed_len(*captured_sizes(num_slots)[0]), dtype=torch.int64, device=state.ids.device
+            largest_plan(num_slots), dtype=torch.int64, device=state.ids.device
         )
         self._results = ResultRing(options.lag + 1, self._max_batch_size, num_nodes, stream)
         self._selection = BatchTensors(state.lengths.device)
@@ -108,15 +122,20 @@ class OneModelStep:
                 return self._results.put(
                     self._prefill(batch, slots, sampling), range(len(batch.slots))
                 )
-            self._state.grow(batch)
+            self._enter(batch)
             if self._fixed is None or sampling.processed:
+                prompts = self._prompts_exactly(batch.piggyback)
                 return self._results.put(
-                    self._decode(slots, sampling, levels), range(len(batch.slots))
+                    self._decode(slots, sampling, levels, prompts), range(len(batch.slots))
                 )
-            num_slots = num_graph_slots(batch, self._max_batch_size)
-            return self._results.put(
-                self._fixed.run(self._decode_leading, num_slots, sampling.kind, levels), batch.slots
-            )
+            return self._results.put(self._decode_sized(batch, sampling, levels), batch.slots)
+
+    def _enter(self, batch: Batch) -> None:
+        """What a decode iteration changes of the slots before it runs."""
+        self._state.grow(batch)
+        if batch.starts:
+            self._drafting.clear(self._state.start(batch))
+        self._state.piggyback(batch.piggyback)
 
     def leave(self, slot: int) -> None:
         """A request has finished: from now on its slot stores and accepts nothing."""
@@ -143,7 +162,14 @@ class OneModelStep:
             for levels in self._levels(kind[0])
         ]
         prefill_kinds = product(captured_sizes(self._max_batch_size, max_prefill_tokens))
+        mixed_kinds = [
+            (num_slots, SamplingKind.SAMPLED, self._all, num_tokens)
+            for num_slots in graph_sizes(self._max_batch_size)
+            if num_slots >= min(_FEWEST_MIXED_SLOTS, self._max_batch_size)
+            for num_tokens in reversed(self.piggyback_limits.sizes_within(max_prefill_tokens))
+        ]
         iterations = (
+            *runs(self._grammar, partial(self._decode_mixed, [], []), mixed_kinds),
             *runs(self._grammar, partial(self._fixed.run, self._decode_leading), kinds),
             *runs(self._grammar, partial(self._prefill_sized, [], []), prefill_kinds),
         )
@@ -197,9 +223,53 @@ class OneModelStep:
         """Filled up to a size for which there is, or will be, a graph; it does for greedy requests
         and others."""
         assert self._fixed is not None
+        self._upload(chunks, slots, size)
+        return self._fixed.run(self._prefill_packed, *size)
+
+    def _prompts_exactly(self, piggyback: Piggyback) -> ForwardInput | None:
+        """What a decode iteration computes beside; None: nothing."""
+        if not piggyback.chunks:
+            return None
+        plan = PrefillPlan.exact(piggyback.chunks, piggyback.slots, self._state.ids.device)
+        longest = max(len(chunk.token_ids) for chunk in piggyback.chunks)
+        return prefill_input(self._state, plan, longest)
+
+    def _decode_sized(
+        self, batch: Batch, sampling: Sampling, levels: IterationLayouts
+    ) -> VerifyOutput:
+        """Over the first slots, for whose number there is, or will be, a graph; what is computed
+        beside is filled up to a size."""
+        assert self._fixed is not None
+        piggyback, num_slots = batch.piggyback, num_graph_slots(batch, self._max_batch_size)
+        if not piggyback.chunks:
+            return self._fixed.run(self._decode_leading, num_slots, sampling.kind, levels)
+        kind = (
+            SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
+        )
+        num_slots = min(max(num_slots, _FEWEST_MIXED_SLOTS), self._max_batch_size)
+        num_tokens = PIGGYBACK_LIMITS.size_for(piggyback.num_tokens)
+        return self._decode_mixed(
+            piggyback.chunks, piggyback.slots, num_slots, kind, levels, num_tokens
+        )
+
+    def _decode_mixed(
+        self,
+        chunks: Sequence[Chunk],
+        slots: Sequence[int],
+        num_slots: int,
+        kind: SamplingKind,
+        levels: IterationLayouts,
+        num_tokens: int,
+    ) -> VerifyOutput:
+        """The first `num_slots`, and chunks of other slots filled up to `num_tokens`."""
+        assert self._fixed is not None
+        self._upload(chunks, slots, (PIGGYBACK_LIMITS.max_chunks, num_tokens))
+        return self._fixed.run(self._decode_beside, num_slots, kind, levels, num_tokens)
+
+    def _upload(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> None:
+        """Write a plan of so many requests and tokens to where captured passes read it."""
         values = on_device(pack(chunks, slots, size, self._spare_slot), self._plan.device)
         self._plan[: len(values)].copy_(values)
-        return self._fixed.run(self._prefill_packed, *size)
 
     def _prefill_packed(self, num_requests: int, num_tokens: int) -> VerifyOutput:
         """What the first values of the plan say."""
@@ -232,18 +302,39 @@ class OneModelStep:
         """Slots 0 … num_slots - 1, whichever of them have requests."""
         return self._decode(slice(0, num_slots), all_used(kind, self._state.ids.device), levels)
 
-    def _decode(self, slots: Slots, sampling: Sampling, levels: IterationLayouts) -> VerifyOutput:
+    def _decode_beside(
+        self, num_slots: int, kind: SamplingKind, levels: IterationLayouts, num_tokens: int
+    ) -> VerifyOutput:
+        """As `_decode_leading`, with the chunks of prompts that the plan says."""
+        plan = PrefillPlan.of(self._plan, PIGGYBACK_LIMITS.max_chunks, num_tokens)
+        prompts = prefill_input(self._state, plan, num_tokens)
+        sampling = all_used(kind, self._state.ids.device)
+        return self._decode(slice(0, num_slots), sampling, levels, prompts)
+
+    def _decode(
+        self,
+        slots: Slots,
+        sampling: Sampling,
+        levels: IterationLayouts,
+        prompts: ForwardInput | None = None,
+    ) -> VerifyOutput:
         num_slots = slots.stop if isinstance(slots, slice) else len(self._state.lengths)
         self._grammar.launch(0, num_slots, levels.verified.num_nodes)
         nodes = self._drafting.nodes(slots, levels.verified)
-        return self._iterate(nodes, sampling, num_slots, levels)
+        return self._iterate(nodes, sampling, num_slots, levels, prompts)
 
     def _iterate(
-        self, nodes: Nodes, sampling: Sampling, num_slots: int, levels: IterationLayouts
+        self,
+        nodes: Nodes,
+        sampling: Sampling,
+        num_slots: int,
+        levels: IterationLayouts,
+        prompts: ForwardInput | None = None,
     ) -> VerifyOutput:
+        """prompts: computed in the target's same pass; nothing is verified of them"""
         self._recorder.forward("prepare")
         inputs, layout = nodes.inputs, levels.drafted
-        hidden, features = self._passes.target(inputs, has_aux=layout.num_model > 0)
+        hidden, features = self._passes.target(inputs, prompts, has_aux=layout.num_model > 0)
         self._grammar.announce_wait()
         logits = self._passes.target_logits(inputs, hidden)
         self._recorder.forward("target forward")

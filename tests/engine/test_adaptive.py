@@ -49,7 +49,7 @@ def test_requests_choose_beside(folders, any_level, method):
         check_choice(out, choice, layout)
 
 
-def test_levels_of_a_window():
+def test_levels_of_a_layout():
     nothing = NO_DRAFTS
     assert nothing.levels == (nothing,)
     assert DraftLayout.chain(num_model=3).levels == (nothing, DraftLayout.chain(num_model=3))

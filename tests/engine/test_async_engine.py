@@ -11,22 +11,13 @@ import time
 from concurrent.futures import Future
 
 import pytest
-from async_engines import collect, start
+from async_engines import ENDLESS, collect, start, until
 from random_requests import cases
 from tiny_engine import make
 
 from specguide import Guide, SamplingParams
 from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
-
-ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
-
-
-async def until(condition, timeout_s: float = 10.0):
-    end = time.perf_counter() + timeout_s
-    while not condition():
-        assert time.perf_counter() < end
-        await asyncio.sleep(0.005)
 
 
 def is_clean(engine: AsyncEngine) -> bool:

@@ -102,7 +102,7 @@ def test_all_that_is_launched_is_launched_on_the_forward_stream(folders, monkeyp
         (grammar, ("launch", "announce_wait", "wait_rows")),
         (step._drafting, ("nodes", "verify", "draft")),
         (step._state, ("enter", "leave", "grow")),
-        (step_module, ("prefill_query",)),
+        (step_module, ("prefill_input",)),
         (step._passes, ("target", "target_logits", "refresh", "draft", "draft_logits")),
     ):
         for name in names:

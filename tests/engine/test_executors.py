@@ -139,7 +139,7 @@ class Parrot:
     token. No two prompts may begin alike: it does not hear what is in pages already."""
 
     capabilities: Capabilities
-    guide: NoGrammar
+    grammar: NoGrammar
     processors: dict[int, RequestProcessors] = field(default_factory=dict)
     heard: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     num_said: dict[int, int] = field(default_factory=lambda: defaultdict(int))

@@ -150,14 +150,14 @@ def test_an_error_behind_the_last_token_comes_too_late():
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        ([6], ([5, 6], "length", None)),
+        ([6, 7], ([5, 6, 7], "length", None)),
         ([EOS], ([5, EOS], "stop", None)),
         ([], ([5], "error", "broken")),
     ],
 )
 def test_an_error_waits_for_the_iterations_that_are_under_way(last, expected):
     """It may be a later one's, whose tokens come before it."""
-    scheduler, one, other = make(), request(0, max_tokens=2), request(1, max_tokens=30)
+    scheduler, one, other = make(), request(0, max_tokens=3), request(1, max_tokens=30)
     for each in (one, other):
         scheduler.add(each)
     scheduler.commit(plan(scheduler), [[5], [5]], {})

@@ -7,13 +7,11 @@ import contextlib
 import json
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 
 import httpx
-from live_server import connect, free_port, read_all
+from live_server import read_all
+from service import STUCK, serving
 
 from benchmarks.hostile_load import ENDLESS, chat, head, slow_grammar
 
@@ -21,66 +19,6 @@ DRAIN_S = 1.0
 SLACK_S = 2.0
 BUSY_S = 3.0
 """That a machine of many tests may add."""
-MAIN = """
-import time
-from specguide.cli import main
-from specguide.server import app
-app._tokens = lambda *_: time.sleep(60)  # /tokenize holds a thread
-main()
-"""
-
-
-class Process:
-    """`specguide serve`, small."""
-
-    def __init__(self, *options: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                MAIN,
-                "serve",
-                "--port",
-                str(self.port),
-                "--served-model-name",
-                "small",
-                "--max-batch-size",
-                "4",
-                *options,
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def wait_until_ready(self) -> None:
-        while self.process.poll() is None:
-            with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/ready").status_code == 200:
-                    return
-            time.sleep(0.05)
-        raise AssertionError(self.process.stderr.read())
-
-    def connect(self, text: bytes = b"") -> socket.socket:
-        return connect(self.port, text, receive_bytes=4096)
-
-    def ended(self, since_s: float) -> tuple[int, float, str]:
-        """Its exit code, how long it took, and what it wrote."""
-        _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, time.monotonic() - since_s, errors
-
-
-@contextlib.contextmanager
-def serving(*options: str) -> Iterator[Process]:
-    server = Process(*options)
-    try:
-        server.wait_until_ready()
-        yield server
-    finally:
-        server.process.kill()
-        server.process.communicate()
 
 
 def status(one: socket.socket) -> bytes:
@@ -97,7 +35,10 @@ def events(stream: bytes) -> list[str]:
 
 
 def test_it_ends_in_time_under_any_load():
-    with serving("--drain-s", str(DRAIN_S)) as server, contextlib.ExitStack() as stack:
+    with (
+        serving("--drain-s", str(DRAIN_S), command=STUCK) as server,
+        contextlib.ExitStack() as stack,
+    ):
         open_one = lambda text: stack.enter_context(server.connect(text))  # noqa: E731
         streams = [open_one(head(chat(**ENDLESS, stream=True))) for _ in range(4)]
         started = [one.recv(1) for one in streams]

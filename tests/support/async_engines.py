@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from tiny_engine import K
 
-from specguide import SpecConfig
+from specguide import SamplingParams, SpecConfig
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
+
+ENDLESS = SamplingParams(max_tokens=480, ignore_eos=True)
 
 
 def start(folders, lag: int = 0, max_batch_size: int = 4, **options) -> AsyncEngine:
@@ -37,3 +40,10 @@ async def collect(stream, pause_s: float = 0.0):
             last[delta.index] = delta
         await asyncio.sleep(pause_s)
     return [(texts[index], tokens[index], last[index]) for index in sorted(last)]
+
+
+async def until(condition, timeout_s: float = 10.0):
+    end = time.perf_counter() + timeout_s
+    while not condition():
+        assert time.perf_counter() < end
+        await asyncio.sleep(0.005)

@@ -19,15 +19,15 @@ CHOICES = [
 ]
 
 
-def fitting(window: DraftLayout) -> list[Speculation | None]:
+def fitting(layout: DraftLayout) -> list[Speculation | None]:
     return [
         choice
         and replace(
             choice,
             num_draft_tokens=_at_most(
-                choice.num_draft_tokens, window.num_model + window.num_lookup
+                choice.num_draft_tokens, layout.num_model + layout.num_lookup
             ),
-            num_forced_tokens=_at_most(choice.num_forced_tokens, window.num_forced),
+            num_forced_tokens=_at_most(choice.num_forced_tokens, layout.num_forced),
         )
         for choice in CHOICES
     ]
@@ -37,9 +37,9 @@ def _at_most(number: int | None, most: int) -> int | None:
     return None if number is None else min(number, most)
 
 
-def check_choice(out, choice: Speculation | None, window: DraftLayout) -> None:
+def check_choice(out, choice: Speculation | None, layout: DraftLayout) -> None:
     """Nothing was drafted beyond the request's limits."""
-    chosen = window.within(choice or Speculation())
+    chosen = layout.within(choice or Speculation())
     assert all(len(iteration.drafts) <= chosen.num_drafts for iteration in out.iterations)
     assert all(not count for count in out.metrics.accepted_histogram[chosen.num_drafts + 1 :])
     assert sum(out.metrics.accepted_histogram) == out.metrics.num_iterations

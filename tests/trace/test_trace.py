@@ -19,13 +19,13 @@ from tiny_engine import K, make
 from specguide.errors import InvalidParams
 from specguide.trace import (
     TRACKS,
-    CudaRecorder,
     HostRecorder,
     Recorder,
     Span,
     read_chrome_trace,
     write_chrome_trace,
 )
+from specguide.trace.cuda_recorder import CudaRecorder
 
 
 @pytest.fixture(scope="module")

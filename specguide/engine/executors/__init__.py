@@ -2,6 +2,6 @@
 process."""
 
 from specguide.engine.executors.base import Capabilities, Executor, PendingOutput
-from specguide.engine.executors.local import LocalExecutor, load_tokenizer
+from specguide.engine.executors.local import LocalExecutor
 
-__all__ = ["Capabilities", "Executor", "LocalExecutor", "PendingOutput", "load_tokenizer"]
+__all__ = ["Capabilities", "Executor", "LocalExecutor", "PendingOutput"]

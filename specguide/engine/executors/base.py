@@ -6,7 +6,7 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.batch import Batch, StepOutput
+from specguide.batch import NEVER_PIGGYBACK, Batch, PiggybackLimits, StepOutput
 from specguide.cache import CacheSize
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
@@ -27,6 +27,7 @@ class Capabilities:
     layout:        the drafts that there may be, none without speculation
     guided_drafts: they are chosen among what the grammar allows
     lag:           batches that may be under way before the results of an earlier one are read
+    piggyback:     what of prompts can be computed beside a decode iteration
     """
 
     vocab_size: int
@@ -35,6 +36,7 @@ class Capabilities:
     layout: DraftLayout
     guided_drafts: bool
     lag: int
+    piggyback: PiggybackLimits = NEVER_PIGGYBACK
 
     def scheduler_limits(self, config: ResolvedConfig) -> SchedulerLimits:
         """What there is room for."""
@@ -45,6 +47,7 @@ class Capabilities:
             num_draft_tokens=self.layout.num_drafts,
             num_draft_positions=self.layout.num_positions,
             page_size=config.cache.page_size,
+            piggyback=self.piggyback,
             max_step_s=config.max_step_s,
         )
 

@@ -13,8 +13,8 @@ from specguide import env, native
 from specguide.batch import Batch
 from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.engine.executors.base import Capabilities
-from specguide.engine.facts import SHIPPED_MODEL, target_folder
 from specguide.engine.parts import EngineParts
+from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
@@ -36,7 +36,6 @@ from specguide.speculation.drafters import (
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUp
-from specguide.tokenizer import Tokenizer
 from specguide.trace import HostRecorder, Recorder
 from specguide.trace.cuda_recorder import CudaRecorder
 
@@ -141,7 +140,13 @@ class LocalExecutor:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
         sampler = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
-        options = StepOptions(config.lag, config.enforce_eager, config.is_adaptive, entry.drafting)
+        options = StepOptions(
+            config.lag,
+            config.enforce_eager,
+            config.is_adaptive,
+            entry.drafting,
+            config.mixed_iterations,
+        )
         step = parts.step(passes, sampler, state, grammar, options)
         if (
             target.device.type == "cuda"
@@ -154,6 +159,7 @@ class LocalExecutor:
             layout=layout,
             guided_drafts=config.guided_drafts,
             lag=config.lag,
+            piggyback=step.piggyback_limits,
         )
         return cls(step, grammar, capabilities, config.max_prefill_tokens)
 
@@ -179,13 +185,6 @@ class LocalExecutor:
 def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
     for warm_up in tqdm(warm_ups, desc=what, unit="iteration", disable=not warm_ups):
         warm_up()
-
-
-def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
-    """The target's. Raises CheckpointError for one that cannot be read."""
-    tokenizer = Tokenizer.from_folder(target_folder(config.model))
-    tokenizer.detokenizer()  # raises now where it would raise later
-    return tokenizer
 
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
@@ -218,8 +217,7 @@ def _recorder(trace: bool, device: torch.device, lag: int) -> Recorder:
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:
     """Upper bound of what iterations hold at once beside weights and cache, bytes.
 
-    max_prefill_tokens, num_nodes: most tokens of a prefill, and of a decode iteration over all
-                                   slots
+    max_prefill_tokens, num_nodes: most tokens of prompts in an iteration, and nodes of all slots
 
     Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the
     residual stream twice, the products before and after the activation, and queries, keys and
@@ -231,6 +229,6 @@ def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) 
         + 3 * config.intermediate_size
         + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
     )
-    layer_bytes = max(max_prefill_tokens, num_nodes) * widths * target.dtype.itemsize
+    layer_bytes = (max_prefill_tokens + num_nodes) * widths * target.dtype.itemsize
     logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)
     return 2 * (layer_bytes + logits_bytes) + _LIBRARY_BYTES

@@ -15,8 +15,10 @@ from specguide.kernels.attention.interface import (
     AttentionMask,
     AttentionPlan,
     ForwardContext,
+    PassContext,
     TreeMask,
 )
+from specguide.kernels.attention.joined import JoinedContext
 from specguide.kernels.attention.torch_backend import TorchAttention
 
 
@@ -43,6 +45,8 @@ __all__ = [
     "AttentionMask",
     "AttentionPlan",
     "ForwardContext",
+    "JoinedContext",
+    "PassContext",
     "TorchAttention",
     "TreeMask",
     "attention_backend",

@@ -130,6 +130,19 @@ class ForwardContext:
         return self.attention.plan(self)
 
 
+class PassContext(Protocol):
+    """What the layers of a model read of a pass: fields of ForwardContext."""
+
+    @property
+    def position_ids(self) -> Tensor: ...
+
+    @property
+    def slot_mapping(self) -> Tensor: ...
+
+    @property
+    def plan(self) -> AttentionPlan: ...
+
+
 class AttentionBackend(Protocol):
     """A way to compute attention over the paged cache."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from specguide.cache import KVCache
-from specguide.kernels.attention import ForwardContext
+from specguide.kernels.attention import PassContext
 from specguide.slots import SlotTable
 from specguide.speculation.forward_input import ForwardInput
 
@@ -30,7 +30,7 @@ class DraftHead(Protocol):
     def fuse(self, aux_hidden_states: Tensor) -> Tensor: ...
 
     def forward(
-        self, input_ids: Tensor, features: Tensor, context: ForwardContext, cache: KVCache
+        self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> tuple[Tensor, Tensor]: ...
 
     def draft_logits(self, normed: Tensor) -> Tensor: ...

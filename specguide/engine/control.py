@@ -1,0 +1,105 @@
+"""Owns what the supervisor of a service and its processes tell each other, over pipes of
+`multiprocessing`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass
+
+from specguide.config import EngineConfig
+from specguide.engine.stats import EngineStats
+from specguide.resolved_config import ResolvedConfig
+
+_DIE_WITH_PARENT = 1
+_SET_NAME = 15
+"""prctl's PR_SET_PDEATHSIG and PR_SET_NAME."""
+
+
+@dataclass(frozen=True)
+class CorePlan:
+    """What a core is started with.
+
+    address:     of its socket, for ZeroMQ
+    max_waiting: most requests under way beyond the engine's slots; each sample counts
+    may_restart: another core follows one whose engine fails, so that it ends with its engine
+    """
+
+    config: EngineConfig
+    address: str
+    max_waiting: int
+    may_restart: bool
+
+
+@dataclass(frozen=True)
+class CoreFacts:
+    """From a core that is ready: what fronts must know of its engine.
+
+    cache_size: of the KV cache, in words
+    """
+
+    config: ResolvedConfig
+    vocab_size: int
+    max_model_len: int
+    max_unfinished: int
+    cache_size: str
+    stats: EngineStats
+
+
+@dataclass(frozen=True)
+class StartFailure:
+    """From a core whose engine cannot be built. is_user_error: a user can mend it"""
+
+    message: str
+    is_user_error: bool
+
+
+@dataclass(frozen=True)
+class FrontReady:
+    """From a front that listens."""
+
+
+@dataclass(frozen=True)
+class CoreUp:
+    """To a front: the core takes requests at this address of ZeroMQ."""
+
+    address: str
+
+
+@dataclass(frozen=True)
+class CoreDown:
+    """To a front: the core is gone, and all requests with it. cause: in words"""
+
+    cause: str
+
+
+@dataclass(frozen=True)
+class FrontLeft:
+    """To the core: a front is gone; nobody reads what its requests generate."""
+
+    front: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """To a front: take no more requests. drain_s: what those under way are given, seconds
+
+    To the core: all fronts are gone.
+    """
+
+    drain_s: float
+
+
+def live_with(parent_pid: int, title: str) -> None:
+    """Make this process end with its parent, and only by its parent's word: signals that a terminal
+    sends to all of them are the parent's to answer. title: what `top` calls it, 15 characters"""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    if sys.platform == "linux":
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_SET_NAME, title.encode())
+        prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(1)

@@ -1,0 +1,194 @@
+"""Owns the core of a service: a process with an engine and its loop alone, which fronts talk to."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import NoReturn
+
+import msgspec
+import zmq
+from tqdm import tqdm
+
+from specguide.engine import wire
+from specguide.engine.control import CoreFacts, CorePlan, FrontLeft, StartFailure, Stop, live_with
+from specguide.engine.engine import Engine
+from specguide.engine.loop import EngineLoop
+from specguide.engine.served import check_samples, queue_full
+from specguide.engine.stream import RequestDelta
+from specguide.engine.wire_data import error_data, params_of, wire_delta
+from specguide.errors import (
+    EngineClosed,
+    EngineError,
+    InvalidParams,
+    QueueFull,
+    SpecguideError,
+    UserError,
+)
+
+_FLUSH_MS = 500
+"""For what is still to be sent when the core ends."""
+_LOGGER = logging.getLogger(__name__)
+
+Key = tuple[bytes, int]
+"""Of a request: the name of its front, and the front's number for it."""
+
+
+class Fronts:
+    """Inbox and outbox of a core's loop: what fronts and the supervisor say, and what fronts are
+    told. Touched by the loop's thread alone, `wake` excepted.
+
+    loop: set before anything is taken
+    """
+
+    loop: EngineLoop[Key]
+
+    def __init__(self, engine: Engine, plan: CorePlan, control: Connection) -> None:
+        self._engine, self._plan, self._control = engine, plan, control
+        self.max_unfinished = engine.config.max_batch_size + plan.max_waiting
+        self._names: set[bytes] = set()
+        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.ROUTER)
+        for option in (zmq.SNDHWM, zmq.RCVHWM):
+            self._socket.setsockopt(option, 0)  # nothing is ever dropped
+        self._socket.setsockopt(zmq.LINGER, _FLUSH_MS)
+        self._socket.bind(plan.address)
+        self._wakes = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poller = zmq.Poller()
+        for source in (self._socket, self._wakes, control.fileno()):
+            self._poller.register(source, zmq.POLLIN)
+
+    def wake(self) -> None:
+        os.eventfd_write(self._wakes, 1)
+
+    def take(self, wait_s: float) -> None:
+        ready = dict(self._poller.poll(math.ceil(1000 * wait_s)))
+        if self._wakes in ready:
+            os.eventfd_read(self._wakes)
+        if self._control.fileno() in ready:
+            self._obey()
+        if self._socket in ready:
+            self._read()
+
+    def send(self, news: Sequence[tuple[Key, RequestDelta]]) -> Sequence[Key]:
+        letters: dict[bytes, list[wire.Delta]] = defaultdict(list)
+        for (front, request), delta in news:
+            letters[front].append(wire_delta(request, delta))
+        for front, deltas in letters.items():
+            self._tell(front, wire.Deltas(deltas))
+        return ()
+
+    def fail(self, error: EngineError) -> None:
+        for front in self._names:
+            self._tell(front, wire.Failed(error_data(error)))
+        if self._plan.may_restart:
+            self.end(1)
+
+    def end(self, exit_code: int) -> NoReturn:
+        """Send what is still to be sent, and end the process: threads of libraries would hold up an
+        orderly end."""
+        self._socket.close()
+        zmq.Context.instance().term()
+        logging.shutdown()
+        os._exit(exit_code)
+
+    def _obey(self) -> None:
+        try:
+            order = self._control.recv()
+        except EOFError:  # the supervisor is gone
+            os._exit(1)
+        match order:
+            case FrontLeft(front):
+                self._names.discard(front.encode())
+                for key in self.loop.live:
+                    if key[0] == front.encode():
+                        self.loop.cancel(key)
+            case Stop(drain_s):
+                self.loop.begin_close(drain_s)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                front, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                message = wire.FROM_FRONT.decode(b"".join(frames))
+            except msgspec.DecodeError as error:
+                _LOGGER.warning("a message of front %r is dropped: %s", front, error)
+            else:
+                self._names.add(front)
+                self._carry_out(front, message)
+
+    def _carry_out(self, front: bytes, message: wire.AddRequest | wire.Cancel | wire.Ask) -> None:
+        match message:
+            case wire.AddRequest():
+                try:
+                    self._add((front, message.request), message)
+                except SpecguideError as error:
+                    self._tell(front, wire.Refused(message.request, error_data(error)))
+            case wire.Cancel(request):
+                self.loop.cancel((front, request))
+            case wire.Ask():
+                self._tell(front, self._answer(message))
+
+    def _add(self, key: Key, message: wire.AddRequest) -> None:
+        params, ids = params_of(message.params), message.prompt_ids
+        if not ids or min(ids) < 0 or max(ids) >= self._engine.vocab_size:
+            raise InvalidParams("the prompt has no tokens, or some that are none", param="prompt")
+        if key in self.loop.live:
+            raise InvalidParams(f"request {key[1]} is under way already")
+        if self.loop.is_closing:
+            raise EngineClosed("the engine is being closed")
+        check_samples(params.n, self.max_unfinished)
+        if self.loop.num_live + params.n > self.max_unfinished:
+            raise QueueFull(queue_full(self.loop.num_live, self.max_unfinished))
+        add = partial(self._engine.add, ids, params, priority=message.priority)
+        add = partial(add, arrival_s=message.arrival_s, client=message.client)
+        self.loop.add(key, params.n, add)
+
+    def _answer(self, message: wire.Ask) -> wire.Answer:
+        try:
+            if message.about == "stats":
+                return wire.Answer(message.question, stats=self._engine.stats())
+            return wire.Answer(message.question, spans=self._engine.spans())
+        except SpecguideError as error:
+            return wire.Answer(message.question, error=error_data(error))
+
+    def _tell(self, front: bytes, message: wire.Message) -> None:
+        self._socket.send_multipart((front, wire.ENCODER.encode(message)))
+
+
+def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
+    """A core's process, to its end. Exit codes: 0 once told to stop, 1 where its engine failed."""
+    live_with(parent_pid, "specguide-core")
+    tqdm.set_lock(threading.RLock())  # its own would outlive a process that is killed
+    try:
+        engine = Engine(plan.config)
+        engine.warm_up()
+    except SpecguideError as error:
+        control.send(StartFailure(str(error), isinstance(error, UserError)))
+        sys.exit(1)
+    fronts = Fronts(engine, plan, control)
+    fronts.loop = EngineLoop(engine, fronts, fronts)
+    control.send(facts_of_core(engine, fronts.max_unfinished))
+    fronts.loop.run()
+    fronts.end(0 if fronts.loop.failure is None else 1)
+
+
+def facts_of_core(engine: Engine, max_unfinished: int) -> CoreFacts:
+    """What fronts must know of an engine."""
+    return CoreFacts(
+        engine.config,
+        engine.vocab_size,
+        engine.max_model_len,
+        max_unfinished,
+        str(engine.cache_size),
+        engine.stats(),
+    )

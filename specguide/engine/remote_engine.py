@@ -1,0 +1,256 @@
+"""Owns a front's side of an engine that runs in another process, the core."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import count
+
+from specguide.config import GuideConfig
+from specguide.engine import wire
+from specguide.engine.control import CoreFacts
+from specguide.engine.core_link import CoreLink
+from specguide.engine.prompts import prompt_ids
+from specguide.engine.served import CloseReport, EngineHealth, check_samples
+from specguide.engine.stats import EngineStats
+from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
+from specguide.engine.wire_data import delta_of, error_of, params_text
+from specguide.errors import EngineClosed, EngineError, InvalidParams, SpecguideError
+from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.reasoning import ReasoningSections
+from specguide.params import SamplingParams
+from specguide.request import FinishReason, RequestMetrics
+from specguide.tokenizer import Tokenizer
+from specguide.trace import Span
+
+_LONGEST_ANSWER_S = 10.0
+_LONGEST_STATS_S = 2.0
+_MOST_PRIORITY = 2**63 - 1
+_ABORT_S = 0.5
+"""For the core to say that what was cancelled has ended."""
+
+
+@dataclass(eq=False)
+class _Sent:
+    """A request that the core has. open: its samples that have not ended"""
+
+    mailbox: Mailbox
+    open: set[int]
+
+
+class RemoteEngine:
+    """An engine whose core runs in another process, as a server uses it: the face of AsyncEngine.
+
+    Of the event loop's thread that it was made on, `grammar_of` excepted. Requests are refused
+    until `connect` was called.
+
+    facts: what the core has said of its engine
+    name:  of this front, which no other has and had
+    """
+
+    def __init__(self, facts: CoreFacts, tokenizer: Tokenizer, name: str) -> None:
+        self.config, self.tokenizer = facts.config, tokenizer
+        self.vocab_size, self.max_model_len = facts.vocab_size, facts.max_model_len
+        self.max_unfinished = facts.max_unfinished
+        self._name, self._stats = name, facts.stats
+        self._event_loop = asyncio.get_running_loop()
+        self._link: CoreLink | None = None
+        self._failure: EngineError | None = EngineError("the engine is being started")
+        self._numbers = count()
+        self._sent: dict[int, _Sent] = {}
+        self._asked: dict[int, asyncio.Future[wire.Answer]] = {}
+        self._is_empty = asyncio.Event()
+        self._closing: asyncio.Task[CloseReport] | None = None
+
+    @property
+    def health(self) -> EngineHealth:
+        """Unhealthy while there is no core, or one whose engine has failed, and once this is being
+        closed."""
+        cause = self._failure
+        if self._closing is not None:
+            cause = EngineClosed("the engine is being closed")
+        return EngineHealth(cause is None, cause)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests of this front under way, each sample counted."""
+        return sum(len(sent.open) for sent in self._sent.values())
+
+    def connect(self, address: str) -> None:
+        """To a core that is new: nothing is left of an earlier one."""
+        self.disconnect("another one has been started")
+        self._link, self._failure = CoreLink(address, self._name, self._take), None
+
+    def disconnect(self, cause: str) -> None:
+        """The core is gone: all requests end with an EngineError that says why."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        self._failure = EngineError(f"the engine's process is gone: {cause}")
+        for number in list(self._sent):
+            self._end(number, "error", self._failure)
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_exception(self._failure)
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        priority: int = 0,
+        client: str = "",
+    ) -> RequestStream:
+        """As AsyncEngine.generate; where too many requests are under way, the stream's last deltas
+        have QueueFull as their error."""
+        params, arrival_s = params or SamplingParams(), time.perf_counter()
+        ids = prompt_ids(prompt, self.tokenizer, self.vocab_size)
+        cause = self.health.cause
+        if cause is not None:
+            raise type(cause)(f"no request is taken: {cause}") from cause
+        check_samples(params.n, self.max_unfinished)
+        if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
+            raise InvalidParams(f"priority {priority} is out of range", param="priority")
+        number, mailbox = next(self._numbers), Mailbox(params.n)
+        self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, client))
+        self._sent[number] = _Sent(mailbox, set(range(params.n)))
+        self._is_empty.clear()
+        return RequestStream(mailbox, partial(self._cancel_soon, number))
+
+    def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
+        """As Engine.grammar_of; compiled in this process."""
+        if params.guide is None:
+            return None
+        grammar = self._compiler.compile(params.guide)
+        return (
+            grammar
+            if params.reasoning is None
+            else self._sections.before(grammar, params.reasoning)
+        )
+
+    async def spans(self) -> list[Span]:
+        """As AsyncEngine.spans."""
+        try:
+            answer = await asyncio.wait_for(self._ask("spans"), _LONGEST_ANSWER_S)
+        except asyncio.TimeoutError:
+            raise EngineError(
+                f"the engine did not give its timeline within {_LONGEST_ANSWER_S:g} s"
+            ) from None
+        if answer.error is not None:
+            raise error_of(answer.error)
+        return answer.spans or []
+
+    async def refresh_stats(self) -> None:
+        """Let `stats` be those of now; they stay as they were where the core does not answer."""
+        with suppress(asyncio.TimeoutError, EngineError):
+            answer = await asyncio.wait_for(self._ask("stats"), _LONGEST_STATS_S)
+            self._stats = answer.stats or self._stats
+
+    def stats(self) -> EngineStats:
+        """Of the whole engine, when they were last asked for."""
+        return self._stats
+
+    async def close(self, timeout_s: float = 30.0) -> CloseReport:
+        """Take no more requests, wait until this front's have ended, then abort the rest.
+
+        timeout_s: longest wait before requests are aborted
+        """
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close(timeout_s))
+        return await asyncio.shield(self._closing)
+
+    @cached_property
+    def _compiler(self) -> GrammarCompiler:
+        return GrammarCompiler(
+            self.tokenizer.vocabulary(self.vocab_size), self.config.guide or GuideConfig()
+        )
+
+    @cached_property
+    def _sections(self) -> ReasoningSections:
+        vocabulary = self.tokenizer.vocabulary(self.vocab_size)
+        return ReasoningSections(vocabulary, self.tokenizer.token_id)
+
+    def _send(self, message: wire.Message) -> None:
+        if self._link is not None:
+            self._link.send(message)
+
+    def _cancel_soon(self, number: int) -> None:
+        with suppress(RuntimeError):  # the event loop is closed, and this process at its end
+            self._event_loop.call_soon_threadsafe(self._cancel, number)
+
+    def _cancel(self, number: int) -> None:
+        if number in self._sent:
+            self._send(wire.Cancel(number))
+
+    async def _ask(self, about: str) -> wire.Answer:
+        if self._failure is not None and self._link is None:
+            raise self._failure
+        number = next(self._numbers)
+        answer = self._asked[number] = self._event_loop.create_future()
+        try:
+            self._send(wire.Ask(number, about))  # type: ignore[arg-type]
+            return await answer
+        finally:
+            del self._asked[number]
+
+    def _take(self, message: wire.Deltas | wire.Refused | wire.Answer | wire.Failed) -> None:
+        match message:
+            case wire.Deltas(deltas):
+                for delta in deltas:
+                    self._deliver(delta)
+            case wire.Refused(number, error):
+                self._end(number, "error", error_of(error))
+            case wire.Answer(question):
+                if question in self._asked and not self._asked[question].done():
+                    self._asked[question].set_result(message)
+            case wire.Failed(error):
+                self._failure = EngineError(error.message)
+
+    def _deliver(self, told: wire.Delta) -> None:
+        sent = self._sent.get(told.request)
+        if sent is not None and told.index in sent.open:
+            self._put(told.request, sent, delta_of(told, ""))
+
+    def _put(self, number: int, sent: _Sent, delta: RequestDelta) -> None:
+        sent.mailbox.put(delta)
+        if delta.finish_reason is None:
+            return
+        sent.open.discard(delta.index)
+        if not sent.open:
+            del self._sent[number]
+            if not self._sent:
+                self._is_empty.set()
+
+    def _end(self, number: int, reason: FinishReason, error: SpecguideError | None) -> None:
+        """All samples of a request have ended, without the core's word."""
+        sent = self._sent.get(number)
+        if sent is None:
+            return
+        for sample in sorted(sent.open):
+            metrics = RequestMetrics()
+            delta = RequestDelta("", (), reason, error=error, metrics=metrics, index=sample)
+            self._put(number, sent, delta)
+
+    async def _close(self, timeout_s: float) -> CloseReport:
+        began_s, num_awaited = time.perf_counter(), self.num_unfinished
+        await self._until_empty(timeout_s)
+        waited_s, num_aborted = time.perf_counter() - began_s, self.num_unfinished
+        for number in self._sent:
+            self._cancel(number)
+        await self._until_empty(_ABORT_S)
+        for number in list(self._sent):
+            self._end(number, "abort", None)
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        return CloseReport(waited_s, num_awaited - num_aborted, num_aborted)
+
+    async def _until_empty(self, timeout_s: float) -> None:
+        with suppress(asyncio.TimeoutError):
+            if self._sent:
+                await asyncio.wait_for(self._is_empty.wait(), timeout_s)

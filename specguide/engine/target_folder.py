@@ -1,0 +1,22 @@
+"""Owns where the target's checkpoint is, and its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from specguide.resolved_config import ResolvedConfig
+from specguide.tokenizer import Tokenizer
+
+SHIPPED_MODEL = Path(__file__).parents[1] / "assets" / "small"
+
+
+def target_folder(model: str | Path | None) -> Path:
+    """Folder of the target checkpoint; the shipped model where none is named."""
+    return SHIPPED_MODEL / "target" if model is None else Path(model)
+
+
+def load_tokenizer(config: ResolvedConfig) -> Tokenizer:
+    """The target's. Raises CheckpointError for one that cannot be read."""
+    tokenizer = Tokenizer.from_folder(target_folder(config.model))
+    tokenizer.detokenizer()  # raises now where it would raise later
+    return tokenizer

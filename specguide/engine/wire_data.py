@@ -1,0 +1,127 @@
+"""Owns what of a request and its end is not plain data by itself: parameters, errors and deltas, to
+the wire and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from specguide import errors
+from specguide.engine import wire
+from specguide.engine.stream import RequestDelta
+from specguide.errors import EngineError, InvalidGuide, InvalidParams, SpecguideError
+from specguide.guide import Guide, Reasoning
+from specguide.params import SamplingParams, Speculation
+from specguide.request import RequestMetrics
+
+_NEUTRAL = SamplingParams()
+_PARTS = {"guide": Guide, "reasoning": Reasoning, "speculation": Speculation}
+_KINDS = {
+    name: one
+    for name, one in vars(errors).items()
+    if isinstance(one, type) and issubclass(one, SpecguideError)
+}
+
+
+def params_text(params: SamplingParams) -> str:
+    """As JSON, which holds numbers of any size and halves of surrogate pairs; what is as by default
+    is left out. Raises InvalidParams and InvalidGuide for functions, which stay where they are."""
+    if params.logits_processors:
+        raise InvalidParams(
+            "logits_processors are functions, which no other process can call: use AsyncEngine",
+            param="logits_processors",
+        )
+    if params.guide is not None and params.guide.matcher is not None:
+        raise InvalidGuide(
+            "a guide's matcher is a function, which no other process can call: use AsyncEngine",
+            param="matcher",
+        )
+    values = {field.name: getattr(params, field.name) for field in fields(params)}
+    told = {name: value for name, value in values.items() if value != getattr(_NEUTRAL, name)}
+    for name in told.keys() & _PARTS.keys():
+        told[name] = {key: one for key, one in vars(told[name]).items() if key[0] != "_"}
+    return json.dumps(told)
+
+
+def params_of(text: str) -> SamplingParams:
+    """What `params_text` was made of. Raises UserError where the values are wrong."""
+    try:
+        told: dict[str, Any] = json.loads(text)
+        for name in told.keys() & _PARTS.keys():
+            told[name] = _PARTS[name](**told[name])
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidParams(f"these are no sampling parameters: {error}") from None
+    return SamplingParams.from_dict(told)
+
+
+def error_data(error: SpecguideError) -> wire.ErrorData:
+    """An error as data."""
+    known = (one for one in type(error).__mro__ if one.__module__ == errors.__name__)
+    plain = {
+        name: _readable(value)
+        for name, value in vars(error).items()
+        if isinstance(value, str | int | float | None)
+    }
+    return wire.ErrorData(next(known).__name__, _readable(str(error)), plain)
+
+
+def error_of(data: wire.ErrorData) -> SpecguideError:
+    """The same error; an EngineError where its kind is unknown."""
+    kind = _KINDS.get(data.kind, EngineError)
+    error = kind.__new__(kind, data.message)
+    vars(error).update(data.fields)
+    return error
+
+
+def wire_delta(request: int, delta: RequestDelta) -> wire.Delta:
+    """A delta for the wire."""
+    details = (delta.logprobs, delta.prompt_logprobs, delta.iterations)
+    return wire.Delta(
+        request,
+        delta.index,
+        list(delta.token_ids),
+        delta.text,
+        None if delta.finish_reason is None else _end(delta),
+        None if details == (None, None, None) else wire.Details(*map(_listed, details)),
+    )
+
+
+def delta_of(told: wire.Delta, text: str) -> RequestDelta:
+    """The same delta. text: what else is certain of the sample's text"""
+    end, details = told.end, told.details or wire.Details()
+    return RequestDelta(
+        told.text + text,
+        tuple(told.token_ids),
+        finish_reason=end.finish_reason if end else None,
+        stop_reason=end.stop_reason if end else None,
+        error=error_of(end.error) if end and end.error else None,
+        metrics=end.metrics if end else None,
+        index=told.index,
+        logprobs=_frozen(details.logprobs),
+        prompt_logprobs=_frozen(details.prompt_logprobs),
+        iterations=_frozen(details.iterations),
+    )
+
+
+def _end(delta: RequestDelta) -> wire.End:
+    return wire.End(
+        delta.finish_reason or "error",
+        delta.stop_reason,
+        None if delta.error is None else error_data(delta.error),
+        delta.metrics or RequestMetrics(),
+    )
+
+
+def _listed(values: Sequence[Any] | None) -> list[Any] | None:
+    return None if values is None else list(values)
+
+
+def _frozen(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _readable(value: Any) -> Any:
+    """Halves of surrogate pairs, which a request may be wrong about, become "?"."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

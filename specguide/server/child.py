@@ -1,0 +1,74 @@
+"""Owns a process of a service as its supervisor sees it."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any
+
+_SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
+
+
+class Child:
+    """A process that calls `function(plan, control, parent_pid)`; control is its end of a pipe.
+
+    name:     of the process
+    function: "module:name"; this process does not import it
+    control:  what it says is read here
+    sentinel: readable once the process has ended
+    is_ready: for whoever hears that it is
+    """
+
+    def __init__(self, name: str, function: str, plan: Any) -> None:
+        self.name, self.is_ready, self._is_silent = name, False, False
+        self.control, theirs = _SPAWN.Pipe()
+        self._process = _SPAWN.Process(
+            target=_enter, args=(function, plan, theirs, os.getpid()), name=name
+        )
+        self._process.start()
+        theirs.close()
+        self.sentinel = self._process.sentinel
+
+    @property
+    def sources(self) -> tuple[Connection | int, ...]:
+        """What to wait for: words of it, and its end."""
+        return (self.sentinel,) if self._is_silent else (self.sentinel, self.control)
+
+    @property
+    def end(self) -> str:
+        """How it ended, in words."""
+        code = self._process.exitcode or 0
+        if code < 0:
+            return f"{self.name} was ended by {signal.Signals(-code).name}"
+        return f"{self.name} ended with exit code {code}"
+
+    def hear(self) -> Any:
+        """What it says next; None where it has ended."""
+        try:
+            return self.control.recv()
+        except (EOFError, OSError):
+            self._is_silent = True
+            return None
+
+    def tell(self, order: Any) -> None:
+        """Say something to it; nothing where it has ended."""
+        with suppress(OSError):
+            self.control.send(order)
+
+    def kill(self) -> None:
+        """End it at once, whatever it is at."""
+        self._process.kill()
+
+    def bury(self) -> None:
+        """Nothing is left of one that has ended or was killed."""
+        self._process.join()
+        self.control.close()
+
+
+def _enter(function: str, *args: Any) -> None:
+    module, _, name = function.partition(":")
+    getattr(importlib.import_module(module), name)(*args)

@@ -1,0 +1,59 @@
+"""Owns a front of a service: a process that serves HTTP and talks to the engine's core."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from multiprocessing.connection import Connection
+
+from fastapi import FastAPI
+
+from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with
+from specguide.engine.remote_engine import RemoteEngine
+from specguide.engine.target_folder import load_tokenizer
+from specguide.server.app import create_app
+from specguide.server.config import ServerConfig
+from specguide.server.listening import listener
+from specguide.server.plans import FrontPlan
+from specguide.server.stop import StoppableServer
+
+
+def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
+    """A front's process, to its end. Exit code 0 once told to stop."""
+    live_with(parent_pid, "specguide-front")
+    asyncio.run(_serve(plan, control))
+
+
+async def _serve(plan: FrontPlan, control: Connection) -> None:
+    engine = RemoteEngine(plan.facts, load_tokenizer(plan.facts.config), plan.name)
+    app = create_app(engine, plan.config)
+    server = _Front(app, plan.config, control)
+    asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
+    await server.serve([listener(address) for address in plan.addresses])
+
+
+class _Front(StoppableServer):
+    """Says when it listens."""
+
+    def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
+        super().__init__(app, config, log_level="info")
+        self._control = control
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._control.send(FrontReady())
+
+
+def _obey(control: Connection, engine: RemoteEngine, server: StoppableServer) -> None:
+    try:
+        order = control.recv()
+    except EOFError:  # the supervisor is gone
+        os._exit(1)
+    match order:
+        case CoreUp(address):
+            engine.connect(address)
+        case CoreDown(cause):
+            engine.disconnect(cause)
+        case Stop(drain_s):
+            server.stop(drain_s)

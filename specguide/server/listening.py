@@ -1,0 +1,75 @@
+"""Owns the sockets that fronts listen on: all on the same addresses, among which the kernel shares
+the connections."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from typing import Any
+
+from specguide.errors import InvalidParams
+
+Address = tuple[socket.AddressFamily, tuple[Any, ...]]
+"""Family of a socket, and what it is bound to."""
+
+_BACKLOG = 2048
+
+
+class Reservation:
+    """Addresses that are this service's, though it may have no front now. Nothing listens here.
+
+    host, port: to listen on; port 0: one that is free
+    addresses:  of the fronts' listeners
+    port:       theirs
+
+    Raises InvalidParams where they are taken or not this machine's.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self.port, self._sockets = port, ExitStack()
+        try:
+            found = socket.getaddrinfo(
+                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            self.addresses = tuple(self._reserve(one[0], one[4]) for one in dict.fromkeys(found))
+        except OSError as error:
+            self.close()
+            raise InvalidParams(
+                f"cannot listen on {host} port {port}: {error.strerror}; give another port or end "
+                "the process that has it",
+                param="port",
+            ) from None
+
+    def close(self) -> None:
+        """Let go of them."""
+        self._sockets.close()
+
+    def _reserve(self, family: socket.AddressFamily, name: tuple[Any, ...]) -> Address:
+        name = (name[0], self.port, *name[2:])
+        with _socket(family) as probe:  # fails where anybody listens, also a service like this one
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(name)
+        kept = self._sockets.enter_context(_socket(family))
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        kept.bind(name)
+        self.port = kept.getsockname()[1]
+        return family, kept.getsockname()
+
+
+def listener(address: Address) -> socket.socket:
+    """One more listener of an address."""
+    family, name = address
+    one = _socket(family)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    one.bind(name)
+    one.listen(_BACKLOG)
+    one.setblocking(False)
+    return one
+
+
+def _socket(family: socket.AddressFamily) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    if family == socket.AF_INET6:
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return one

@@ -1,0 +1,33 @@
+"""Owns what a service and its fronts are started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specguide.config import EngineConfig
+from specguide.engine.control import CoreFacts
+from specguide.server.config import ServerConfig
+from specguide.server.listening import Address
+
+
+@dataclass(frozen=True)
+class ServicePlan:
+    """What a service is."""
+
+    engine: EngineConfig
+    server: ServerConfig
+
+
+@dataclass(frozen=True)
+class FrontPlan:
+    """What a front is started with.
+
+    name:      which no other front has and had
+    addresses: that it listens on, beside other fronts
+    facts:     of the engine
+    """
+
+    name: str
+    addresses: tuple[Address, ...]
+    config: ServerConfig
+    facts: CoreFacts
