@@ -21,7 +21,7 @@ class CoreThread:
 
     def __init__(self, config: EngineConfig, folder: Path, max_waiting: int = 64) -> None:
         self.address = f"ipc://{folder}/core"
-        self.engine = Engine(config)
+        self.engine = Engine(config, makes_texts=False)
         self.control, theirs = multiprocessing.Pipe()
         plan = CorePlan(config, self.address, max_waiting, may_restart=False)
         self.fronts = Fronts(self.engine, plan, theirs)
