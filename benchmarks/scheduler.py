@@ -1,28 +1,37 @@
-"""What planning and committing an iteration takes on the host, by requests running and waiting.
+"""What the scheduler costs the host, and whether its policy is fair and starves nobody.
 
-    python -m benchmarks.scheduler [--running 256] [--waiting 0,1000,10000] [--steps 300]
-    [--no-save]
+    python -m benchmarks.scheduler [--running 256] [--waiting 10,100,1000,10000] [--steps 300]
+    [--requests 1000000] [--seed 1] [--no-save]
 
-Every step decodes all running requests, each gaining 3 tokens; as one ends the next is admitted and
-prefilled between. Checks the scheduler's integrity before and after. Prints a table, then one JSON
-line.
+Costs: of planning and committing an iteration, in which all running requests gain 3 tokens and as
+one ends the next is admitted, by requests waiting; and of one decision, who of those that wait
+(of up to 100 clients) is next. Policy: as many requests as are asked for, of the clients of
+`scheduler_traffic`, against the real scheduler with a clock and an executor of its own; about half
+a millisecond each. Exits with 1 where a request waits longer than its share says. Checks the
+scheduler's integrity. Prints two tables, then one JSON line.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from benchmarks.common import emit
+from benchmarks.scheduler_simulation import Simulation
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
+from specguide.scheduler.fairness import ClientShares
+from specguide.scheduler.sequence import SequenceState
+from specguide.scheduler.waiting import WaitingQueue
 
 PROMPT_LEN, MAX_TOKENS, PAGE_SIZE, K, NUM_GAINED = 500, 400, 16, 3, 3
 
@@ -73,28 +82,65 @@ def gained(batch: Batch) -> list[list[int]]:
     return [[7] * NUM_GAINED] * len(batch.slots)
 
 
+def decision_us(num_waiting: int, num_decisions: int = 2000) -> float:
+    """Median microseconds of finding and taking who is next; another one comes for each."""
+    shares = ClientShares()
+    queue = WaitingQueue(shares, num_cached=lambda sequence: 0)
+    params, times_us = SamplingParams(max_tokens=MAX_TOKENS), []
+    for number in range(num_waiting + num_decisions):
+        spec = RequestSpec(number, (number,) * PROMPT_LEN, params, client=str(number % 100))
+        sequence = SequenceState(Request(spec), PROMPT_LEN + MAX_TOKENS)
+        shares.open(sequence)
+        queue.push(sequence)
+        if number >= num_waiting:
+            start = time.perf_counter()
+            queue.pop()
+            times_us.append(1e6 * (time.perf_counter() - start))
+    return round(float(np.median(times_us)), 2)
+
+
+def costs(num_running: int, waiting: list[int], num_steps: int) -> list[dict[str, float]]:
+    """A row for each number of requests that wait."""
+    rows = []
+    names = "schedule_us", "commit_us", "median_us", "p99_us", "decision_us"
+    print(f"{'running':>8} {'waiting':>8} " + " ".join(f"{name:>12}" for name in names))
+    for num_waiting in waiting:
+        row = measure(num_running, num_waiting, num_steps)
+        row["decision_us"] = decision_us(num_waiting)
+        told = " ".join(f"{row[name]:>12.1f}" for name in names)
+        print(f"{num_running:>8} {num_waiting:>8} {told}", flush=True)
+        rows.append(row)
+    return rows
+
+
+def policy(num_requests: int, seed: int) -> dict[str, Any]:
+    """Figures of a simulation, which are printed."""
+    simulation = Simulation(seed)
+    simulation.run(num_requests)
+    simulation.scheduler.check_integrity()
+    figures = simulation.figures()
+    for name, value in figures.items():
+        print(f"{name:>24}  {value}", flush=True)
+    return figures
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--running", type=int, default=256)
-    parser.add_argument("--waiting", default="0,1000,10000")
+    parser.add_argument("--waiting", default="10,100,1000,10000")
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--requests", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    rows = []
-    print(f"{'running':>8} {'waiting':>8} {'schedule':>12} {'commit':>12} {'both':>12} {'p99':>12}")
-    for num_waiting in map(int, args.waiting.split(",")):
-        row = measure(args.running, num_waiting, args.steps)
-        print(
-            f"{row['running']:>8} {row['waiting']:>8} {row['schedule_us']:>9.0f} µs "
-            f"{row['commit_us']:>9.0f} µs "
-            f"{row['median_us']:>9.0f} µs {row['p99_us']:>9.0f} µs",
-            flush=True,
-        )
-        rows.append(row)
-    emit("scheduler", vars(args), rows, save=not args.no_save)
+    rows = costs(args.running, [int(number) for number in args.waiting.split(",")], args.steps)
+    figures = policy(args.requests, args.seed)
+    result = {"costs": rows, "policy": figures}
+    emit("scheduler", vars(args), result, {"starved": 0}, save=not args.no_save)
+    sys.exit(figures["starved"] > 0)
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ class OneModelStep:
             for num_tokens in reversed(self.piggyback_limits.sizes_within(max_prefill_tokens))
         ]
         iterations = (
-            *runs(self._grammar, partial(self._fixed.run, self._decode_beside), mixed_kinds),
+            *runs(self._grammar, partial(self._decode_mixed, [], []), mixed_kinds),
             *runs(self._grammar, partial(self._fixed.run, self._decode_leading), kinds),
             *runs(self._grammar, partial(self._prefill_sized, [], []), prefill_kinds),
         )
@@ -243,13 +243,27 @@ class OneModelStep:
         piggyback, num_slots = batch.piggyback, num_graph_slots(batch, self._max_batch_size)
         if not piggyback.chunks:
             return self._fixed.run(self._decode_leading, num_slots, sampling.kind, levels)
-        num_tokens = PIGGYBACK_LIMITS.size_for(piggyback.num_tokens)
-        size = PIGGYBACK_LIMITS.max_chunks, num_tokens
-        self._upload(piggyback.chunks, piggyback.slots, size)
         kind = (
             SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
         )
         num_slots = min(max(num_slots, _FEWEST_MIXED_SLOTS), self._max_batch_size)
+        num_tokens = PIGGYBACK_LIMITS.size_for(piggyback.num_tokens)
+        return self._decode_mixed(
+            piggyback.chunks, piggyback.slots, num_slots, kind, levels, num_tokens
+        )
+
+    def _decode_mixed(
+        self,
+        chunks: Sequence[Chunk],
+        slots: Sequence[int],
+        num_slots: int,
+        kind: SamplingKind,
+        levels: IterationLayouts,
+        num_tokens: int,
+    ) -> VerifyOutput:
+        """The first `num_slots`, and chunks of other slots filled up to `num_tokens`."""
+        assert self._fixed is not None
+        self._upload(chunks, slots, (PIGGYBACK_LIMITS.max_chunks, num_tokens))
         return self._fixed.run(self._decode_beside, num_slots, kind, levels, num_tokens)
 
     def _upload(self, chunks: Sequence[Chunk], slots: Sequence[int], size: tuple[int, int]) -> None:
