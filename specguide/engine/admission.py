@@ -21,7 +21,7 @@ from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_int
 from specguide.params import SamplingParams
-from specguide.request import Request, RequestMetrics, RequestSpec
+from specguide.request import NoText, Request, RequestMetrics, RequestSpec, TextOfTokens
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
 from specguide.sampling.processors import Processor
@@ -53,8 +53,14 @@ class Admission:
     """
 
     def __init__(
-        self, config: ResolvedConfig, tokenizer: Tokenizer, capabilities: Capabilities
+        self,
+        config: ResolvedConfig,
+        tokenizer: Tokenizer,
+        capabilities: Capabilities,
+        *,
+        makes_texts: bool = True,
     ) -> None:
+        """makes_texts: as Engine's"""
         vocabulary = tokenizer.vocabulary(capabilities.vocab_size)
         self.compiler = (
             NoCompiler() if config.guide is None else GrammarCompiler(vocabulary, config.guide)
@@ -64,7 +70,7 @@ class Admission:
         self._takes_processors = capabilities.layout.takes_processors or config.is_adaptive
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
-        self._request_ids = count()
+        self._makes_texts, self._request_ids = makes_texts, count()
         self._compiling: dict[Future[CompiledGrammar], Request] = {}
 
     @property
@@ -101,9 +107,8 @@ class Admission:
             arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
             client=client,
         )
-        detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
-        text = OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
-        return Request(spec, text, metrics=RequestMetrics(prompt_tokens=len(spec.prompt_ids)))
+        metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
+        return Request(spec, self._text(prompt_ids, params), metrics=metrics)
 
     def grammar_of(self, params: SamplingParams) -> CompiledGrammar | None:
         """As Engine.grammar_of."""
@@ -158,6 +163,12 @@ class Admission:
             bind_processors(params, request.prompt_ids),
             self._capabilities.window_of(params),
         )
+
+    def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
+        if not (params.stop or self._makes_texts):
+            return NoText()
+        detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
+        return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
 
     def _cancel(self, future: Future[CompiledGrammar]) -> Request:
         future.cancel()

@@ -172,7 +172,7 @@ def run_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
     live_with(parent_pid, "specguide-core")
     tqdm.set_lock(threading.RLock())  # its own would outlive a process that is killed
     try:
-        engine = Engine(plan.config)
+        engine = Engine(plan.config, makes_texts=False)
         engine.warm_up()
     except SpecguideError as error:
         control.send(StartFailure(str(error), isinstance(error, UserError)))

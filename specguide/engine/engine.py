@@ -49,8 +49,17 @@ class Engine:
     EngineError, but for what says "from any thread".
     """
 
-    def __init__(self, config: EngineConfig, executor: Executor | None = None) -> None:
-        """executor: runs the batches; None: one in this process, with the models of `config`"""
+    def __init__(
+        self,
+        config: EngineConfig,
+        executor: Executor | None = None,
+        *,
+        makes_texts: bool = True,
+    ) -> None:
+        """executor: runs the batches; None: one in this process, with the models of `config`
+
+        makes_texts: False: outputs are tokens alone, but for requests with stop strings
+        """
         if config.guide is not None:
             check_backend(config.guide)
         self.in_use = InUse()
@@ -62,7 +71,9 @@ class Engine:
         capabilities, self._grammar = self._executor.capabilities, self._executor.grammar
         self._recorder = self._grammar.recorder
         self.vocab_size, self.max_model_len = capabilities.vocab_size, capabilities.max_model_len
-        self._admission = Admission(self.config, self.tokenizer, capabilities)
+        self._admission = Admission(
+            self.config, self.tokenizer, capabilities, makes_texts=makes_texts
+        )
         self._pages = PageAllocator(capabilities.cache_size.num_pages)
         self._scheduler = Scheduler(
             capabilities.scheduler_limits(self.config),

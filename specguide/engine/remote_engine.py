@@ -19,12 +19,19 @@ from specguide.engine.served import CloseReport, EngineHealth, check_samples
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream
 from specguide.engine.wire_data import delta_of, error_of, params_text
-from specguide.errors import EngineClosed, EngineError, InvalidParams, SpecguideError
+from specguide.errors import (
+    EngineClosed,
+    EngineError,
+    InvalidParams,
+    RequestError,
+    SpecguideError,
+)
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
-from specguide.request import FinishReason, RequestMetrics
+from specguide.request import FinishReason, NoText, RequestMetrics, TextOfTokens
+from specguide.scheduler import OutputText
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span
 
@@ -37,9 +44,14 @@ _ABORT_S = 0.5
 
 @dataclass(eq=False)
 class _Sent:
-    """A request that the core has. open: its samples that have not ended"""
+    """A request that the core has.
+
+    texts: of its samples, made of their tokens here; the core makes those with stop strings
+    open:  its samples that have not ended
+    """
 
     mailbox: Mailbox
+    texts: list[TextOfTokens]
     open: set[int]
 
 
@@ -118,7 +130,8 @@ class RemoteEngine:
             raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)
         self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, client))
-        self._sent[number] = _Sent(mailbox, set(range(params.n)))
+        texts = [self._text(ids, params) for _ in range(params.n)]
+        self._sent[number] = _Sent(mailbox, texts, set(range(params.n)))
         self._is_empty.clear()
         return RequestStream(mailbox, partial(self._cancel_soon, number))
 
@@ -211,10 +224,25 @@ class RemoteEngine:
             case wire.Failed(error):
                 self._failure = EngineError(error.message)
 
+    def _text(self, ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
+        if params.stop:
+            return NoText()
+        return OutputText(self.tokenizer.detokenizer(ids, is_guided=params.guide is not None))
+
     def _deliver(self, told: wire.Delta) -> None:
         sent = self._sent.get(told.request)
-        if sent is not None and told.index in sent.open:
-            self._put(told.request, sent, delta_of(told, ""))
+        if sent is None or told.index not in sent.open:
+            return
+        try:
+            text = sent.texts[told.index]
+            for token in told.token_ids:
+                text.add(token)
+            if told.end is not None:
+                text.end()
+            self._put(told.request, sent, delta_of(told, text.take()))
+        except Exception as cause:  # of a tokenizer: it is this request's alone
+            self._cancel(told.request)
+            self._end(told.request, "error", RequestError(f"its text cannot be made: {cause}"))
 
     def _put(self, number: int, sent: _Sent, delta: RequestDelta) -> None:
         sent.mailbox.put(delta)

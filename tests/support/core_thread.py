@@ -28,7 +28,7 @@ class CoreThread:
         max_wait_s: float = math.inf,
     ) -> None:
         self.address = f"ipc://{folder}/core"
-        self.engine = Engine(config)
+        self.engine = Engine(config, makes_texts=False)
         self.control, theirs = multiprocessing.Pipe()
         plan = CorePlan(config, self.address, max_waiting, max_wait_s, may_restart=False)
         self.fronts = Fronts(self.engine, plan, theirs)
