@@ -5,7 +5,6 @@ A Batch is plain data, so that it can be sent to another process.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -201,10 +200,10 @@ class PiggybackLimits:
     max_chunks: int = 0
     sizes: tuple[int, ...] = ()
 
-    @property
-    def max_tokens(self) -> int:
-        """Most tokens of all chunks."""
-        return self.sizes[-1] if self.sizes else sys.maxsize
+    def most_tokens(self, budget: int) -> int:
+        """Of all chunks, such that what they are filled up to is within the budget, unless that is
+        below the least size."""
+        return max((size for size in self.sizes if size <= budget), default=budget)
 
     def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
         """Those that come up where there are at most so many tokens."""

@@ -103,7 +103,14 @@ class RequestTimeout(RequestError):
 
 
 class QueueFull(SpecguideError):
-    """Too many requests are under way to take another."""
+    """Too many requests are under way to take another.
+
+    retry_after_s: seconds after which there may be room; None: nobody knows
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class CompilerBusy(SpecguideError):

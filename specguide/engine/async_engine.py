@@ -4,6 +4,7 @@ it runs."""
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import TypeVar
 
 from specguide.engine.engine import Engine
 from specguide.engine.loop import EngineLoop
-from specguide.engine.served import CloseReport, EngineHealth, check_samples, queue_full
+from specguide.engine.served import CloseReport, EngineHealth, check_samples, check_wait, queue_full
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, deliver
 from specguide.errors import EngineClosed, EngineError, QueueFull
@@ -75,14 +76,18 @@ class AsyncEngine:
 
     engine:      is this object's from now on, and closed by it
     max_waiting: most requests under way beyond the engine's slots; each sample counts
+    max_wait_s: longest that a request is probably to wait for a slot, seconds
     max_unfinished: most requests under way in all
     """
 
-    def __init__(self, engine: Engine, *, max_waiting: int = 1024) -> None:
+    def __init__(
+        self, engine: Engine, *, max_waiting: int = 1024, max_wait_s: float = math.inf
+    ) -> None:
         self.config, self.tokenizer = engine.config, engine.tokenizer
         self.vocab_size, self.max_model_len = engine.vocab_size, engine.max_model_len
         self._engine = engine
         self.max_unfinished = engine.config.max_batch_size + max_waiting
+        self._max_wait_s = max_wait_s
         self._commands = _Commands()
         self._loop: EngineLoop[Mailbox] = EngineLoop(engine, self._commands, _Mailboxes())
         self._lock = threading.Lock()  # over the next two
@@ -119,8 +124,8 @@ class AsyncEngine:
         client:   who asks; clients that wait take turns
         What is wrong with the request later, its guide say, is its last delta's `error`. Raises
         InvalidParams for the prompt and for more samples than there is ever room for, QueueFull
-        where too many requests are under way, EngineError where the engine has failed, EngineClosed
-        where it is closed.
+        where too many requests are under way or it would wait too long, EngineError where the
+        engine has failed, EngineClosed where it is closed.
         """
         params, arrival_s = params or SamplingParams(), time.perf_counter()
         prompt_ids = self._engine.prompt_ids(prompt)
@@ -129,6 +134,7 @@ class AsyncEngine:
         add = partial(add, arrival_s=arrival_s, client=client)
         with self._lock:
             self._check_room(params.n)
+            check_wait(self._engine.wait_s(client, priority), self._max_wait_s)
             self._num_taken += params.n
             self._commands.put(partial(self._loop.add, mailbox, params.n, add))
         return RequestStream(mailbox, partial(self._commands.put, partial(self._cancel, mailbox)))

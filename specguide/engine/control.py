@@ -24,12 +24,14 @@ class CorePlan:
 
     address:     of its socket, for ZeroMQ
     max_waiting: most requests under way beyond the engine's slots; each sample counts
+    max_wait_s:  longest that a request is probably to wait for a slot, seconds
     may_restart: another core follows one whose engine fails, so that it ends with its engine
     """
 
     config: EngineConfig
     address: str
     max_waiting: int
+    max_wait_s: float
     may_restart: bool
 
 

@@ -21,7 +21,7 @@ from specguide.engine import wire
 from specguide.engine.control import CoreFacts, CorePlan, FrontLeft, StartFailure, Stop, live_with
 from specguide.engine.engine import Engine
 from specguide.engine.loop import EngineLoop
-from specguide.engine.served import check_samples, queue_full
+from specguide.engine.served import check_samples, check_wait, queue_full
 from specguide.engine.stream import RequestDelta
 from specguide.engine.wire_data import error_data, params_of, wire_delta
 from specguide.errors import (
@@ -149,6 +149,8 @@ class Fronts:
         check_samples(params.n, self.max_unfinished)
         if self.loop.num_live + params.n > self.max_unfinished:
             raise QueueFull(queue_full(self.loop.num_live, self.max_unfinished))
+        wait_s = self._engine.wait_s(message.client, message.priority)
+        check_wait(wait_s, self._plan.max_wait_s)
         add = partial(self._engine.add, ids, params, priority=message.priority)
         add = partial(add, arrival_s=message.arrival_s, client=message.client)
         self.loop.add(key, params.n, add)

@@ -152,6 +152,11 @@ class Engine:
         if request.finish_reason is None:
             self._requests.end(request)
 
+    def wait_s(self, client: str, priority: int) -> float:
+        """Seconds until a request that is added now would run, as far as can be told. From any
+        thread."""
+        return self._scheduler.wait_s(client, priority)
+
     def idle_s(self) -> float:
         """Seconds in which there is nothing to do, if no request is added and no grammar compiled;
         0: `step` has work; infinite: no deadline will come."""

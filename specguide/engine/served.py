@@ -8,7 +8,7 @@ from typing import Protocol
 
 from specguide.engine.stats import EngineStats
 from specguide.engine.stream import RequestStream
-from specguide.errors import EngineError, InvalidParams
+from specguide.errors import EngineError, InvalidParams, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
 from specguide.resolved_config import ResolvedConfig
@@ -84,6 +84,16 @@ def check_samples(num_samples: int, max_unfinished: int) -> None:
             f"n = {num_samples} samples are more than the {max_unfinished} requests that there is "
             "room for; ask for fewer, or raise max_waiting",
             param="n",
+        )
+
+
+def check_wait(wait_s: float, max_wait_s: float) -> None:
+    """Raises QueueFull where a request would probably wait longer than any is to wait."""
+    if wait_s > max_wait_s:
+        raise QueueFull(
+            f"a request that comes now would wait for about {wait_s:.0f} s, and {max_wait_s:g} s "
+            "are the most; try again later, or raise max_wait_s",
+            retry_after_s=wait_s - max_wait_s,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from specguide.batch import Batch
 from specguide.scheduler.limits import SchedulerLimits
-from specguide.scheduler.sequence import HEAD_START_S
+from specguide.scheduler.sequence import HEAD_START_S, priority_steps
 from specguide.scheduler.service_rates import ServiceRates
 from specguide.scheduler.step_budget import StepBudget
 from specguide.scheduler.waiting import WaitingQueue
@@ -44,4 +44,5 @@ class Pace:
         )
         turn_s = all_s / everyone.num_requests
         num_clients = waiting.num_clients + (own_s == 0)
-        return max(0.0, min(all_s, (own_s + turn_s) * num_clients) - HEAD_START_S * priority)
+        fair_s = min(all_s, (own_s + turn_s) * num_clients)
+        return max(0.0, fair_s - HEAD_START_S * priority_steps(priority))

@@ -317,7 +317,7 @@ class Scheduler:
             if self._may_piggyback(one) and one.error is None
         ][: limits.max_chunks]
         num_nodes = num_planned * self._limits.num_nodes
-        most = min(limits.max_tokens, self.pace.budget.most_tokens(num_nodes))
+        most = limits.most_tokens(self.pace.budget.most_tokens(num_nodes))
         budget = limits.rounded(min(most, sum(one.num_left - 1 for one in waiting)))
         planned, chunks = [], []
         for sequence in waiting:

@@ -70,8 +70,7 @@ class SequenceState:
 
     def __post_init__(self) -> None:
         spec = self.request.spec
-        self.num_steps = max(-_MOST_STEPS, min(spec.priority, _MOST_STEPS))
-        """Of priority."""
+        self.num_steps = priority_steps(spec.priority)
         self.schedule_key = spec.arrival_s - HEAD_START_S * self.num_steps, spec.request_id
         """Sorts requests: the least is the first to run, and the last to lose its pages."""
         self.request_id, self._prompt_len = spec.request_id, len(spec.prompt_ids)
@@ -190,6 +189,11 @@ class SequenceState:
         self.error = None
         self.epoch += 1
         self.request.metrics.num_preemptions += 1
+
+
+def priority_steps(priority: int) -> int:
+    """Of priority, as many as count."""
+    return max(-_MOST_STEPS, min(priority, _MOST_STEPS))
 
 
 def finish(request: Request, reason: FinishReason, error: SpecguideError | None = None) -> None:

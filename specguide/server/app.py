@@ -20,6 +20,7 @@ from specguide.server import chat, completions, responses
 from specguide.server.backend import Backend, begun, unless_left
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
+from specguide.server.clients import client_of
 from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
@@ -95,7 +96,10 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     backend = _backend(request)
     turn = await _understood(request, chat.understand, body)
     answer = chat.Answer(backend, turn)
-    stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
+    client = client_of(request, backend.config)
+    stream = backend.engine.generate(
+        turn.prompt_ids, turn.params, priority=body.priority, client=client
+    )
     deltas = await unless_left(request, begun(stream, turn.schema_params))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
@@ -107,10 +111,11 @@ async def create_response(body: ResponsesRequest, request: Request) -> Response:
     """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
     backend = _backend(request)
     answer = await _understood(request, responses.understand, body)
+    client, turn = client_of(request, backend.config), answer.turn
     stream = backend.engine.generate(
-        answer.turn.prompt_ids, answer.turn.params, priority=body.priority
+        turn.prompt_ids, turn.params, priority=body.priority, client=client
     )
-    deltas = await unless_left(request, begun(stream, answer.turn.schema_params))
+    deltas = await unless_left(request, begun(stream, turn.schema_params))
     if not body.stream:
         return JSONResponse(await unless_left(request, answer.whole(deltas)))
     return _events(responses.lines(answer.events(deltas)))
@@ -122,7 +127,8 @@ async def text_completions(body: CompletionRequest, request: Request) -> Respons
     backend = _backend(request)
     asked = await _understood(request, completions.understand, body)
     answer = completions.Answer(backend, asked)
-    deltas = await unless_left(request, completions.deltas(backend, asked, body.priority))
+    client = client_of(request, backend.config)
+    deltas = await unless_left(request, completions.deltas(backend, asked, body.priority, client))
 
     async def chunks() -> AsyncIterator[dict[str, Any]]:
         async for prompt, delta in deltas:

@@ -151,12 +151,13 @@ class Answer:
 
 
 async def deltas(
-    backend: Backend, asked: Continuation, priority: int
+    backend: Backend, asked: Continuation, priority: int, client: str
 ) -> AsyncIterator[tuple[int, RequestDelta]]:
     """Of all prompts, each with the prompt's index, once each has begun; they run beside each
     other."""
     streams = [
-        backend.engine.generate(prompt, asked.params, priority=priority) for prompt in asked.prompts
+        backend.engine.generate(prompt, asked.params, priority=priority, client=client)
+        for prompt in asked.prompts
     ]
     all_begun = [await begun(stream) for stream in streams]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -13,6 +14,10 @@ class ServerConfig:
     host:           address to listen on; 0.0.0.0 for all
     port:           port to listen on; 0: one that is free, which is told
     max_waiting:    requests beyond max_batch_size; further ones are told to come back
+    max_wait_s:     longest that a request is to wait until it runs, seconds; one that would
+                    probably wait longer is told to come back, and when; left out: there is no bound
+    client_header:  header that says who asks, in which a proxy names its users; clients that wait
+                    take turns. Left out, or where a request lacks it: who has the API key
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
                     on the command line
     tool_format:    name of a description under grammars/tool_calls; left out: from the
@@ -64,6 +69,8 @@ class ServerConfig:
     host: str = "127.0.0.1"
     port: int = 8000
     max_waiting: int = 1024
+    max_wait_s: float | None = None
+    client_header: str | None = None
     api_keys: tuple[str, ...] = ()
     tool_format: str | None = None
     max_body_bytes: int = 4 << 20
@@ -86,3 +93,8 @@ class ServerConfig:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
     write_timeout_s: float = 30.0
+
+    @property
+    def longest_wait_s(self) -> float:
+        """max_wait_s, infinite where it is left out."""
+        return math.inf if self.max_wait_s is None else self.max_wait_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,7 +96,14 @@ class ApiError(Exception):
         if isinstance(error, UserError):
             return cls(400, str(error), param=error.param)
         if isinstance(error, QueueFull):
-            return cls(429, str(error), kind="rate_limit_error", code="queue_full")
+            after_s = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
+            return cls(
+                429,
+                str(error),
+                kind="rate_limit_error",
+                code="queue_full",
+                retry_after_s=after_s,
+            )
         if isinstance(error, CompilerBusy):
             return cls(
                 503,

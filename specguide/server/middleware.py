@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.server.bodies import Body, BodyRoom
+from specguide.server.clients import api_key
 from specguide.server.errors import ApiError, Refusal
 
 OPEN_PATHS = (
@@ -49,7 +50,7 @@ class ApiKeys:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            given = dict(scope["headers"]).get(b"authorization", b"").removeprefix(b"Bearer ")
+            given = api_key(dict(scope["headers"]).get(b"authorization", b""))
             if not any(hmac.compare_digest(given, key) for key in self._keys):
                 error = ApiError(
                     401,

@@ -125,6 +125,7 @@ class Supervisor:
             self._plan.engine,
             f"ipc://{self._folder}/core-{number}",
             self._plan.server.max_waiting,
+            self._plan.server.longest_wait_s,
             self._plan.server.restart,
         )
         self._address, self._core = (

@@ -130,6 +130,18 @@ def test_the_queue_is_bounded_over_all_fronts(config, tmp_path):
         asyncio.run(main(core))
 
 
+def test_who_would_wait_too_long_is_told_when_to_come_back(config, tmp_path, monkeypatch):
+    async def main(core):
+        told = []
+        monkeypatch.setattr(core.engine, "wait_s", lambda *asked: told.append(asked) or 7.5)
+        ((_, _, last),) = await collect(core.front().generate("abc", priority=3, client="a"))
+        assert type(last.error) is QueueFull and last.error.retry_after_s == 5.5
+        assert told == [("a", 3)] and core.engine.num_unfinished == 0
+
+    with core_thread(config, tmp_path, max_wait_s=2.0) as core:
+        asyncio.run(main(core))
+
+
 def test_stats_and_health_travel(config, tmp_path):
     async def main(core):
         front = core.front()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import threading
 from collections.abc import Iterator
@@ -19,11 +20,17 @@ from specguide.engine.remote_engine import RemoteEngine
 class CoreThread:
     """control: as a supervisor has it"""
 
-    def __init__(self, config: EngineConfig, folder: Path, max_waiting: int = 64) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        folder: Path,
+        max_waiting: int = 64,
+        max_wait_s: float = math.inf,
+    ) -> None:
         self.address = f"ipc://{folder}/core"
         self.engine = Engine(config, makes_texts=False)
         self.control, theirs = multiprocessing.Pipe()
-        plan = CorePlan(config, self.address, max_waiting, may_restart=False)
+        plan = CorePlan(config, self.address, max_waiting, max_wait_s, may_restart=False)
         self.fronts = Fronts(self.engine, plan, theirs)
         self.fronts.loop = EngineLoop(self.engine, self.fronts, self.fronts)
         self._thread = threading.Thread(target=self.fronts.loop.run, daemon=True)

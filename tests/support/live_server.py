@@ -24,7 +24,9 @@ class Server:
     """Runs in a thread until it is stopped. max_waiting: of AsyncEngine"""
 
     def __init__(self, config: EngineConfig, limits: ServerConfig, max_waiting: int = 1024) -> None:
-        self.engine = AsyncEngine(Engine(config), max_waiting=max_waiting)
+        self.engine = AsyncEngine(
+            Engine(config), max_waiting=max_waiting, max_wait_s=limits.longest_wait_s
+        )
         self.app = create_app(self.engine, limits)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"

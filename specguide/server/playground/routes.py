@@ -16,6 +16,7 @@ from specguide.errors import InvalidParams, SpecguideError
 from specguide.server.backend import Backend, begun, unless_left
 from specguide.server.body import BodyRoute
 from specguide.server.chat import understand
+from specguide.server.clients import client_of
 from specguide.server.errors import ApiError
 from specguide.server.playground.events import Narrator
 from specguide.server.requests import ChatRequest
@@ -61,7 +62,10 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     came about."""
     backend: Backend = request.app.state.backend
     turn = await backend.understood(len(await request.body()), _understood, body)
-    stream = backend.engine.generate(turn.prompt_ids, turn.params, priority=body.priority)
+    client = client_of(request, backend.config)
+    stream = backend.engine.generate(
+        turn.prompt_ids, turn.params, priority=body.priority, client=client
+    )
     deltas = await unless_left(request, begun(stream, turn.schema_params))
     return StreamingResponse(
         _lines(backend.engine, Narrator(backend, turn), deltas),
