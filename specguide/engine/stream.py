@@ -106,6 +106,8 @@ def deliver(deltas: Iterable[tuple[Mailbox, RequestDelta]]) -> None:
 
 def _merged(deltas: list[RequestDelta]) -> RequestDelta:
     last = deltas[-1]
+    if len(deltas) == 1:
+        return last
     return RequestDelta(
         text="".join(delta.text for delta in deltas),
         token_ids=tuple(token for delta in deltas for token in delta.token_ids),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
@@ -36,6 +36,7 @@ from specguide.server.requests import (
     TokenizeRequest,
 )
 
+_JSON = msgspec.json.Encoder()
 T = TypeVar("T")
 B = TypeVar("B")
 
@@ -237,17 +238,17 @@ def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:
     return body.stream_options is not None and body.stream_options.include_usage
 
 
-async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
+async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
     """Chunks as server-sent events, the last of them "[DONE]"; an error is an event."""
     try:
         async for chunk in chunks:
-            yield f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n"
+            yield b"data: %b\n\n" % _JSON.encode(chunk)
     except ApiError as error:
-        yield f"data: {json.dumps(error.body(), ensure_ascii=False)}\n\n"
-    yield "data: [DONE]\n\n"
+        yield b"data: %b\n\n" % _JSON.encode(error.body())
+    yield b"data: [DONE]\n\n"
 
 
-def _events(lines: AsyncIterator[str]) -> StreamingResponse:
+def _events(lines: AsyncIterator[bytes] | AsyncIterator[str]) -> StreamingResponse:
     return StreamingResponse(
         lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
     )

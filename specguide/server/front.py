@@ -7,6 +7,7 @@ import os
 import socket
 from multiprocessing.connection import Connection
 
+import uvloop
 from fastapi import FastAPI
 
 from specguide.engine.control import CoreDown, CoreUp, FrontReady, Stop, live_with
@@ -22,7 +23,7 @@ from specguide.server.stop import StoppableServer
 def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
     """A front's process, to its end. Exit code 0 once told to stop."""
     live_with(parent_pid, "specguide-front")
-    asyncio.run(_serve(plan, control))
+    uvloop.run(_serve(plan, control))
 
 
 async def _serve(plan: FrontPlan, control: Connection) -> None:

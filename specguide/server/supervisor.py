@@ -47,10 +47,13 @@ class Supervisor:
     under way end for `drain_s`; the second ends all at once. No process outlives this one.
 
     tell: called with what an operator should know
+    core: function of the core's process, as Child has it
     """
 
-    def __init__(self, plan: ServicePlan, tell: Callable[[str], None]) -> None:
-        self._plan, self._tell = plan, tell
+    def __init__(
+        self, plan: ServicePlan, tell: Callable[[str], None], *, core: str = _CORE
+    ) -> None:
+        self._plan, self._tell, self._core_function = plan, tell, core
         self._core: Child | None = None
         self._fronts: list[Child] = []
         self._facts: CoreFacts | None = None
@@ -125,7 +128,10 @@ class Supervisor:
             self._plan.server.longest_wait_s,
             self._plan.server.restart,
         )
-        self._address, self._core = plan.address, Child("the engine's process", _CORE, plan)
+        self._address, self._core = (
+            plan.address,
+            Child("the engine's process", self._core_function, plan),
+        )
 
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
         """One is ready."""

@@ -1,0 +1,93 @@
+"""Owns an engine without a model, for the front's benchmark: it gives each request tokens of one
+text, at a pace, behind the core's own loop and wire."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any, get_type_hints
+
+from specguide.config import EngineConfig
+from specguide.engine.control import CorePlan, live_with
+from specguide.engine.core import Fronts, facts_of_core
+from specguide.engine.facts import resolved
+from specguide.engine.loop import EngineLoop
+from specguide.engine.stats import EngineStats
+from specguide.engine.target_folder import load_tokenizer
+from specguide.errors import EngineError
+from specguide.params import SamplingParams
+from specguide.request import Request, RequestSpec
+from specguide.tokenizer import Tokenizer
+
+PACE = "SPECGUIDE_BENCHMARK_PACE"
+"""Environment variable: milliseconds of an iteration, and tokens that it gives each request."""
+_TEXT = "The weather stayed dry for most of the day, said Zoë; ünd 明日 it may rain again 🌧. "
+
+
+def output_ids(tokenizer: Tokenizer, first: int, num_tokens: int) -> list[int]:
+    """Of a request whose prompt begins with the token `first`."""
+    ids = tokenizer.encode(_TEXT, add_special_tokens=False)
+    return [ids[(first + place) % len(ids)] for place in range(num_tokens)]
+
+
+class PacedEngine:
+    """As much of Engine as the core uses. Of one request, tokens come at each tick of a clock."""
+
+    failure: EngineError | None = None
+    on_ready: Callable[[], None]
+
+    def __init__(self, config: EngineConfig, pace: str) -> None:
+        self.config = resolved(config)
+        self.tokenizer = load_tokenizer(self.config)
+        self.vocab_size, self.max_model_len = len(self.tokenizer), self.config.max_model_len
+        iteration_ms, num_tokens = pace.split(",")
+        self._iteration_s, self._num_tokens = 1e-3 * float(iteration_ms), int(num_tokens)
+        self._next_s, self._numbers = 0.0, count()
+        self._requests: dict[Request, list[int]] = {}
+        self.cache_size = "no KV cache"
+
+    def add(self, prompt_ids: Sequence[int], params: SamplingParams, **given: Any) -> Request:
+        del given["client"]
+        request = Request(RequestSpec(next(self._numbers), prompt_ids, params, **given))
+        self._requests[request] = output_ids(self.tokenizer, prompt_ids[0], params.max_tokens)
+        return request
+
+    def cancel(self, request: Request) -> None:
+        if self._requests.pop(request, None) is not None:
+            request.finish_reason = "abort"
+
+    def idle_s(self) -> float:
+        return max(0.0, self._next_s - time.perf_counter()) if self._requests else math.inf
+
+    def step(self) -> None:
+        """One tick."""
+        self._next_s = max(self._next_s, time.perf_counter() - 1.0) + self._iteration_s
+        for request, ids in list(self._requests.items()):
+            num_before = len(request.output_ids)
+            request.output_ids += ids[num_before : num_before + self._num_tokens]
+            if len(request.output_ids) == len(ids):
+                request.finish_reason = "length"
+                del self._requests[request]
+
+    def stats(self) -> EngineStats:
+        """Nothing."""
+        hints = get_type_hints(EngineStats)
+        return EngineStats(**{name: {} if "apping" in str(of) else 0 for name, of in hints.items()})
+
+    def close(self) -> None:
+        self._requests.clear()
+
+
+def run_paced_core(plan: CorePlan, control: Connection, parent_pid: int) -> None:
+    """As engine.core.run_core, without a model."""
+    live_with(parent_pid, "specguide-core")
+    engine: Any = PacedEngine(plan.config, os.environ[PACE])
+    fronts = Fronts(engine, plan, control)
+    fronts.loop = EngineLoop(engine, fronts, fronts)
+    control.send(facts_of_core(engine, fronts.max_unfinished))
+    fronts.loop.run()
+    fronts.end(0)
