@@ -4,6 +4,7 @@ go on."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -12,8 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from live_server import until
+from live_server import Server, until
 from service import Service, descendants_of, is_alive, serving
+
+from specguide import SpecConfig
+from specguide.config import EngineConfig
+from specguide.server.config import ServerConfig
 
 CORE, FRONT = "specguide-core", "specguide-front"
 PROMPTS = [f"Tell me about the number {number}." for number in range(24)]
@@ -206,3 +211,53 @@ def test_a_port_that_is_taken_and_a_model_that_is_not_there(tmp_path):
     missing = Service(str(tmp_path / "nothing"))
     code, _, errors = missing.ended(time.monotonic())
     assert code == 2 and "nothing" in errors and "Traceback" not in errors
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+}
+CHAT = {"model": "small", "messages": [{"role": "user", "content": "Anna is 31. Who? 🌧 Grüße"}]}
+BODIES = [
+    ("completions", asked(["one two", "ü"], n=2, seed=4, temperature=0.9)),
+    ("completions", asked("Once", stop=["e", "th"], max_tokens=60, logprobs=2)),
+    ("completions", asked("Once", guided_regex="(ä|😀|日){4,8}", ignore_eos=False)),
+    (
+        "chat/completions",
+        {**CHAT, "max_tokens": 30, "temperature": 0, "logprobs": True, "top_logprobs": 1},
+    ),
+    ("chat/completions", {**CHAT, "max_tokens": 60, "guided_json": SCHEMA, "temperature": 0}),
+    ("chat/completions", {**CHAT, "max_tokens": 25, "n": 3, "seed": 2, "stop": ["a"]}),
+]
+
+
+@pytest.fixture(scope="module")
+def in_process():
+    """The same server in this process."""
+    server = Server(EngineConfig(spec=SpecConfig(), max_batch_size=4), ServerConfig("small"))
+    yield server
+    server.stop()
+
+
+def read(url: str, path: str, body: dict, *, stream: bool) -> list:
+    """An answer's choices, of a stream its text by choice, without what each answer draws anew."""
+    answer = httpx.post(f"{url}/v1/{path}", json={**body, "stream": stream}, timeout=60)
+    assert answer.status_code == 200, answer.text
+    if not stream:
+        return answer.json()["choices"]
+    texts: dict[int, str] = {}
+    for line in answer.text.splitlines():
+        if line.startswith("data: {"):
+            for choice in json.loads(line[6:])["choices"]:
+                text = choice.get("text") or choice.get("delta", {}).get("content") or ""
+                texts[choice["index"]] = texts.get(choice["index"], "") + text
+    return sorted(texts.items())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("number", range(len(BODIES)))
+def test_answers_equal_those_of_one_process(service, in_process, number, stream):
+    path, body = BODIES[number]
+    expected = read(in_process.url, path, body, stream=stream)
+    assert read(service.url, path, body, stream=stream) == expected
