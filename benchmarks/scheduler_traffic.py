@@ -48,7 +48,7 @@ SHAPES = {
     "batch": Shape(2, 500, 250, 0.0, (300, 700), (64, 192)),
     "long": Shape(2, 12, 6, 0.0, (4_000, 16_000), (32, 128)),
     "chat": Shape(24, 1, 0, 1.0, (40, 400), (40, 300), num_turns=12),
-    "steady": Shape(4, 1, 0, 4.0, (100, 1_000), (16, 128)),
+    "steady": Shape(4, 1, 0, 0.5, (100, 1_000), (16, 128)),
     "once": Shape(0, 2, 0, 0.5, (100, 2_000), (16, 256)),
 }
 
@@ -108,7 +108,7 @@ class Traffic:
         client.num_open -= 1
         if client.shape.num_turns > 1:
             self._ask_at(client, now_s + self._random.expovariate(1 / client.shape.every_s))
-        elif client.num_open == client.shape.refill_at:
+        elif client.shape.refill_at and client.num_open == client.shape.refill_at:
             self._ask_at(client, now_s)
 
     def _ask_at(self, client: Client, at_s: float) -> None:
