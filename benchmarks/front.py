@@ -97,6 +97,8 @@ async def _client(port: int, number: int, until_s: float, tokenizer: Tokenizer) 
         answer = b""
         while _END not in answer or not answer.endswith(b"0\r\n\r\n"):
             answer += await reader.read(1 << 16)
+            if not answer.startswith(b"HTTP/1.1 200"):
+                sys.exit(f"client {number} was answered: {answer.decode()}")
         if _text(answer) != expected:
             sys.exit(f"client {number} was answered wrongly: {_text(answer)!r}")
         num_tokens += _MAX_TOKENS

@@ -60,6 +60,10 @@ class PacedEngine:
         if self._requests.pop(request, None) is not None:
             request.finish_reason = "abort"
 
+    def wait_s(self, *_: object) -> float:
+        """Every request starts at the next tick."""
+        return 0.0
+
     def idle_s(self) -> float:
         return max(0.0, self._next_s - time.perf_counter()) if self._requests else math.inf
 

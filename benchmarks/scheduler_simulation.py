@@ -19,7 +19,6 @@ from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.request import Request
 from specguide.scheduler import Scheduler, SchedulerLimits
-from specguide.scheduler.client_queue import MOST_PASSES
 
 END, WORD, WINDOW, PAGE_SIZE, NUM_PAGES, NUM_SLOTS = 0, 7, 32, 64, 8_000, 64
 
@@ -70,8 +69,7 @@ class Simulation:
 
     def _add(self, request: Request) -> None:
         client, cost = request.spec.client, self._cost(request)
-        num_passes = MOST_PASSES if kind_of(client) == "chat" else 0
-        before_it = self._waiting_costs[client] + (2 + num_passes) * LARGEST_COST
+        before_it = self._waiting_costs[client] + 2 * LARGEST_COST
         self._waiting[request.request_id] = self._served_cost, before_it
         self._waiting_costs[client] += cost
         self._open_costs[client] += cost

@@ -195,10 +195,13 @@ class PiggybackLimits:
     max_chunks: most chunks; 0: none
     sizes:      numbers of tokens to which they are filled up, ascending, and the last the most that
                 there may be; empty: to none
+    spread:     iterations over which the tokens that wait are spread, where they fill sizes: the
+                more alike iterations are, the less time they take together
     """
 
     max_chunks: int = 0
     sizes: tuple[int, ...] = ()
+    spread: int = 1
 
     def most_tokens(self, budget: int) -> int:
         """Of all chunks, such that what they are filled up to is within the budget, unless that is
@@ -216,6 +219,11 @@ class PiggybackLimits:
     def size_for(self, num_tokens: int) -> int:
         """To which so many are filled up."""
         return next((size for size in self.sizes if size >= num_tokens), num_tokens)
+
+    def share(self, num_tokens: int) -> int:
+        """Of so many that wait, what the next iteration is to compute."""
+        fewest = self.sizes[0] if self.sizes else 0
+        return min(num_tokens, max(fewest, -(-num_tokens // self.spread)))
 
     def rounded(self, num_tokens: int) -> int:
         """The number of tokens to compute where there are so many: the largest size below, unless

@@ -68,14 +68,17 @@ class Placement:
         self.waiting.place(sequence.client)
 
     def admit(self) -> None:
-        """Give those that wait slots, as long as there are slots and pages."""
+        """Give those that wait slots, as long as there are slots and pages, and as their prompts
+        can be computed next: whose turn it is depends on who comes until then."""
         if not self.waiting:
             return
         promised = sum(self._num_pages_to_come(sequence) for sequence in self.prefilling)
+        num_to_compute = sum(self._num_to_compute(sequence) for sequence in self.prefilling)
         while (sequence := self.waiting.first()) is not None:
             promised += self._num_pages_to_come(sequence)
-            if promised > self._pages.num_free:
+            if promised > self._pages.num_free or num_to_compute >= self._limits.max_prefill_tokens:
                 return
+            num_to_compute += self._num_to_compute(sequence)
             slot = self._slots.acquire()
             if slot is None:
                 return
@@ -84,6 +87,11 @@ class Placement:
             waited_s = time.perf_counter() - request.arrival_s
             request.metrics.queue_s = request.metrics.queue_s or waited_s
             self.prefilling.append(self.waiting.pop())
+
+    def _num_to_compute(self, sequence: SequenceState) -> int:
+        """Tokens whose keys are neither planned nor in the cache."""
+        is_open = sequence in self.tables
+        return sequence.num_left - (0 if is_open else self.tables.num_cached(sequence))
 
     def _num_pages_to_come(self, sequence: SequenceState) -> int:
         """Pages that it takes to the end of its prefill and first iteration, as far as it has none

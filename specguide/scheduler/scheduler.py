@@ -315,12 +315,13 @@ class Scheduler:
             one
             for one in sorted(placement.prefilling, key=by_schedule_key)
             if self._may_piggyback(one) and one.error is None
-        ][: limits.max_chunks]
+        ]
         num_nodes = num_planned * self._limits.num_nodes
         most = limits.most_tokens(self.pace.budget.most_tokens(num_nodes))
-        budget = limits.rounded(min(most, sum(one.num_left - 1 for one in waiting)))
+        num_waiting = sum(one.num_left - 1 for one in waiting)
+        budget = limits.rounded(min(most, limits.share(num_waiting)))
         planned, chunks = [], []
-        for sequence in waiting:
+        for sequence in waiting[: limits.max_chunks]:
             chunk = self._piggyback_chunk(sequence, budget) if budget > 0 else None
             if chunk is not None:
                 planned.append(sequence)

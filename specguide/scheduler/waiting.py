@@ -1,7 +1,9 @@
 """Owns the requests that wait, and which of them is to run next.
 
 Clients take turns by what they were served (see `fairness`), and each one's requests are in a queue
-of his own (see `client_queue`). With one client that queue is all there is.
+of his own (see `client_queue`). With one client that queue is all there is. Of clients that are
+as good as equal one is preferred whose first request finds most of its keys in the cache now, since
+they may be gone later; who is passed over a few times is next.
 """
 
 from __future__ import annotations
@@ -17,6 +19,13 @@ HEAD_START_TOKENS = 20_000
 """What a step of priority is worth between clients: a request has its turn as if its client had
 been served so much less. It moves turns and not shares, as what is served is charged in full."""
 
+EQUAL_TOKENS = 1024
+"""By which clients may differ that are as good as equal."""
+
+MOST_PASSES = 4
+"""Times that a client is passed over when it is next."""
+
+_MOST_COMPARED = 8
 _MOST_MOVED = 64
 
 Turn = tuple[float, tuple[float, int], int, str]
@@ -61,9 +70,7 @@ class WaitingQueue:
     def first(self) -> SequenceState | None:
         """Who is to run next."""
         if self._chosen is None and self._queues:
-            while self._turns[0] is not self._current.get(self._turns[0][-1]):
-                heapq.heappop(self._turns)
-            self._chosen = self._queues[self._turns[0][-1]].choose(self._num_cached)
+            self._chosen = self._choose()
         return self._chosen
 
     def pop(self) -> SequenceState:
@@ -72,8 +79,40 @@ class WaitingQueue:
         assert sequence is not None
         num_to_compute = sequence.num_tokens - self._num_cached(sequence)
         self._shares.charge(sequence, num_to_compute, len(self._queues))
+        self._next_queue().num_passes += 1
+        self._queues[sequence.client].num_passes = 0
         self.remove(sequence)
         return sequence
+
+    def _next_queue(self) -> ClientQueue:
+        """Of the client whose turn it is; there must be one."""
+        while self._turns[0] is not self._current.get(self._turns[0][-1]):
+            heapq.heappop(self._turns)
+        return self._queues[self._turns[0][-1]]
+
+    def _choose(self) -> SequenceState:
+        """The first request of the client whose turn it is, or of one that is preferred to it."""
+        queue = self._next_queue()
+        if len(self._queues) == 1 or queue.num_passes >= MOST_PASSES:
+            return queue.first()
+        equals = self._equals()
+        firsts = [self._queues[turn[-1]].first() for turn in equals]
+        return next(filter(self._is_cached, firsts), firsts[0])
+
+    def _equals(self) -> list[Turn]:
+        """The next turns that are as good as equal, not of too many."""
+        equals: list[Turn] = []
+        most_tokens = self._turns[0][0] + EQUAL_TOKENS
+        while self._turns and self._turns[0][0] <= most_tokens and len(equals) < _MOST_COMPARED:
+            turn = heapq.heappop(self._turns)
+            if turn is self._current.get(turn[-1]):
+                equals.append(turn)
+        for turn in equals:
+            heapq.heappush(self._turns, turn)
+        return equals
+
+    def _is_cached(self, sequence: SequenceState) -> bool:
+        return 2 * self._num_cached(sequence) >= sequence.num_tokens
 
     def remove(self, sequence: SequenceState) -> None:
         """Take a request that waits out of the queue."""
@@ -103,10 +142,10 @@ class WaitingQueue:
         if not queue:
             del self._queues[client], self._current[client]
             return
-        head_start = HEAD_START_TOKENS * queue.head.num_steps
+        first = queue.first()
+        tokens = self._shares.tag(client) - HEAD_START_TOKENS * first.num_steps
         self._num_placed += 1
-        tokens = self._shares.tag(client) - head_start
-        turn = tokens, queue.head.schedule_key, self._num_placed, client
+        turn = tokens, first.schedule_key, self._num_placed, client
         self._current[client] = turn
         heapq.heappush(self._turns, turn)
         if len(self._turns) > _MOST_MOVED + 2 * len(self._queues):

@@ -136,8 +136,7 @@ class Supervisor:
     def _take_core(self, core: Child, facts: CoreFacts) -> None:
         """One is ready."""
         core.is_ready, self._num_failed_starts, self._error = True, 0, None
-        if self._facts is None:
-            self._tell(facts.cache_size)
+        self._tell(facts.cache_size if self._facts is None else "serving again")
         self._facts = facts
         for front in self._fronts:
             front.tell(CoreUp(self._address))

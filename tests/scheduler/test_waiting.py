@@ -14,10 +14,9 @@ from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
-from specguide.scheduler.client_queue import MOST_PASSES, NUM_AT_HAND
 from specguide.scheduler.fairness import ClientShares
 from specguide.scheduler.sequence import SequenceState
-from specguide.scheduler.waiting import WaitingQueue
+from specguide.scheduler.waiting import EQUAL_TOKENS, MOST_PASSES, WaitingQueue
 
 NUMBERS = count()
 
@@ -169,25 +168,33 @@ def test_an_output_shorter_than_expected_is_paid_back():
     assert abs(served["short"] - served["long"]) <= 2 * 350
 
 
-def test_who_is_in_the_cache_is_preferred_but_passes_nobody_for_ever():
-    line = Line(num_cached=lambda sequence: 4 * (sequence.request.params.max_tokens == 1))
-    cold = [line.add(request(max_tokens=2)) for _ in range(2)]
-    warm = [line.add(request(max_tokens=1)) for _ in range(12)]
-    order = [line.serve() for _ in range(14)]
-    assert [order.index(one) for one in cold] == [MOST_PASSES, 2 * MOST_PASSES + 1]
-    assert [one for one in order if one in warm] == warm
+def half_cached(client: str) -> Line:
+    """Prompts of one client are in the cache."""
+    return Line(num_cached=lambda sequence: 4 * (client_of(sequence) == client))
 
 
-def test_of_one_priority_alone_and_among_the_first():
+def test_of_equals_who_is_in_the_cache_is_preferred_but_passes_nobody_for_ever():
+    line = half_cached("warm")
+    for _ in range(12):
+        line.add(request("cold", max_tokens=2))
+        line.add(request("warm", max_tokens=2))
+    order = [client_of(line.serve()) for _ in range(10)]
+    assert order == 2 * [*["warm"] * MOST_PASSES, "cold"]
+
+
+def test_those_who_were_served_less_are_not_passed_over():
+    line = half_cached("warm")
+    line.add(request("warm", 2 * EQUAL_TOKENS))
+    line.add(request("warm", 5))
+    line.add(request("cold", 5))
+    line.serve()
+    assert client_of(line.serve()) == "cold"
+
+
+def test_of_one_client_the_first_is_first_also_where_others_are_in_the_cache():
     line = Line(num_cached=lambda sequence: 4 * (sequence.request.params.max_tokens == 1))
-    line.add(cold := request(max_tokens=2, priority=1))
-    line.add(request(max_tokens=1))
-    assert line.serve().request is cold
-    line = Line(num_cached=lambda sequence: 4 * (sequence.request.params.max_tokens == 1))
-    for _ in range(NUM_AT_HAND):
-        line.add(request(max_tokens=2))
-    line.add(request(max_tokens=1))
-    assert line.serve().request.params.max_tokens == 2
+    added = [line.add(request(max_tokens=max_tokens)) for max_tokens in (2, 1, 1)]
+    assert [line.serve() for _ in added] == added
 
 
 def test_nothing_is_kept_of_clients_that_have_gone():
@@ -228,6 +235,16 @@ def test_a_prompt_waits_for_the_pages_of_one_with_the_same_beginning():
     for number, start, end in chunks(scheduler):
         computed[number] += end - start
     assert computed[first.request_id] == 41 and computed[second.request_id] == 3
+
+
+def test_who_comes_late_is_not_behind_all_prompts_for_which_there_are_slots():
+    limits = SchedulerLimits(64, 4000, 2048, 0, 0, page_size=16)
+    scheduler = Scheduler(limits, PageAllocator(5000), [0], lambda slot: True)
+    for _ in range(60):
+        scheduler.add(request("flood", 1000))
+    scheduler.schedule()
+    scheduler.add(late := request("late", 1000))
+    assert any(late in scheduler.schedule().requests for _ in range(2))
 
 
 def test_what_is_in_the_cache_costs_its_client_nothing():
