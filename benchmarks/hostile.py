@@ -40,6 +40,7 @@ from benchmarks.hostile_load import (
     slow_grammar,
     too_much,
 )
+from benchmarks.service_process import descendants_of
 
 _LONGEST_END_S = 10.0
 
@@ -96,21 +97,27 @@ class Server:
         one.sendall(text)
         return one
 
+    @property
+    def _pids(self) -> list[int]:
+        """Of all its processes."""
+        return [self._process.pid, *descendants_of(self._process.pid)]
+
     def forget_peak(self) -> None:
         """`peak_mb` begins anew."""
-        with contextlib.suppress(OSError):
-            Path(f"/proc/{self._process.pid}/clear_refs").write_text("5")
+        for pid in self._pids:
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
 
     def peak_mb(self) -> int:
-        """Most memory that its process has held, 10^6 bytes; 0 where the system does not say."""
-        with contextlib.suppress(OSError, StopIteration):
-            lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-            return (
-                int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
-                * 1024
-                // 10**6
-            )
-        return 0
+        """Most memory that each of its processes has held, all together, 10^6 bytes; 0 where the
+        system does not say."""
+        found_kb = 0
+        for pid in self._pids:
+            with contextlib.suppress(OSError, StopIteration):
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                peak = next(line for line in lines if line.startswith("VmHWM"))
+                found_kb += int(peak.split()[1])
+        return found_kb * 1024 // 10**6
 
     def stop(self) -> bool:
         """Ends it; whether it ended when it was told to."""

@@ -43,6 +43,10 @@ class SpecConfig:
     adaptive:          each iteration drafts as much of this as gains most, by what is accepted and
                        what it takes: of a tree also a smaller one or a chain, and of anything
                        nothing, so that drafts that are never accepted cost next to nothing
+    synthetic_acceptance: for measuring alone, with random weights: accept drafts at random, so many
+                       tokens an iteration on average, golden token included, 1 to K + 1, whatever
+                       the target says. Outputs are then worthless, though in their grammar. For
+                       chains of a draft head or model
     """
 
     method: str = "eagle3"
@@ -54,6 +58,7 @@ class SpecConfig:
     prompt_lookup_max: int = 4
     guided_drafts: bool = True
     adaptive: bool = False
+    synthetic_acceptance: float | None = None
 
     def __post_init__(self) -> None:
         method = method_named(self.method)
@@ -65,6 +70,7 @@ class SpecConfig:
         self.shape.check(method, self.num_forced_tokens)
         self._check_proposals(method)
         self._check_model(method)
+        self._check_synthetic(method)
         if not self.guided_drafts:
             self.layout.check_unguided()
 
@@ -95,6 +101,24 @@ class SpecConfig:
         if self.model is not None and not method.has_model:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
+            )
+
+    def _check_synthetic(self, method: DraftMethod) -> None:
+        wanted = self.synthetic_acceptance
+        if wanted is None:
+            return
+        if not 1 <= wanted <= self.num_draft_tokens + 1:
+            raise InvalidParams(
+                "synthetic_acceptance must be 1 to num_draft_tokens + 1 = "
+                f"{self.num_draft_tokens + 1}, found {wanted}",
+                param="synthetic_acceptance",
+            )
+        is_a_chain = method.has_model and not method.has_own_trees and self.tree is None
+        if not is_a_chain or self.num_forced_tokens or self.adaptive:
+            raise InvalidParams(
+                "synthetic_acceptance is for chains of a draft head or model: leave out tree, "
+                "num_forced_tokens and adaptive, and name the method",
+                param="synthetic_acceptance",
             )
 
     @property

@@ -23,6 +23,7 @@ class RequestMetrics:
     num_cached:         prompt tokens whose keys were there already
     num_preemptions:    times that it lost its pages to another request and had to start its keys
                         anew
+    is_compile_cached:  its grammar was there when it came
     accepted_histogram: entry a counts the iterations that accepted a drafts
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
                                       verified, and how
@@ -39,6 +40,7 @@ class RequestMetrics:
     drafts_proposed: dict[str, int] = field(default_factory=dict)
     drafts_accepted: dict[str, int] = field(default_factory=dict)
     compile_s: float = 0.0
+    is_compile_cached: bool = False
     time_to_first_token_s: float = 0.0
     total_s: float = 0.0
     queue_s: float = 0.0

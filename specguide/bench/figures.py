@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from specguide.bench.answer import Answer
+from specguide.bench.busy import busy_tokens_per_s
 from specguide.bench.checks import FAULTS, Fault
 from specguide.bench.samples import KINDS
 
@@ -21,7 +22,11 @@ LATENCIES = {
 }
 
 
-def summary(answers: Sequence[Answer], faults: Sequence[Sequence[Fault]]) -> dict[str, Any]:
+def summary(
+    answers: Sequence[Answer],
+    faults: Sequence[Sequence[Fault]],
+    num_clients: int | None = None,
+) -> dict[str, Any]:
     """Counts of answers by fault and cause, rates over the time from the first to the last,
     latencies by kind.
 
@@ -29,6 +34,8 @@ def summary(answers: Sequence[Answer], faults: Sequence[Sequence[Fault]]) -> dic
     milliseconds: ttft from when a request was due to its first chunk with content; tpot the mean
                   after that per token; itl each gap between
     two chunks; e2e to the end of the stream.
+
+    num_clients: of a closed loop, whose rate while all of them are busy is told too
     """
     whole = [
         answer
@@ -55,6 +62,7 @@ def summary(answers: Sequence[Answer], faults: Sequence[Sequence[Fault]]) -> dic
         "seconds": round(seconds, 2),
         "output_tokens": num_tokens,
         "tokens_per_s": _rate(num_tokens, seconds),
+        "busy_tokens_per_s": num_clients and busy_tokens_per_s(answers, whole, num_clients),
         "requests_per_s": _rate(len(whole), seconds),
         "latency": {
             "all": latencies(whole),
@@ -114,6 +122,8 @@ def table(result: dict[str, Any]) -> Iterator[str]:
     for cause, number in result["causes"].items():
         yield f"  {number} × {cause}"
     yield f"{result['tokens_per_s']:,} tokens/s, {result['requests_per_s']:,} requests/s"
+    if result["busy_tokens_per_s"] is not None:
+        yield f"{result['busy_tokens_per_s']:,} tokens/s while all clients were busy"
     yield ""
     yield f"{'ms: ' + ' / '.join(f'p{percent}' for percent in PERCENTILES):22}" + "".join(
         f"{name:>27}" for name in LATENCIES.values()

@@ -65,7 +65,8 @@ def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, A
             ) as client:
                 answers = await drive(client, workload, load, lambda _: progress.update())
         faults = faults_of(answers)
-        return summary(answers, faults), [fault for found in faults for fault in found]
+        num_clients = load.concurrency if load.rate is None else None
+        return summary(answers, faults, num_clients), [fault for found in faults for fault in found]
 
     result, faults = asyncio.run(run())
     config = {

@@ -120,6 +120,7 @@ class Admission:
         """Start the compile of a guided request's grammar."""
         assert request.params.guide is not None
         future = self.compiler.submit(request.params.guide)
+        request.metrics.is_compile_cached = future.done()
         self._compiling[future] = request
         future.add_done_callback(lambda _: self.on_ready())
 

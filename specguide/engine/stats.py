@@ -6,13 +6,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from itertools import accumulate
 from typing import Any
 
 from specguide.engine.observers import Committed
-from specguide.request import Request
+from specguide.guide import Guide
+from specguide.request import Request, RequestMetrics
 
 _LATENCY_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0)
+_LATENCIES = ("queue", "ttft", "tpot", "e2e", "compile", "compile_cached")
+_ACCEPTANCE = (1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0)
+_MOST_GUIDES = 20
+_OTHER = "other"
 
 
 @dataclass
@@ -59,12 +65,46 @@ class Totals:
         self.output_tokens += sum(len(advance.tokens) for advance in committed.advances)
 
 
+class GuideCounts:
+    """Requests that have ended, by guide: of the guides used most, the others together.
+
+    by_guide: "requests", "iterations" and "tokens" gained in these, by a hash of the guide; "other"
+              has what came of guides that others have displaced
+    """
+
+    def __init__(self) -> None:
+        self.by_guide: dict[str, Counter[str]] = {}
+
+    def add(self, guide: Guide, metrics: RequestMetrics) -> None:
+        """One more. A guide that is new displaces the one used least."""
+        if guide.matcher is not None:  # has no text to tell it by
+            name = _OTHER
+        else:
+            name = blake2b(f"{guide.kind} {guide.source()}".encode(), digest_size=4).hexdigest()
+        if name not in self.by_guide:
+            self._make_room()
+        counts = self.by_guide.setdefault(name, Counter())
+        gained = sum(
+            (drafts + 1) * count for drafts, count in enumerate(metrics.accepted_histogram)
+        )
+        counts.update(requests=1, iterations=sum(metrics.accepted_histogram), tokens=gained)
+
+    def _make_room(self) -> None:
+        known = self.by_guide.keys() - {_OTHER}
+        if len(known) >= _MOST_GUIDES:
+            least = min(known, key=lambda name: self.by_guide[name]["requests"])
+            self.by_guide.setdefault(_OTHER, Counter()).update(self.by_guide.pop(least))
+
+
 class RequestCounts:
     """Requests that have ended, counted by the engine's thread; others may read copies.
 
     finished: how many, by finish_reason
     latency:  histograms in seconds: "queue" (arrival to first iteration), "ttft" (arrival to first
-              token), "tpot" (mean time per token after the first), "compile" (of guided requests)
+              token), "tpot" (mean time per token after the first), "e2e" (arrival to end), and of
+              guided requests "compile", or "compile_cached" where the grammar was there already
+    acceptance: histogram of tokens gained per iteration, of requests that had any
+    guides:   as in GuideCounts
     accepted: entry a counts the iterations that accepted a drafts, "all" of them and those of
               "guided" requests
     prompts:  their "prompt" tokens, those of them that were "cached", and the "preemptions" that
@@ -73,15 +113,16 @@ class RequestCounts:
 
     def __init__(self, num_draft_tokens: int) -> None:
         self.finished: Counter[str] = Counter()
-        self.latency = {
-            name: Histogram(_LATENCY_S) for name in ("queue", "ttft", "tpot", "compile")
-        }
+        self.latency = {name: Histogram(_LATENCY_S) for name in _LATENCIES}
+        self.acceptance = Histogram(_ACCEPTANCE)
+        self.guides = GuideCounts()
         self.accepted = {name: [0] * (num_draft_tokens + 1) for name in ("all", "guided")}
         self.prompts: Counter[str] = Counter(prompt=0, cached=0, preemptions=0)
 
     def add(self, request: Request) -> None:
         """Count a request that has ended."""
-        metrics, is_guided = request.metrics, request.params.guide is not None
+        metrics, guide = request.metrics, request.params.guide
+        is_guided, is_cached = guide is not None, metrics.is_compile_cached
         self.finished[str(request.finish_reason)] += 1
         self.prompts.update(
             prompt=metrics.prompt_tokens,
@@ -90,12 +131,18 @@ class RequestCounts:
         )
         for name, value_s, has_value in (
             ("queue", metrics.queue_s, metrics.queue_s > 0),
-            ("compile", metrics.compile_s, is_guided),
+            ("compile", metrics.compile_s, is_guided and not is_cached),
+            ("compile_cached", metrics.compile_s, is_guided and is_cached),
             ("ttft", metrics.time_to_first_token_s, metrics.output_tokens > 0),
             ("tpot", metrics.tpot_s, metrics.output_tokens > 1),
+            ("e2e", metrics.total_s, metrics.output_tokens > 0),
         ):
             if has_value:
                 self.latency[name].observe(value_s)
+        if metrics.num_iterations:
+            self.acceptance.observe(metrics.acceptance_length)
+        if guide is not None:
+            self.guides.add(guide, metrics)
         for accepted, count in enumerate(metrics.accepted_histogram):
             self.accepted["all"][accepted] += count
             self.accepted["guided"][accepted] += count * is_guided
@@ -107,6 +154,8 @@ class RequestCounts:
             "prompts": dict(self.prompts),
             "accepted": {name: list(counts) for name, counts in self.accepted.items()},
             "latency": {name: histogram.copy() for name, histogram in self.latency.items()},
+            "acceptance": self.acceptance.copy(),
+            "guides": {name: dict(counts) for name, counts in self.guides.by_guide.copy().items()},
         }
 
 
@@ -126,7 +175,9 @@ class EngineStats:
     max_batch_size:    slots
     num_pages_used:    pages of the KV cache that requests hold now
     num_pages:         pages in all
-    finished, latency, accepted, prompts: of requests that have ended, as in RequestCounts
+    finished, latency, accepted, prompts, acceptance: of requests that have ended, as in
+                       RequestCounts
+    guides:            of these, by guide, as in GuideCounts
     """
 
     iterations: int
@@ -144,6 +195,8 @@ class EngineStats:
     latency: Mapping[str, Histogram]
     accepted: Mapping[str, list[int]]
     prompts: Mapping[str, int]
+    acceptance: Histogram
+    guides: Mapping[str, Mapping[str, int]]
 
     @property
     def grammar_hidden_s(self) -> float | None:

@@ -24,7 +24,7 @@ from specguide.server.clients import client_of
 from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
-from specguide.server.metrics import EngineCollector
+from specguide.server.metrics import EngineCollector, StatusCounts
 from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable
 from specguide.server.playground import router as playground
 from specguide.server.prompt import prompt_ids
@@ -55,8 +55,11 @@ _TEXT: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
-    """The API over an engine, which it closes when it is stopped, once its requests have ended."""
+def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> FastAPI:
+    """The API over an engine, which it closes when it is stopped, once its requests have ended.
+
+    front: tells the process from others that serve the same engine
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -67,7 +70,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     app.state.backend = Backend(engine, config)
     app.state.bodies = BodyRoom(config.max_bodies_bytes)
     app.state.registry = CollectorRegistry()
-    app.state.registry.register(EngineCollector(engine))
+    app.state.registry.register(EngineCollector(engine, config.metrics_names, config.model_name))
     app.state.started_s = int(time.time())
     app.include_router(router)
     app.include_router(playground)
@@ -79,6 +82,7 @@ def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
     )
     if config.api_keys:
         app.add_middleware(ApiKeys, keys=config.api_keys)
+    app.add_middleware(StatusCounts, registry=app.state.registry, front=front)
     app.add_middleware(Cancellable)  # around all others
     app.exception_handler(ApiError)(lambda _, error: error.response())
     app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())

@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from specguide.errors import InvalidParams
+
+METRICS_NAMES = ("specguide", "vllm")
+
 
 @dataclass(frozen=True)
 class ServerConfig:
@@ -31,6 +35,7 @@ class ServerConfig:
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
+    metrics_names:  "specguide"; "vllm": /metrics has vLLM's names beside, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
 
@@ -79,6 +84,7 @@ class ServerConfig:
     drain_s: float = 30.0
     api_servers: int = 1
     restart: bool = False
+    metrics_names: str = "specguide"
     max_body_values: int = 500_000
     max_samples: int = 128
     max_messages: int = 4096
@@ -93,6 +99,14 @@ class ServerConfig:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
     write_timeout_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.metrics_names not in METRICS_NAMES:
+            raise InvalidParams(
+                f"metrics_names {self.metrics_names!r} are unknown; known: "
+                f"{', '.join(METRICS_NAMES)}",
+                param="metrics_names",
+            )
 
     @property
     def longest_wait_s(self) -> float:

@@ -28,7 +28,7 @@ def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
 
 async def _serve(plan: FrontPlan, control: Connection) -> None:
     engine = RemoteEngine(plan.facts, load_tokenizer(plan.facts.config), plan.name)
-    app = create_app(engine, plan.config)
+    app = create_app(engine, plan.config, plan.name)
     server = _Front(app, plan.config, control)
     asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
     await server.serve([listener(address) for address in plan.addresses])

@@ -1,61 +1,151 @@
-"""Owns what Prometheus is told: the engine's figures, read when they are asked for."""
+"""Owns what Prometheus is told: the engine's figures, read when they are asked for, and the status
+of HTTP answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.engine import ServedEngine
+from specguide.engine.stats import EngineStats, Histogram
+from specguide.server.figures import FIGURES, TIMES
+
+_ENGINE = "0"  # vLLM's label; here there is one
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
 
 
 class EngineCollector(Collector):
-    """An engine's stats as metrics named specguide_…"""
+    """An engine's stats as metrics named specguide_…
 
-    def __init__(self, engine: ServedEngine) -> None:
-        self._engine = engine
+    names: "vllm": also as vLLM names those that mean the same
+    """
+
+    def __init__(self, engine: ServedEngine, names: str = "specguide", model: str = "") -> None:
+        self._engine, self._has_vllm_names = engine, names == "vllm"
+        self._vllm_labels = {"model_name": model, "engine": _ENGINE}
 
     def collect(self) -> Iterator[Metric]:
         """Called for each scrape."""
-        stats = self._engine.stats()
+        stats, spec = self._engine.stats(), self._engine.config.spec
+        synthetic = None if spec is None else spec.synthetic_acceptance
         yield GaugeMetricFamily(
             "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
         )
         yield GaugeMetricFamily(
             "specguide_requests_unfinished", "Requests under way", self._engine.num_unfinished
         )
-        finished = CounterMetricFamily(
-            "specguide_requests_finished", "Requests that have ended", labels=["reason"]
+        yield GaugeMetricFamily(
+            "specguide_synthetic_acceptance",
+            "Tokens an iteration where drafts are accepted at random; else 0",
+            synthetic or 0,
         )
+        yield _counter("requests_finished", "Requests that have ended", "reason", stats.finished)
+        yield _accepted(stats)
+        yield _counter("grammar", "Counters of the grammar executor", "counter", stats.grammar)
+        yield from _guides(stats)
+        yield _histogram(
+            "specguide_acceptance_length", "Tokens an iteration, of requests", stats.acceptance
+        )
+        yield from _figures(stats, {})
+        if self._has_vllm_names:
+            yield from _figures(stats, self._vllm_labels)
+            yield self._vllm_success(stats)
+
+    def _vllm_success(self, stats: EngineStats) -> Metric:
+        labels = [*self._vllm_labels, "finished_reason"]
+        success = CounterMetricFamily("vllm:request_success", "Requests that ended", labels=labels)
         for reason, count in stats.finished.items():
-            finished.add_metric([reason], count)
-        yield finished
-        yield CounterMetricFamily(
-            "specguide_output_tokens", "Tokens generated", stats.output_tokens
-        )
-        yield CounterMetricFamily("specguide_iterations", "Iterations", stats.iterations)
-        accepted = CounterMetricFamily(
-            "specguide_accepted_drafts",
-            "Iterations by how many drafts were accepted",
-            labels=["requests", "accepted"],
-        )
-        for kind, counts in stats.accepted.items():
-            for number, count in enumerate(counts):
-                accepted.add_metric([kind, str(number)], count)
-        yield accepted
-        grammar = CounterMetricFamily(
-            "specguide_grammar", "Counters of the grammar executor", labels=["counter"]
-        )
-        for name, count in stats.grammar.items():
-            grammar.add_metric([name], count)
-        yield grammar
-        for name, histogram in stats.latency.items():
-            family = HistogramMetricFamily(f"specguide_{name}_seconds", f"Seconds: {name}")
-            buckets = [
-                ("+Inf" if bound == float("inf") else str(bound), count)
-                for bound, count in histogram.cumulative()
-            ]
-            family.add_metric([], buckets, histogram.total)
+            success.add_metric([*self._vllm_labels.values(), reason], count)
+        return success
+
+
+def _figures(stats: EngineStats, vllm_labels: dict[str, str]) -> Iterator[Metric]:
+    """By our names, or, with these labels, by vLLM's."""
+    names, values = [*vllm_labels], [*vllm_labels.values()]
+    for figure in FIGURES:
+        if name := _name(figure.name, figure.vllm, vllm_labels):
+            family = _FAMILIES[figure.kind](name, figure.about, labels=names)
+            family.add_metric(values, figure.read(stats))
             yield family
+    for times in TIMES:
+        if name := _name(times.name, times.vllm, vllm_labels):
+            yield _histogram(
+                f"{name}_seconds", times.about, stats.latency[times.key], names, values
+            )
+
+
+def _name(ours: str, vllm: str | None, vllm_labels: dict[str, str]) -> str | None:
+    if not vllm_labels:
+        return f"specguide_{ours}"
+    return vllm and f"vllm:{vllm}"
+
+
+def _counter(name: str, about: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"specguide_{name}", about, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _accepted(stats: EngineStats) -> Metric:
+    accepted = CounterMetricFamily(
+        "specguide_accepted_drafts",
+        "Iterations by how many drafts were accepted",
+        labels=["requests", "accepted"],
+    )
+    for kind, counts in stats.accepted.items():
+        for number, count in enumerate(counts):
+            accepted.add_metric([kind, str(number)], count)
+    return accepted
+
+
+def _guides(stats: EngineStats) -> Iterator[Metric]:
+    """Of the guides used most; `tokens` by `iterations` is a guide's acceptance length."""
+    for what in ("requests", "iterations", "tokens"):
+        counts = {name: counts.get(what, 0) for name, counts in stats.guides.items()}
+        yield _counter(f"guide_{what}", f"Guided {what}, by a hash of the guide", "guide", counts)
+
+
+def _histogram(
+    name: str,
+    about: str,
+    histogram: Histogram,
+    labels: Sequence[str] = (),
+    values: Iterable[str] = (),
+) -> Metric:
+    family = HistogramMetricFamily(name, about, labels=labels)
+    buckets = [
+        ("+Inf" if bound == float("inf") else str(bound), count)
+        for bound, count in histogram.cumulative()
+    ]
+    family.add_metric(list(values), buckets, histogram.total)
+    return family
+
+
+class StatusCounts:
+    """ASGI middleware. Counts HTTP answers by route and status.
+
+    front: a label, since each front counts its own
+    """
+
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry, front: str) -> None:
+        self._app, self._front = app, front
+        self._answers = Counter(
+            "specguide_http_responses",
+            "HTTP answers",
+            ["front", "route", "code"],
+            registry=registry,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "other")
+                self._answers.labels(self._front, route, str(message["status"])).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted if scope["type"] == "http" else send)

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specguide.bench.acceptance_figures import acceptance, latencies, percentiles, times
+from specguide.bench.answer import Answer
+from specguide.bench.busy import busy_tokens_per_s, busy_window
 from specguide.errors import InvalidParams
 from specguide.request import RequestMetrics, RequestOutput
 from specguide.trace.spans import CALLBACKS, FORWARD, HOST, Span
@@ -128,3 +130,16 @@ def test_what_a_user_gets() -> None:
     found = latencies([ended(2.5), ended(3.5), ended(6.5)])
     assert found["ttft_ms"] == {"p50": 500, "p99": 500} and found["latency_ms"]["p50"] == 2500
     assert found["tokens_per_s_per_user"] == 5
+
+
+def test_the_rate_while_all_clients_are_busy():
+    def answer(due_s: float, end_s: float, arrivals_s: list[float]) -> Answer:
+        usage = {"completion_tokens": 2 * len(arrivals_s)}
+        return Answer(None, due_s, end_s, arrivals_s, usage=usage)  # type: ignore[arg-type]
+
+    first, second = answer(0.0, 4.0, [1.0, 2.0, 3.0, 4.0]), answer(0.5, 2.0, [1.5, 2.0])
+    third = answer(2.0, 6.0, [3.0, 5.0])
+    answers = [first, second, third]
+    assert busy_window(answers, 2) == (0.5, 4.0)
+    assert busy_window(answers, 4) is None
+    assert busy_tokens_per_s(answers, answers, 2) == round(2 * 7 / 3.5, 2)

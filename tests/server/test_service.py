@@ -12,7 +12,7 @@ import time
 import httpx
 import pytest
 from live_server import Server, until
-from service import Service, serving
+from service import FAILING, Service, serving
 
 from benchmarks.kill_load import PROMPTS, Load, asked, complete, is_ready, references, text_of
 from benchmarks.service_process import CORE, descendants_of, is_alive
@@ -119,6 +119,23 @@ def test_without_restart_the_command_ends_with_its_core():
         os.kill(service.pids(CORE)[0], signal.SIGKILL)
         code, _, errors = service.ended(since_s)
         assert code == 1 and "ended by SIGKILL" in errors and "Traceback" not in errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--restart",)], ids=str)
+def test_an_engine_that_fails_is_told_and_followed_only_if_asked_for(options):
+    with serving(*options, command=FAILING) as service:
+        assert complete(service.url, "fine").status_code == 200
+        failed = complete(service.url, list(range(100, 113)))
+        assert failed.status_code == 503 and "thirteen" in failed.text
+        if options:
+            until(lambda: "serving again" in service.errors and is_ready(service.url), 60)
+            assert complete(service.url, "fine").status_code == 200
+        else:
+            refused = complete(service.url, "fine")
+            assert refused.status_code == 503 and refused.json()["error"]["code"] == "engine_failed"
+            assert "thirteen" in httpx.get(f"{service.url}/ready").json()["cause"]
+            assert len(service.pids(CORE)) == 1 and service.process.poll() is None
 
 
 @pytest.mark.slow

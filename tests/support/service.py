@@ -13,6 +13,7 @@ from benchmarks.service_process import ServiceProcess, descendants_of, is_alive
 
 COMMAND = ("-m", "specguide")
 STUCK = (str(Path(__file__).with_name("stuck_service.py")),)
+FAILING = (str(Path(__file__).with_name("failing_service.py")),)
 
 
 class Service(ServiceProcess):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotSizes, SlotTable
-from specguide.speculation import PendingOutput, Step, StepOptions
+from specguide.speculation import PendingOutput, Sampler, Step, StepOptions
 from specguide.speculation.drafters import (
     NO_DRAFTER,
     DrafterSpec,
@@ -35,10 +36,12 @@ from specguide.speculation.drafters import (
 )
 from specguide.speculation.passes import ForwardPasses
 from specguide.speculation.shapes import shape_of
+from specguide.speculation.synthetic import SyntheticAcceptance
 from specguide.speculation.warm_up import WarmUp
 from specguide.trace import HostRecorder, Recorder
 from specguide.trace.cuda_recorder import CudaRecorder
 
+_LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
 """Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
@@ -139,7 +142,7 @@ class LocalExecutor:
         if drafter is not None and entry.propose is not None:
             proposer = entry.propose(drafter, draft_cache[0] if draft_cache else None, state)
         passes = ForwardPasses(target, cache, state, proposer)
-        sampler = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
+        sampler = _sampler(config, grammar, state, parts)
         options = StepOptions(
             config.lag,
             config.enforce_eager,
@@ -189,6 +192,23 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
+
+
+def _sampler(
+    config: ResolvedConfig, grammar: GrammarStream, state: SlotTable, parts: EngineParts
+) -> Sampler:
+    own = parts.sampler(grammar, state, guided_drafts=config.guided_drafts)
+    spec = config.spec
+    if spec is None or spec.synthetic_acceptance is None:
+        return own
+    _LOGGER.warning(
+        "SYNTHETIC ACCEPTANCE: drafts are accepted at random, %s tokens an iteration. Outputs are "
+        "not the model's and are good for measuring alone",
+        spec.synthetic_acceptance,
+    )
+    return SyntheticAcceptance(
+        own, grammar, state, spec.synthetic_acceptance, spec.num_draft_tokens
+    )
 
 
 def _grammar_stream(

@@ -169,6 +169,7 @@ class AttentionPlan(Protocol):
         *,
         scale: float,
         sliding_window: int | None = None,
+        output: Tensor | None = None,
     ) -> Tensor:
         """Grouped-query attention of one layer over the paged cache, which holds this pass's keys
         already.
@@ -182,6 +183,7 @@ class AttentionPlan(Protocol):
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
         key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
         scale:                  factor on the dot products
+        output:                 contiguous memory for what is returned; None: new memory
         Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing,
         anything for those behind the last sequence's.
         """

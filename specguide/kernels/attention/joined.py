@@ -3,8 +3,9 @@ prompts beside."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ class JoinedContext:
 
     @cached_property
     def plan(self) -> AttentionPlan:
-        """One after the other."""
+        """Side by side."""
         return _JoinedPlan(self.first.plan, self.second.plan, len(self.first.position_ids))
 
 
@@ -51,11 +52,37 @@ class _JoinedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        output: Tensor | None = None,
     ) -> Tensor:
-        parts = query.split([self.num_first, len(query) - self.num_first])
-        return torch.cat(
-            [
-                plan.run(part, key_cache, value_cache, scale=scale, sliding_window=sliding_window)
-                for plan, part in zip((self.first, self.second), parts, strict=True)
-            ]
-        )
+        if output is None:
+            output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        sizes = [self.num_first, len(query) - self.num_first]
+        (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
+        caches = key_cache, value_cache
+        with _beside(query.device):
+            self.second.run(
+                second, *caches, scale=scale, sliding_window=sliding_window, output=second_out
+            )
+        self.first.run(first, *caches, scale=scale, sliding_window=sliding_window, output=first_out)
+        _join(query.device)
+        return output
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+def _beside(device: torch.device) -> AbstractContextManager[object]:
+    """What is launched inside runs beside what is launched behind it, until `_join`: the one is
+    bound by memory, the other waits for its own results."""
+    if device.type != "cuda":
+        return nullcontext()
+    side = _side_stream(device)
+    side.wait_stream(torch.cuda.current_stream(device))
+    return torch.cuda.stream(side)
+
+
+def _join(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).wait_stream(_side_stream(device))

@@ -142,8 +142,9 @@ class _RaggedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        output: Tensor | None = None,
     ) -> Tensor:
-        output = torch.zeros_like(query)
+        output = torch.zeros_like(query) if output is None else output.zero_()
         for span in self.spans:
             keys, values = (
                 cache.index_select(0, span.page_ids).flatten(0, 1)[: span.seq_len]
@@ -209,6 +210,7 @@ class _PaddedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        output: Tensor | None = None,
     ) -> Tensor:
         group = query.shape[1] // key_cache.shape[2]
         queries = query.split([part.sequences.position_ids.numel() for part in self.parts])
@@ -223,7 +225,8 @@ class _PaddedPlan:
                     scale,
                 )
                 for some, part in zip(queries, self.parts, strict=True)
-            ]
+            ],
+            out=output,
         )
 
 

@@ -58,9 +58,11 @@ class TritonPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        output: Tensor | None = None,
     ) -> Tensor:
         launch = self._launch(query, key_cache)
-        output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
+        if output is None:
+            output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
         parts = log_sums = output
         if launch.num_splits > 1:
             shape = (*query.shape[:2], launch.num_splits)

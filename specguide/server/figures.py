@@ -1,0 +1,140 @@
+"""Owns which of an engine's figures Prometheus is told, and what vLLM calls those that mean the
+same there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from specguide.engine.stats import EngineStats
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number of EngineStats.
+
+    name: behind "specguide_"; a counter's gets "_total"
+    vllm: behind "vllm:"; None: it has no such figure
+    """
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    about: str
+    read: Callable[[EngineStats], float]
+    vllm: str | None = None
+
+
+@dataclass(frozen=True)
+class Times:
+    """A histogram of EngineStats.latency; name and vllm as in Figure.
+
+    key: in EngineStats.latency
+    """
+
+    name: str
+    key: str
+    about: str
+    vllm: str | None = None
+
+
+FIGURES = (
+    Figure(
+        "requests_running",
+        "gauge",
+        "Requests that hold a slot",
+        lambda stats: stats.num_running,
+        "num_requests_running",
+    ),
+    Figure(
+        "requests_waiting",
+        "gauge",
+        "Requests that wait for their grammar or for a slot",
+        lambda stats: stats.num_waiting,
+        "num_requests_waiting",
+    ),
+    Figure("slots", "gauge", "Slots", lambda stats: stats.max_batch_size),
+    Figure(
+        "kv_cache_usage",
+        "gauge",
+        "Share of the KV cache's pages that requests hold",
+        lambda stats: stats.num_pages_used / stats.num_pages,
+        "kv_cache_usage_perc",
+    ),
+    Figure(
+        "prefix_cache_queries",
+        "counter",
+        "Prompt tokens of requests that have ended",
+        lambda stats: stats.prompts["prompt"],
+        "prefix_cache_queries",
+    ),
+    Figure(
+        "prefix_cache_hits",
+        "counter",
+        "Prompt tokens whose keys were there already",
+        lambda stats: stats.prompts["cached"],
+        "prefix_cache_hits",
+    ),
+    Figure(
+        "preemptions",
+        "counter",
+        "Times that a request lost its pages to another",
+        lambda stats: stats.prompts["preemptions"],
+        "num_preemptions",
+    ),
+    Figure(
+        "prompt_tokens",
+        "counter",
+        "Prompt tokens of requests that have ended",
+        lambda stats: stats.prompts["prompt"],
+        "prompt_tokens",
+    ),
+    Figure(
+        "output_tokens",
+        "counter",
+        "Tokens generated",
+        lambda stats: stats.output_tokens,
+        "generation_tokens",
+    ),
+    Figure("iterations", "counter", "Iterations", lambda stats: stats.iterations),
+    Figure(
+        "held_slots",
+        "counter",
+        "Iterations in which a request gained nothing, since its rows were late",
+        lambda stats: stats.grammar["held"],
+    ),
+    Figure(
+        "late_draft_rows",
+        "counter",
+        "Rows that a drafter had to do without",
+        lambda stats: stats.grammar["late_draft_rows"],
+    ),
+    Figure(
+        "verifications",
+        "counter",
+        "Verifications of requests that have ended",
+        lambda stats: sum(stats.accepted["all"]),
+        "spec_decode_num_drafts",
+    ),
+    Figure(
+        "accepted_draft_tokens",
+        "counter",
+        "Drafts that the target accepted, of requests that have ended",
+        lambda stats: sum(place * count for place, count in enumerate(stats.accepted["all"])),
+        "spec_decode_num_accepted_tokens",
+    ),
+)
+
+TIMES = (
+    Times("queue", "queue", "Arrival to first iteration", "request_queue_time"),
+    Times("ttft", "ttft", "Arrival to first token", "time_to_first_token"),
+    Times(
+        "tpot",
+        "tpot",
+        "Mean time per token after a request's first",
+        "request_time_per_output_token",
+    ),
+    Times("e2e", "e2e", "Arrival to end", "e2e_request_latency"),
+    Times("compile", "compile", "Arrival to grammar, where it had to be compiled"),
+    Times("compile_cached", "compile_cached", "Arrival to grammar, where it was there already"),
+)

@@ -1,0 +1,119 @@
+"""What Prometheus is told: documented, the same by vLLM's names, and drawn by the dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from live_server import small_server
+from prometheus_client.parser import text_string_to_metric_families
+
+from specguide.engine.stats import GuideCounts
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.request import RequestMetrics
+from specguide.server.config import ServerConfig
+
+DOCS = Path(__file__).parents[2] / "docs"
+SUFFIX = re.compile(r"_(total|bucket|count|sum|created)$")
+
+
+@pytest.fixture(scope="module")
+def families():
+    """By name, after some requests."""
+    server = small_server((), metrics_names="vllm")
+    body = {"model": "small", "prompt": "The bridge", "max_tokens": 12}
+    with httpx.Client(base_url=f"{server.url}/v1") as client:
+        client.post("/completions", json=body).raise_for_status()
+        for _ in range(2):
+            client.post("/completions", json={**body, "guided_choice": ["left", "right"]})
+        assert client.post("/completions", json={**body, "max_tokens": -1}).status_code == 400
+        assert client.get("/nowhere/at/all").status_code == 404
+    text = httpx.get(f"{server.url}/metrics").text
+    server.stop()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def rows():
+    text = (DOCS / "serving.md").read_text()
+    return [
+        re.findall(r"`((?:specguide_|vllm:)\w+)`", line)
+        for line in text.splitlines()
+        if line.startswith("| `specguide_")
+    ]
+
+
+def values(family):
+    """Samples without vLLM's own labels."""
+    own = ("model_name", "engine")
+    return [
+        (
+            sample.name.removeprefix(family.name),
+            [value for key, value in sample.labels.items() if key not in own],
+            sample.value,
+        )
+        for sample in family.samples
+    ]
+
+
+def test_what_is_documented_is_exported_and_the_reverse(families):
+    documented = {SUFFIX.sub("", name) for names in rows() for name in names}
+    exported = {name for name in families if not name.endswith("_created")}
+    assert documented == exported
+
+
+def test_values_by_vllms_names_are_ours(families):
+    pairs = [[SUFFIX.sub("", name) for name in names] for names in rows() if len(names) == 2]
+    assert len(pairs) > 10
+    for ours, vllm in pairs:
+        assert values(families[ours]) == values(families[vllm]), ours
+
+
+def test_requests_are_counted(families):
+    counts = {
+        (sample.name, *dict(sorted(sample.labels.items())).values()): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert counts["specguide_e2e_seconds_count",] == 3
+    assert counts["specguide_compile_seconds_count",] == 1
+    assert counts["specguide_compile_cached_seconds_count",] == 1
+    assert counts["specguide_http_responses_total", "200", "", "/v1/completions"] == 3
+    assert counts["specguide_http_responses_total", "400", "", "/v1/completions"] == 1
+    assert counts["specguide_http_responses_total", "404", "", "other"] == 1
+    (guide,) = families["specguide_guide_requests"].samples
+    assert guide.value == 2 and re.fullmatch("[0-9a-f]{8}", guide.labels["guide"])
+
+
+def test_guides_are_bounded_and_the_most_used_stay():
+    counts, metrics = GuideCounts(), RequestMetrics(accepted_histogram=[1, 2])
+    for number in range(100):
+        counts.add(Guide(regex="often"), metrics)
+        counts.add(Guide(regex=f"a{number}"), metrics)
+    assert len(counts.by_guide) == 21
+    assert max(one["requests"] for name, one in counts.by_guide.items() if name != "other") == 100
+    assert sum(one["requests"] for one in counts.by_guide.values()) == 200
+    assert sum(one["tokens"] for one in counts.by_guide.values()) == 200 * 5
+
+
+def test_the_dashboard_draws_what_is_exported(families):
+    dashboard = json.loads((DOCS / "grafana.json").read_text())
+    assert dashboard["schemaVersion"] >= 36 and dashboard["uid"] and dashboard["title"]
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        assert {"type", "title", "gridPos", "targets", "datasource"} <= panel.keys()
+        for target in panel["targets"]:
+            names = re.findall(r"specguide_\w+", target["expr"])
+            assert names and target["expr"].count("(") == target["expr"].count(")")
+            assert {SUFFIX.sub("", name) for name in names} <= families.keys(), names
+
+
+def test_unknown_names():
+    with pytest.raises(
+        InvalidParams, match="metrics_names 'x' are unknown; known: specguide, vllm"
+    ):
+        ServerConfig("small", metrics_names="x")

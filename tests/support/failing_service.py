@@ -1,0 +1,20 @@
+"""`specguide serve` whose engine fails in an iteration of a request of 13 prompt tokens; each of
+its processes runs this file anew."""
+
+from specguide.engine.engine import Engine
+
+launch = Engine._launch
+
+
+def fail(self, batch, requests):
+    if any(len(request.prompt_ids) == 13 for request in requests):
+        raise RuntimeError("thirteen")
+    launch(self, batch, requests)
+
+
+Engine._launch = fail
+
+if __name__ == "__main__":
+    from specguide.cli import main
+
+    main()
