@@ -17,6 +17,8 @@ _REFIT_EVERY = 32
 _HURRY = 8  # iterations that one counts for where it went as far as is trusted
 _NUM_REWEIGHTS = 3
 _RIDGE = 1e-6
+_LEAST_S = 1e-6
+"""Of an iteration, whatever is fitted."""
 
 Floats = npt.NDArray[np.float64]
 Taken = tuple[int, int, float]
@@ -84,7 +86,8 @@ class StepBudget:
         level_s = float(np.median(misses))
         scatter_s = float(np.median(np.abs(misses - level_s)))
         base_s, self._per_node_s, self._per_token_s = costs.tolist()
-        self._base_s = base_s + level_s + 2 * scatter_s  # it is the slow ones that are felt
+        slow_s = base_s + level_s + 2 * scatter_s  # it is the slow ones that are felt
+        self._base_s = max(_LEAST_S, slow_s)
 
 
 def _causes(taken: Floats) -> tuple[Floats, Floats]:

@@ -71,6 +71,15 @@ def test_the_smallest_limit_is_kept():
     assert set(run(StepBudget(16, 0.025), 4, Random(3))) == {16}
 
 
+def test_iterations_faster_than_their_nodes_say_leave_it_monotone():
+    budget = StepBudget(MAX_TOKENS, 0.025)
+    for num_tokens, seconds in ((5000, 1e-3), (0, 0.0), (5000, 1.0), (0, 0.0)):
+        for _ in range(32):
+            budget.take(1000, num_tokens, seconds)
+    counts = [budget.most_tokens(num_nodes) for num_nodes in (1, 500, 3000)]
+    assert counts == sorted(counts, reverse=True)
+
+
 times = st.tuples(st.integers(0, 2000), st.integers(0, 5000), st.floats(0, 10))
 
 
