@@ -11,9 +11,6 @@ import numpy.typing as npt
 FEWEST_TOKENS = 64
 """Prompt tokens that an iteration always has room for, so that prompts never stand still."""
 
-FIRST_TOKENS = 512
-"""Prompt tokens of the first iterations, before any was timed."""
-
 _WINDOW = 16
 _NUM_LAST = 32
 _REFIT_EVERY = 32
@@ -49,7 +46,7 @@ class StepBudget:
         self._by_size: dict[int, deque[Taken]] = {}
         self._last: deque[Taken] = deque(maxlen=_NUM_LAST)
         self._num_since_fit = 0
-        self._trusted = min(FIRST_TOKENS, max_tokens)
+        self._trusted = self._fewest
         self._base_s, self._per_node_s, self._per_token_s = 0.0, 0.0, 0.0
 
     def most_tokens(self, num_nodes: int) -> int:
@@ -80,7 +77,7 @@ class StepBudget:
         self._num_since_fit = 0
         taken = np.array([each for window in self._by_size.values() for each in window])
         largest_seen = int(taken[:, 1].max())
-        self._trusted = min(self._max_tokens, max(FIRST_TOKENS, 2 * largest_seen))
+        self._trusted = min(self._max_tokens, max(self._fewest, 2 * largest_seen))
         costs = _robust_costs(*_causes(taken))
         causes, seconds = _causes(np.array(self._last))
         misses = seconds - causes @ costs
