@@ -27,7 +27,9 @@ def run_front(plan: FrontPlan, control: Connection, parent_pid: int) -> None:
 
 
 async def _serve(plan: FrontPlan, control: Connection) -> None:
-    engine = RemoteEngine(plan.facts, load_tokenizer(plan.facts.config), plan.name)
+    tokenizer = load_tokenizer(plan.facts.config)
+    tokenizer.vocabulary(plan.facts.vocab_size)  # else the first request waits for it
+    engine = RemoteEngine(plan.facts, tokenizer, plan.name)
     app = create_app(engine, plan.config, plan.name)
     server = _Front(app, plan.config, control)
     asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
