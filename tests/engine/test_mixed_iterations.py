@@ -1,0 +1,114 @@
+"""Chunks of prompts beside decode iterations: no output depends on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from staggered import SPECS, asked, engine_of, run, told
+
+from specguide import SamplingParams
+from specguide.batch import PiggybackLimits
+from specguide.config import CacheConfig
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+@pytest.mark.parametrize("mode", SPECS)
+def test_outputs_are_those_of_prompts_on_their_own(mode, lag):
+    (mixed, watch), (apart, seen) = (
+        engine_of(SPECS[mode], lag=lag, max_prefill_tokens=24, mixed_iterations=mixed)
+        for mixed in (True, False)
+    )
+    outputs, expected = run(mixed, asked(12)), run(apart, asked(12))
+    assert list(map(told, outputs)) == list(map(told, expected))
+    assert len(watch.chunks) > 5 and watch.num_starts > 5 and max(watch.chunks) <= 24
+    assert not seen.chunks and not seen.num_starts
+    mixed.close()
+    apart.close()
+
+
+@pytest.mark.parametrize("mode", ["plain", "eagle3"])
+def test_drafts_are_as_good_behind_prompts_that_rode(mode):
+    """The drafter's keys of a prompt are those of a prefill, so it proposes the same."""
+    (mixed, watch), (apart, _) = (
+        engine_of(SPECS[mode], mixed_iterations=mixed) for mixed in (True, False)
+    )
+    requests = [(text, SamplingParams(max_tokens=20, seed=1)) for text, _ in asked(6)]
+    accepted = [
+        [sum(at * count for at, count in enumerate(one.metrics.accepted_histogram)) for one in many]
+        for many in (run(mixed, requests), run(apart, requests))
+    ]
+    assert watch.num_starts > 3
+    assert abs(sum(accepted[0]) - sum(accepted[1])) <= len(requests)
+    mixed.close()
+    apart.close()
+
+
+def test_few_pages_and_requests_that_leave():
+    engine, watch = engine_of(
+        SPECS["eagle3"], cache=CacheConfig(page_size=4, num_pages=60), max_prefill_tokens=16, lag=1
+    )
+    expected = [told(one) for one in run(engine_of(SPECS["eagle3"])[0], asked(10))]
+    added = []
+    for at, (text, params) in enumerate(asked(10)):
+        added.append(engine.add(engine.prompt_ids(text), params))
+        engine.step()
+        if at % 3 == 2:
+            other = engine.add(engine.prompt_ids(text * 2), params)
+            engine.step()
+            engine.cancel(other)
+    while engine.num_unfinished:
+        engine.step()
+    engine.check_integrity()
+    assert [told(one) for one in added] == expected
+    assert watch.chunks and watch.num_starts
+    engine.close()
+
+
+def test_prompts_that_are_scored_have_iterations_of_their_own():
+    engine, watch = engine_of(None)
+    requests = [(text, replace(params, guide=None, prompt_logprobs=1)) for text, params in asked(5)]
+    outputs = run(engine, requests)
+    assert not watch.chunks
+    assert all(len(one.prompt_logprobs) == len(one.prompt_ids) for one in outputs)
+    engine.close()
+
+
+def test_one_token_and_a_prompt_in_the_cache():
+    engine, watch = engine_of(None)
+    text = "Maria is 34 and lives in Lyon. " * 4
+    params = SamplingParams(max_tokens=12)
+    alone = told(run(engine, [(text, params)])[0])
+    first = engine.add(engine.prompt_ids("Once upon a time"), SamplingParams(max_tokens=40))
+    engine.step()
+    one = engine.add(engine.prompt_ids("x")[:1], params)
+    again = engine.add(engine.prompt_ids(text), params)
+    while engine.num_unfinished:
+        engine.step()
+    assert told(again) == alone and again.metrics.num_cached > 8
+    assert len(one.output_ids) == 12 and len(first.output_ids) == 40
+    assert watch.num_starts == 2
+    engine.close()
+
+
+sizes = st.lists(st.integers(1, 300), min_size=1, max_size=6, unique=True).map(sorted).map(tuple)
+
+
+@given(sizes, st.integers(1, 9), st.integers(1, 2000), st.integers(1, 2000))
+def test_sizes_of_what_is_beside(sizes, spread, num_waiting, budget):
+    limits = PiggybackLimits(16, sizes, spread)
+    most = limits.most_tokens(budget)
+    num_tokens = limits.rounded(min(most, limits.share(num_waiting)))
+    assert 1 <= num_tokens <= min(num_waiting, max(budget, sizes[0]))
+    assert num_tokens <= limits.size_for(num_tokens) <= max(sizes[-1], num_tokens)
+    assert budget < sizes[0] or limits.size_for(num_tokens) <= budget
+
+
+@given(st.integers(1, 2000), st.integers(1, 2000))
+def test_without_sizes_all_that_the_budget_allows(num_waiting, budget):
+    limits = PiggybackLimits(16)
+    assert limits.rounded(min(limits.most_tokens(budget), limits.share(num_waiting))) == min(
+        num_waiting, budget
+    )
