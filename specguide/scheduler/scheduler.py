@@ -14,6 +14,7 @@ from specguide.scheduler.answers import NO_ADVANCE, Advance, Commit, Schedule
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
 from specguide.scheduler.placement import Placement, by_schedule_key
+from specguide.scheduler.prompts import PromptPlanner
 from specguide.scheduler.sequence import SequenceState, finish
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Scheduler:
         self._sequences: dict[int, SequenceState] = {}
         self._placement = Placement(limits, pages, slot_is_idle)
         self.pace = Pace(limits)
+        self._prompts = PromptPlanner(limits, self._placement, self.pace.budget)
         self._prefilled_last, self._num_planned = False, 0
 
     @property
@@ -142,12 +144,8 @@ class Scheduler:
         """Where no prompt waits that an iteration of its own must compute."""
         placement = self._placement
         return self._prefilled_last or (
-            bool(placement.decoding) and all(map(self._may_piggyback, placement.prefilling))
+            bool(placement.decoding) and all(map(self._prompts.may_piggyback, placement.prefilling))
         )
-
-    def _may_piggyback(self, sequence: SequenceState) -> bool:
-        """Its prompt can be computed beside decode iterations."""
-        return self._limits.piggyback.max_chunks > 0 and not sequence.num_unscored
 
     def commit(
         self, batch: Batch, tokens: Sequence[Sequence[int]], errors: Mapping[int, SpecguideError]
@@ -234,39 +232,12 @@ class Scheduler:
         self._placement.check_integrity()
 
     def _plan_prefill(self) -> Batch | None:
-        num_nodes = len(self._placement.decoding) * self._limits.num_nodes
-        budget = self.pace.budget.most_tokens(num_nodes)
-        planned, chunks = [], []
-        are_decoding = not all(sequence.is_at_its_end for sequence in self._placement.decoding)
-        for sequence in sorted(self._placement.prefilling, key=by_schedule_key):
-            if are_decoding and self._may_piggyback(sequence):
-                continue
-            is_early = sequence.not_before > self._num_planned and bool(self._placement.decoding)
-            may_run = sequence.slot >= 0 and sequence.error is None and budget > 0 and not is_early
-            chunk = self._next_chunk(sequence, budget) if may_run else None
-            if chunk is not None:
-                planned.append(sequence)
-                chunks.append(chunk)
-                budget -= len(chunk.token_ids)
-        for sequence, chunk in zip(planned, chunks, strict=True):
-            if chunk.next_id is None:
-                self._placement.prefilling.remove(sequence)
-                self._placement.decoding.append(sequence)
+        planned, chunks = self._prompts.prefill(self._num_planned)
         return self._batch(planned, chunks=chunks)
-
-    def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
-        """Of at most `budget` tokens, with pages for them; None where there are too few."""
-        self._open(sequence)
-        start = sequence.num_computed
-        end = min(sequence.num_tokens, start + budget)
-        num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
-        if not self._placement.make_room(sequence, end + num_ahead):
-            return None
-        return self._chunk(sequence, start, end)
 
     def _plan_decode(self) -> Batch | None:
         """All that decode, and beside them chunks of prompts."""
-        planned, has_grown, starting = [], [], self._take_starting()
+        planned, has_grown, starting = [], [], self._prompts.take_starting()
         tables, make_room = self._placement.tables, self._placement.make_room
         most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
         for sequence in sorted(self._placement.decoding, key=by_schedule_key):
@@ -287,85 +258,7 @@ class Scheduler:
             planned,
             has_grown=has_grown,
             starts=starts,
-            piggyback=self._plan_piggyback(len(planned)),
-        )
-
-    def _take_starting(self) -> set[SequenceState]:
-        """Those that decode from now on: the keys of all their tokens but the last are planned."""
-        placement = self._placement
-        starting = {
-            sequence
-            for sequence in placement.prefilling
-            if sequence.num_left == 1 and sequence in placement.tables
-            if self._may_piggyback(sequence) and sequence.error is None
-        }
-        if starting:
-            placement.prefilling[:] = [one for one in placement.prefilling if one not in starting]
-            placement.decoding += starting
-        return starting
-
-    def _plan_piggyback(self, num_planned: int) -> Piggyback:
-        """Of prompts in order, all but their last tokens, as far as there are free pages for
-        them.
-
-        num_planned: requests that decode beside
-        """
-        limits, placement = self._limits.piggyback, self._placement
-        waiting = [
-            one
-            for one in sorted(placement.prefilling, key=by_schedule_key)
-            if self._may_piggyback(one) and one.error is None
-        ]
-        num_nodes = num_planned * self._limits.num_nodes
-        most = limits.most_tokens(self.pace.budget.most_tokens(num_nodes))
-        num_waiting = sum(one.num_left - 1 for one in waiting)
-        budget = limits.rounded(min(most, limits.share(num_waiting)))
-        planned, chunks = [], []
-        for sequence in waiting[: limits.max_chunks]:
-            chunk = self._piggyback_chunk(sequence, budget) if budget > 0 else None
-            if chunk is not None:
-                planned.append(sequence)
-                chunks.append(chunk)
-                budget -= len(chunk.token_ids)
-        return Piggyback(
-            tuple(sequence.slot for sequence in planned),
-            tuple(placement.tables[sequence] for sequence in planned),
-            tuple(chunks),
-        )
-
-    def _piggyback_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
-        """Of at most `budget` tokens; None where nothing is left to compute, or no page is free."""
-        self._open(sequence)
-        start, end = (
-            sequence.num_computed,
-            min(sequence.num_tokens - 1, sequence.num_computed + budget),
-        )
-        most = self._placement.most_positions(sequence)
-        if start == end or not self._placement.tables.grow(sequence, end, most):
-            return None
-        return self._chunk(sequence, start, end)
-
-    def _open(self, sequence: SequenceState) -> None:
-        """Give it the pages that hold keys of its first tokens already, unless it has them."""
-        if sequence not in self._placement.tables:
-            sequence.num_computed = self._placement.tables.open(sequence)
-            if not sequence.request.output_ids:
-                sequence.request.metrics.num_cached = sequence.num_computed
-
-    def _chunk(self, sequence: SequenceState, start: int, end: int) -> Chunk:
-        """The tokens from `start` to before `end`, for which there are pages."""
-        sequence.num_computed = end
-        self._placement.tables.publish(sequence, end)
-        is_last = end == sequence.num_tokens
-        starts_walk = is_last and not sequence.has_walk
-        sequence.has_walk = sequence.has_walk or is_last
-        tokens = sequence.tokens(start, end + 1)
-        return Chunk(
-            tokens[: end - start],
-            start,
-            None if is_last else tokens[-1],
-            starts_walk,
-            sequence.ids_to_score(start, end),
+            piggyback=self._prompts.piggyback(len(planned)),
         )
 
     def _batch(

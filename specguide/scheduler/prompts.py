@@ -1,0 +1,138 @@
+"""Owns how prompts are computed: which chunks of them come next, alone or beside those that
+decode."""
+
+from __future__ import annotations
+
+from specguide.batch import Chunk, Piggyback
+from specguide.scheduler.limits import SchedulerLimits
+from specguide.scheduler.placement import Placement, by_schedule_key
+from specguide.scheduler.sequence import SequenceState
+from specguide.scheduler.step_budget import StepBudget
+
+
+class PromptPlanner:
+    """Plans chunks of the prompts of those that have slots, in the order of their schedule keys.
+
+    budget: prompt tokens that an iteration may carry
+    """
+
+    def __init__(self, limits: SchedulerLimits, placement: Placement, budget: StepBudget) -> None:
+        self._limits, self._placement, self._budget = limits, placement, budget
+
+    def may_piggyback(self, sequence: SequenceState) -> bool:
+        """Its prompt can be computed beside decode iterations."""
+        return self._limits.piggyback.max_chunks > 0 and not sequence.num_unscored
+
+    def prefill(self, num_planned: int) -> tuple[list[SequenceState], list[Chunk]]:
+        """Those that an iteration without decoding computes, and the chunk of each. Who has its
+        last token in it decodes next.
+
+        num_planned: iterations before this one
+        """
+        placement = self._placement
+        budget = self._most_tokens(len(placement.decoding))
+        planned, chunks = [], []
+        are_decoding = not all(sequence.is_at_its_end for sequence in placement.decoding)
+        for sequence in sorted(placement.prefilling, key=by_schedule_key):
+            if are_decoding and self.may_piggyback(sequence):
+                continue
+            is_early = sequence.not_before > num_planned and bool(placement.decoding)
+            may_run = sequence.slot >= 0 and sequence.error is None and budget > 0 and not is_early
+            chunk = self._next_chunk(sequence, budget) if may_run else None
+            if chunk is not None:
+                planned.append(sequence)
+                chunks.append(chunk)
+                budget -= len(chunk.token_ids)
+        for sequence, chunk in zip(planned, chunks, strict=True):
+            if chunk.next_id is None:
+                placement.prefilling.remove(sequence)
+                placement.decoding.append(sequence)
+        return planned, chunks
+
+    def take_starting(self) -> set[SequenceState]:
+        """Those that decode from now on: the keys of all their tokens but the last are planned."""
+        placement = self._placement
+        starting = {
+            sequence
+            for sequence in placement.prefilling
+            if sequence.num_left == 1 and sequence in placement.tables
+            if self.may_piggyback(sequence) and sequence.error is None
+        }
+        if starting:
+            placement.prefilling[:] = [one for one in placement.prefilling if one not in starting]
+            placement.decoding += starting
+        return starting
+
+    def piggyback(self, num_decoding: int) -> Piggyback:
+        """Of prompts in order, all but their last tokens, as far as there are free pages for
+        them.
+
+        num_decoding: requests that decode beside
+        """
+        limits, placement = self._limits.piggyback, self._placement
+        waiting = [
+            one
+            for one in sorted(placement.prefilling, key=by_schedule_key)
+            if self.may_piggyback(one) and one.error is None
+        ]
+        most = limits.most_tokens(self._most_tokens(num_decoding))
+        num_waiting = sum(one.num_left - 1 for one in waiting)
+        budget = limits.rounded(min(most, limits.share(num_waiting)))
+        planned, chunks = [], []
+        for sequence in waiting[: limits.max_chunks]:
+            chunk = self._piggyback_chunk(sequence, budget) if budget > 0 else None
+            if chunk is not None:
+                planned.append(sequence)
+                chunks.append(chunk)
+                budget -= len(chunk.token_ids)
+        return Piggyback(
+            tuple(sequence.slot for sequence in planned),
+            tuple(placement.tables[sequence] for sequence in planned),
+            tuple(chunks),
+        )
+
+    def _most_tokens(self, num_decoding: int) -> int:
+        return self._budget.most_tokens(num_decoding * self._limits.num_nodes)
+
+    def _next_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
+        """Of at most `budget` tokens, with pages for them; None where there are too few."""
+        self._open(sequence)
+        start = sequence.num_computed
+        end = min(sequence.num_tokens, start + budget)
+        num_ahead = self._placement.num_ahead if end == sequence.num_tokens else 0
+        if not self._placement.make_room(sequence, end + num_ahead):
+            return None
+        return self._chunk(sequence, start, end)
+
+    def _piggyback_chunk(self, sequence: SequenceState, budget: int) -> Chunk | None:
+        """Of at most `budget` tokens; None where nothing is left to compute, or no page is free."""
+        self._open(sequence)
+        start = sequence.num_computed
+        end = min(sequence.num_tokens - 1, start + budget)
+        most = self._placement.most_positions(sequence)
+        if start == end or not self._placement.tables.grow(sequence, end, most):
+            return None
+        return self._chunk(sequence, start, end)
+
+    def _open(self, sequence: SequenceState) -> None:
+        """Give it the pages that hold keys of its first tokens already, unless it has them."""
+        if sequence not in self._placement.tables:
+            sequence.num_computed = self._placement.tables.open(sequence)
+            if not sequence.request.output_ids:
+                sequence.request.metrics.num_cached = sequence.num_computed
+
+    def _chunk(self, sequence: SequenceState, start: int, end: int) -> Chunk:
+        """The tokens from `start` to before `end`, for which there are pages."""
+        sequence.num_computed = end
+        self._placement.tables.publish(sequence, end)
+        is_last = end == sequence.num_tokens
+        starts_walk = is_last and not sequence.has_walk
+        sequence.has_walk = sequence.has_walk or is_last
+        tokens = sequence.tokens(start, end + 1)
+        return Chunk(
+            tokens[: end - start],
+            start,
+            None if is_last else tokens[-1],
+            starts_walk,
+            sequence.ids_to_score(start, end),
+        )
