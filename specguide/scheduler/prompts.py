@@ -50,15 +50,18 @@ class PromptPlanner:
         return planned, chunks
 
     def take_starting(self) -> set[SequenceState]:
-        """Those that decode from now on: the keys of all their tokens but the last are planned."""
+        """Those that decode from now on: the keys of all their tokens but the last are planned, or
+        there is but one token."""
         placement = self._placement
         starting = {
             sequence
             for sequence in placement.prefilling
-            if sequence.num_left == 1 and sequence in placement.tables
+            if sequence.num_left == 1
             if self.may_piggyback(sequence) and sequence.error is None
         }
         if starting:
+            for sequence in starting:
+                self._open(sequence)
             placement.prefilling[:] = [one for one in placement.prefilling if one not in starting]
             placement.decoding += starting
         return starting

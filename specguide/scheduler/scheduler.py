@@ -242,7 +242,10 @@ class Scheduler:
         most_tokens, num_behind = self._limits.most_tokens, self._limits.num_behind
         for sequence in sorted(self._placement.decoding, key=by_schedule_key):
             # it has just lost its slot to one before, or is to end
-            if sequence.slot < 0 or sequence.error is not None or sequence.is_at_its_end:
+            if sequence.slot < 0 or sequence.error is not None:
+                continue
+            # of one that starts, what is under way are chunks of its prompt, which give no tokens
+            if sequence.is_at_its_end and sequence not in starting:
                 continue
             num_to_come = sequence.num_in_flight * most_tokens + num_behind
             num_positions, table = sequence.num_tokens + num_to_come, tables[sequence]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestSpec
@@ -17,9 +18,16 @@ def make(
     max_prefill_tokens: int = 2048,
     is_idle=lambda slot: True,
     num_draft_tokens: int = K,
+    piggyback: PiggybackLimits = NEVER_PIGGYBACK,
 ) -> Scheduler:
     limits = SchedulerLimits(
-        max_batch_size, max_model_len, max_prefill_tokens, num_draft_tokens, num_draft_tokens, PAGE
+        max_batch_size,
+        max_model_len,
+        max_prefill_tokens,
+        num_draft_tokens,
+        num_draft_tokens,
+        PAGE,
+        piggyback,
     )
     return Scheduler(limits, PageAllocator(num_pages), [EOS], is_idle)
 
