@@ -16,8 +16,9 @@ from specguide.errors import InvalidParams
 
 _NUM_FORCED_BY_AUTO = 8
 # A burst of prompts is computed at nearly the full rate of an 8B model's products, and others'
-# tokens still come thirty times a second.
-_GPU_MAX_SLOWDOWN = 4.0
+# tokens still come thirty times a second; a model that decodes slower computes some, too.
+_GPU_MAX_STEP_S = 0.035
+_GPU_MIN_SLOWDOWN = 2.0
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
 # last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
 _GPU_DRAFT_WAIT_US = 20
@@ -74,7 +75,7 @@ class ResolvedConfig:
     device, dtype: as in Facts
     max_model_len: longest prompt plus output, tokens
     max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
-    max_slowdown:  how many times as long as without prompts; infinite: there is no bound
+    min_slowdown:  how many times as long as without prompts it may take in any case
     lag:           iterations that are launched before the results of an earlier one are read
     enforce_eager: run iterations kernel by kernel, as a CPU always does
     """
@@ -90,7 +91,7 @@ class ResolvedConfig:
     max_prefill_tokens: int
     mixed_iterations: bool
     max_step_s: float
-    max_slowdown: float
+    min_slowdown: float
     device: str
     dtype: str
     lag: int
@@ -123,14 +124,21 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         max_model_len=_max_model_len(config.max_model_len, facts.max_positions),
         max_prefill_tokens=config.max_prefill_tokens,
         mixed_iterations=config.mixed_iterations,
-        max_step_s=math.inf if config.max_step_ms is None else config.max_step_ms * 1e-3,
-        max_slowdown=_GPU_MAX_SLOWDOWN if facts.is_gpu and config.max_step_ms is None else math.inf,
+        **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
         device=facts.device,
         dtype=facts.dtype,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=config.enforce_eager or not facts.is_gpu,
         trace=config.trace,
     )
+
+
+def _step_bounds(max_step_ms: float | None, *, is_gpu: bool) -> dict[str, float]:
+    if max_step_ms is not None:
+        return {"max_step_s": max_step_ms * 1e-3, "min_slowdown": 0.0}
+    if is_gpu:
+        return {"max_step_s": _GPU_MAX_STEP_S, "min_slowdown": _GPU_MIN_SLOWDOWN}
+    return {"max_step_s": math.inf, "min_slowdown": 0.0}
 
 
 def _callback_config(guide: GuideConfig, *, is_gpu: bool) -> CallbackConfig:

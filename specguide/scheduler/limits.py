@@ -22,7 +22,7 @@ class SchedulerLimits:
     piggyback:           what of prompts can be computed beside a decode iteration
     max_step_s:          longest time that an iteration is to take, seconds; prompts are computed in
                          chunks that fit
-    max_slowdown:        and how many times as long as without prompts
+    min_slowdown:        how many times as long as without prompts it may take in any case
     """
 
     max_batch_size: int
@@ -33,7 +33,7 @@ class SchedulerLimits:
     page_size: int
     piggyback: PiggybackLimits = NEVER_PIGGYBACK
     max_step_s: float = math.inf
-    max_slowdown: float = math.inf
+    min_slowdown: float = 0.0
 
     @cached_property
     def most_tokens(self) -> int:

@@ -36,14 +36,14 @@ class StepBudget:
 
     max_tokens: most prompt tokens of an iteration, whatever it takes
     max_step_s: longest that an iteration is to take, seconds; infinite: there is no bound
-    max_slowdown: how many times as long as without prompt tokens; infinite: there is no bound
+    min_slowdown: how many times as long as without prompt tokens it may take, whatever the bound
     """
 
     def __init__(
-        self, max_tokens: int, max_step_s: float = math.inf, max_slowdown: float = math.inf
+        self, max_tokens: int, max_step_s: float = math.inf, min_slowdown: float = 0.0
     ) -> None:
         self._max_tokens, self._max_step_s = max_tokens, max_step_s
-        self._max_slowdown = max_slowdown
+        self._min_slowdown = min_slowdown
         self._fewest = min(FEWEST_TOKENS, max_tokens)
         self._by_size: dict[int, deque[Taken]] = {}
         self._last: deque[Taken] = deque(maxlen=_NUM_LAST)
@@ -54,12 +54,12 @@ class StepBudget:
     def most_tokens(self, num_nodes: int) -> int:
         """Prompt tokens that may ride with so many decode nodes. With none of these nobody waits
         for his next token, and there is no bound but `max_tokens`."""
-        if not num_nodes or min(self._max_step_s, self._max_slowdown) == math.inf:
+        if not num_nodes or self._max_step_s == math.inf:
             return self._max_tokens
         if self._num_since_fit >= _REFIT_EVERY:
             self._fit()
         usual_s = self._base_s + self._per_node_s * num_nodes
-        left_s = min(self._max_step_s, self._max_slowdown * usual_s) - usual_s
+        left_s = max(self._max_step_s, self._min_slowdown * usual_s) - usual_s
         if left_s <= self._fewest * self._per_token_s:
             return self._fewest
         if left_s >= self._trusted * self._per_token_s:

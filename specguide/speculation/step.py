@@ -96,10 +96,10 @@ class OneModelStep:
         drafting = options.drafting or shape_of(layout).drafting
         self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
         self.piggyback_limits = NEVER_PIGGYBACK
-        if options.mixed:
-            self.piggyback_limits = (
-                PIGGYBACK_LIMITS if self._fixed else PiggybackLimits(_MOST_CHUNKS)
-            )
+        if options.mixed and self._fixed is None:
+            self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
+        elif options.mixed and not options.adaptive:  # whose levels would each need graphs of it
+            self.piggyback_limits = PIGGYBACK_LIMITS
         self._plan = torch.zeros(
             largest_plan(num_slots), dtype=torch.int64, device=state.ids.device
         )

@@ -64,7 +64,7 @@ def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_
     lens, num_tokens = lens[:max_batch_size], sum(lens[:max_batch_size])
     size = captured_size(len(lens), num_tokens, max_batch_size)
     if size is None:
-        assert len(lens) > 16 or num_tokens > 511
+        assert len(lens) > 16 or num_tokens > 2047
         return
     assert size in captured_sizes(max_batch_size, num_tokens)
     assert (
@@ -72,13 +72,18 @@ def test_every_prefill_finds_room_in_a_captured_one_or_is_large(lens, max_batch_
         and size[0] >= len(lens)
         and size[1] >= num_tokens + (size[0] > len(lens))
     )
-    chunks = [Chunk([7] * length, 3 * place, 5) for place, length in enumerate(lens)]
+    chunks = [Chunk([7] * length, 3 * place) for place, length in enumerate(lens)]
     plan = PrefillPlan.of(torch.tensor([*pack(chunks, range(len(lens)), size, 99), -7]), *size)
     assert plan.slots.tolist() == [*range(len(lens)), *[99] * (size[0] - len(lens))]
     assert plan.token_ids.tolist() == [7] * num_tokens + [0] * (size[1] - num_tokens)
     assert plan.bounds.diff().tolist() == [*lens, *[0] * (size[0] - len(lens))]
     assert plan.ends.tolist()[: len(lens)] == [chunk.end for chunk in chunks]
     assert all(node >= num_tokens for node in plan.nodes.tolist()[len(lens) :])
+
+
+def test_empty_requests_behind_a_known_token_repeat_it():
+    plan = PrefillPlan.of(torch.tensor(pack([Chunk([7, 8], 0, 5)], [2], (3, 2), 99)), 3, 2)
+    assert plan.nodes.tolist() == [1, 1, 1] and plan.known_next.tolist() == [5, 5, 5]
 
 
 @pytest.mark.parametrize("max_batch_size", [1, 3, 4])
@@ -107,7 +112,8 @@ def test_nothing_to_do_on_a_cpu(folders, options, capsys):
 
 def test_refused_while_requests_are_under_way(folders):
     llm = make(folders, lag=1)
-    engine, waiting = llm._engine, SamplingParams(max_tokens=5)
+    tokens = llm.generate([[5, 6, 7]], SamplingParams(max_tokens=5))[0].token_ids
+    engine, waiting = llm._engine, SamplingParams(max_tokens=50, stop_token_ids=[tokens[-1]])
     request = engine.add([5, 6, 7], waiting)
     for _ in range(3):
         with pytest.raises(EngineError, match="1 are under way"):

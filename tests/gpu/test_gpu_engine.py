@@ -18,7 +18,7 @@ from random_requests import cases
 from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
-from specguide.speculation.prefill_plan import captured_sizes
+from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS, captured_sizes
 from specguide.speculation.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
@@ -101,11 +101,12 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
     cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
     warm.warm_up()
     graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(captured_sizes(6))
+    num_mixed = len(PIGGYBACK_LIMITS.sizes)  # beside all six slots
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
     assert len(graphs) == (
         3 * num_decodes
         if "baseline" in options
-        else num_each * (len(SamplingKind) * num_decodes + num_prefills)
+        else num_each * (len(SamplingKind) * num_decodes + num_prefills + num_mixed)
     )
     for num_prompts in range(1, 8):
         for params in (dict(), dict(temperature=0.8, top_p=0.95)):

@@ -41,7 +41,7 @@ def tasks() -> list[chat.Task]:
 def generate(**options) -> list[tuple[int, ...]]:
     """All requests at once, admitted together, so that every pass has the same shape each time."""
     some = tasks()
-    llm = LLM(max_batch_size=len(some), guide=PATIENT, **options)
+    llm = LLM(max_batch_size=len(some), guide=PATIENT, mixed_iterations=False, **options)
     prompts = prompts_of(some)
     llm.generate(prompts, greedy(some, 1))  # compiles the grammars, for which requests would wait
     guide = llm._engine._executor.grammar

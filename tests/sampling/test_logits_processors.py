@@ -287,7 +287,8 @@ def test_only_batches_with_processors_wait_for_results(folders):
         request, found = engine.add([5, 6, 7], replace(params, ignore_eos=True)), set()
         while request.finish_reason is None:
             engine.step()
-            found.add(len(engine._in_flight))
+            if request.finish_reason is None:  # what is surely its last is not followed
+                found.add(len(engine._in_flight))
         assert found == num_in_flight and request.error is None
         while engine._in_flight:
             engine.step()

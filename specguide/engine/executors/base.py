@@ -49,7 +49,7 @@ class Capabilities:
             page_size=config.cache.page_size,
             piggyback=self.piggyback,
             max_step_s=config.max_step_s,
-            max_slowdown=config.max_slowdown,
+            min_slowdown=config.min_slowdown,
         )
 
     def window_of(self, params: SamplingParams) -> DraftLayout | None:
