@@ -36,7 +36,8 @@ MODES: dict[str, tuple[SpecConfig | None, dict[str, Any]]] = {
     "grammar": (SpecConfig("grammar", num_forced_tokens=16), {}),
 }
 SAME_DRAFTS = [mode for mode in MODES if mode not in ("eagle3, adaptive", "auto", "suffix, forced")]
-"""Their drafts depend neither on the clock nor on the order in which requests end."""
+"""Their drafts depend neither on the clock nor on the order in which requests end, but see
+`has_same_drafts`."""
 
 WITHOUT_GUIDES = [
     mode
@@ -116,6 +117,24 @@ def _requests() -> list[tuple[str, SamplingParams]]:
     ]
 
 
+def has_same_drafts(mode: str, params: SamplingParams) -> bool:
+    """Each run verifies the same drafts of the request. Forced tokens are spelt as the target has
+    spelt them in any request before (csrc/spelling.h), so which drafts a guided request has then
+    depends on the order in which requests are admitted."""
+    spec, _ = MODES[mode]
+    is_spelt_by_habit = bool(spec and spec.num_forced_tokens and params.guide)
+    return mode in SAME_DRAFTS and not is_spelt_by_habit
+
+
+def recorded_of(mode: str) -> list[dict[str, Any]]:
+    """What was recorded in one mode, without what depends on the order of admission."""
+    recorded = json.loads(RECORDED.read_text())[mode]
+    return [
+        output if has_same_drafts(mode, params) else output | {"accepted": None}
+        for output, (_, params) in zip(recorded, _requests(), strict=True)
+    ]
+
+
 def outputs_of(mode: str, *, has_guides: bool = True) -> list[dict[str, Any]]:
     """Tokens, how it finished, rounded log-probabilities, and the accepted drafts of each request,
     in one mode; of an engine without guides those of the free requests, which come first."""
@@ -138,9 +157,9 @@ def outputs_of(mode: str, *, has_guides: bool = True) -> list[dict[str, Any]]:
             "error": output.error and str(output.error),
             "logprobs": _rounded(output.logprobs),
             "prompt_logprobs": _rounded(output.prompt_logprobs),
-            "accepted": output.metrics.accepted_histogram if mode in SAME_DRAFTS else None,
+            "accepted": output.metrics.accepted_histogram if has_same_drafts(mode, one) else None,
         }
-        for output in outputs
+        for output, one in zip(outputs, params, strict=True)
     ]
 
 
