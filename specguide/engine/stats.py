@@ -80,7 +80,8 @@ class GuideCounts:
         if guide.matcher is not None:  # has no text to tell it by
             name = _OTHER
         else:
-            name = blake2b(f"{guide.kind} {guide.source()}".encode(), digest_size=4).hexdigest()
+            source = f"{guide.kind} {guide.source()}".encode(errors="surrogatepass")
+            name = blake2b(source, digest_size=4).hexdigest()
         if name not in self.by_guide:
             self._make_room()
         counts = self.by_guide.setdefault(name, Counter())
