@@ -7,7 +7,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import pointwise, reference, triton
+from specguide.kernels import experts, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
@@ -17,6 +17,8 @@ from specguide.kernels.sampling_tensors import SamplingTensors
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
+expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
+gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
@@ -26,6 +28,7 @@ masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
+route = operation(experts.route, lambda: triton.routing.route)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 
 __all__ = [
@@ -36,6 +39,8 @@ __all__ = [
     "apply_bitmask",
     "constant",
     "copy_guided_rows",
+    "expert_parts",
+    "gated_experts",
     "gated_linear",
     "gelu_tanh_mul",
     "linear",
@@ -48,5 +53,6 @@ __all__ = [
     "operation",
     "rms_norm",
     "rope_and_store",
+    "route",
     "silu_mul",
 ]

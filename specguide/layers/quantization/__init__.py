@@ -8,6 +8,7 @@ from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
+from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.method import (
     Activation,
     MatrixSpec,
@@ -39,9 +40,11 @@ __all__ = [
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "ExpertWeights",
     "MatrixSpec",
     "PlainWeights",
     "ProjectionWeights",
     "Quantization",
+    "create_experts",
     "read_quantization",
 ]
