@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
@@ -25,7 +26,7 @@ from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector, StatusCounts
-from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable
+from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable, RequestIds, RootPath, cors
 from specguide.server.playground import router as playground
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
@@ -35,6 +36,7 @@ from specguide.server.requests import (
     ResponsesRequest,
     TokenizeRequest,
 )
+from specguide.server.tracing import telemetry
 
 _JSON = msgspec.json.Encoder()
 T = TypeVar("T")
@@ -66,7 +68,12 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
         yield
         await engine.close(config.drain_s)
 
-    app = FastAPI(title="specguide", lifespan=lifespan)
+    exposure = config.exposure
+    app = FastAPI(
+        title="specguide",
+        lifespan=lifespan,
+        telemetry=telemetry(exposure, config.model_name),
+    )
     app.state.backend = Backend(engine, config)
     app.state.bodies = BodyRoom(config.max_bodies_bytes)
     app.state.registry = CollectorRegistry()
@@ -81,8 +88,12 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
         timeout_s=config.body_timeout_s,
     )
     if config.api_keys:
-        app.add_middleware(ApiKeys, keys=config.api_keys)
+        app.add_middleware(ApiKeys, keys=config.api_keys, protects_metrics=exposure.protect_metrics)
+    if exposure.allowed_origins:
+        app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
+    app.add_middleware(RequestIds)
     app.add_middleware(StatusCounts, registry=app.state.registry, front=front)
+    app.add_middleware(RootPath, root_path=exposure.root_path)
     app.add_middleware(Cancellable)  # around all others
     app.exception_handler(ApiError)(lambda _, error: error.response())
     app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())

@@ -17,6 +17,7 @@ from specguide.errors import InvalidParams, PromptTooLong
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.tracing import note_generation
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -143,8 +144,10 @@ async def begun(
         raise ApiError.shutting_down()
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:
+        note_generation(first)
         yield first
         async for delta in stream:
+            note_generation(delta)
             if delta.error is not None:
                 raise ApiError.of(delta.error)
             yield delta
