@@ -189,7 +189,7 @@ def test_chat_with_a_server_is_the_same(tmp_path):
     from specguide.config import EngineConfig, SpecConfig
     from specguide.engine import AsyncEngine, Engine
     from specguide.server.app import create_app
-    from specguide.server.config import Exposure, ServerConfig
+    from specguide.server.config import ServerConfig
 
     app = create_app(
         AsyncEngine(Engine(EngineConfig(spec=SpecConfig(), max_batch_size=1))),
