@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
@@ -27,6 +27,7 @@ class AttentionShape:
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
                     before it
     scale:          factor on the dot products; None: head_dim^-1/2
+    has_sinks:      each head has a score of its own that takes part in the softmax
     """
 
     num_heads: int
@@ -38,6 +39,7 @@ class AttentionShape:
     qk_norm: NormKind | None = None
     sliding_window: int | None = None
     scale: float | None = None
+    has_sinks: bool = False
 
 
 class AttentionState(NamedTuple):
@@ -55,18 +57,37 @@ class AttentionState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Sinks:
+    """A learned score of each head, [num_heads], called `name` in the checkpoint."""
+
+    scores: Tensor
+    name: str
+
+    @classmethod
+    def create(cls, place: Placement, num_heads: int) -> Sinks:
+        """Uninitialised."""
+        return cls(place.empty(num_heads), f"{place.prefix}sinks")
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where the tensor of a checkpoint goes, by its full name."""
+        return {self.name: Destination.of(self.scores)}
+
+
+@dataclass(frozen=True, eq=False)
 class Attention:
     """Grouped-query attention with rotary positions.
 
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:     num_heads · head_dim → hidden
     qk_norm: of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
+    sinks:   see AttentionPlan.run
     """
 
     shape: AttentionShape
     qkv: Projection
     out: Projection
     qk_norm: RmsNorm | None
+    sinks: Sinks | None = None
 
     @classmethod
     def create(
@@ -86,6 +107,7 @@ class Attention:
             Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
             Projection.create(place, query_size, out, bias=shape.out_bias),
             qk_norm,
+            Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
 
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
@@ -106,6 +128,7 @@ class Attention:
             value_cache,
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
+            sinks=None if self.sinks is None else self.sinks.scores,
         )
         return self.out.forward_parts(
             attended.reshape(len(heads), shape.num_heads * shape.head_dim)
@@ -113,5 +136,5 @@ class Attention:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        projections = self.qkv.destinations() | self.out.destinations()
-        return projections | (self.qk_norm.destinations() if self.qk_norm is not None else {})
+        parts = self.qkv, self.out, self.qk_norm, self.sinks
+        return merged(*(part for part in parts if part is not None))
