@@ -70,14 +70,19 @@ class ExpertMatrices:
 
     values: [E, out, in] of the inputs' dtype or float8_e4m3fn; or uint8 [E, out, in / 2], two
             numbers of four bits (E2M1) a byte, the even column in its lower bits
-    scales: of float8, float32 [E, out / r, in / c], a factor for each block of r × c; of four bits,
-            uint8 [E, out, in / 32], exponents of two + 127; None of the inputs' dtype
+    scales: of float8, float32 [E, ⌈out / r⌉, ⌈in / c⌉], a factor for each `block` of r × c; of four
+            bits, uint8 [E, out, in / 32], exponents of two + 127; None of the inputs' dtype
     bias:   [E, out] or None
     """
 
     values: Tensor
     scales: Tensor | None = None
     bias: Tensor | None = None
+    block: tuple[int, int] = (1, 1)
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
 
     @property
     def is_mxfp4(self) -> bool:
@@ -103,8 +108,7 @@ class ExpertMatrices:
         if self.is_mxfp4:
             return mxfp4_numbers(values, self.scales[expert]).to(dtype)
         scales = self.scales[expert]
-        for axis in (0, 1):
-            size = -(-values.shape[axis] // scales.shape[axis])
+        for axis, size in enumerate(self.block):
             scales = scales.repeat_interleave(size, axis).narrow(axis, 0, values.shape[axis])
         return (values.float() * scales).to(dtype)
 

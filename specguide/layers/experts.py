@@ -12,7 +12,7 @@ from specguide.kernels.experts import GateLimits
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
-from specguide.layers.quantization import ExpertWeights, create_experts
+from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,11 @@ class Experts:
                 for tensor, destination in weights.part(expert, start, stop).items():
                     stored[f"{within}{name}.{tensor}"] = destination
         return cls(shape, router, gate_up, down, stored)
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """None: the router reads a tensor."""
+        return None
 
     def __call__(self, x: Tensor) -> PartialSums:
         """[T, hidden] → [T, hidden]."""

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from specguide.kernels.experts import MXFP4_GROUP, ExpertBlocks, ExpertMatrices, GateLimits, Routing
+from specguide.kernels.experts import ExpertBlocks, ExpertMatrices, GateLimits, Routing
 from specguide.kernels.triton.device import await_results, num_multiprocessors, overlap
 
 _FEW_ROWS = 32
@@ -291,7 +291,7 @@ def choose_tile(
     if blocks.rows > _FEW_ROWS:
         return Tile(64 if is_gated else 128, max(16, block_in // 2), num_warps=8, num_stages=3)
     num_programs = min(num_pairs, matrices.num_experts) * triton.cdiv(num_outputs, 64)
-    is_idle = num_programs < 2 * num_multiprocessors(matrices.values.device)
+    is_idle = num_programs < 2 * num_multiprocessors(matrices.device)
     block_out = 32 if is_gated and is_idle else 64
     return Tile(block_out, block_in, num_warps=4, num_stages=3 if is_gated else 4)
 
@@ -300,20 +300,10 @@ def _block_in(matrices: ExpertMatrices) -> int:
     """Columns of a step: 128 bytes or more of each feature, which share a scale, of 8 bits."""
     if matrices.is_mxfp4:
         return 128
-    columns = _scaled_block(matrices)[1]
+    columns = matrices.block[1]
     if matrices.scales is None or columns >= matrices.in_features:
         return 128
     return math.gcd(columns, 128)
-
-
-def _scaled_block(matrices: ExpertMatrices) -> tuple[int, int]:
-    """Rows and columns that share a scale."""
-    if matrices.scales is None:
-        return 1, 1
-    if matrices.is_mxfp4:
-        return 1, MXFP4_GROUP
-    rows, columns = matrices.scales.shape[1:]
-    return triton.cdiv(matrices.out_features, rows), triton.cdiv(matrices.in_features, columns)
 
 
 def _launch(
@@ -330,7 +320,6 @@ def _launch(
     assert blocks is not None
     num_outputs = matrices.out_features // (2 if is_gated else 1)
     tile = choose_tile(matrices, blocks, routing.weights.numel(), is_gated=is_gated)
-    scale_rows, scale_columns = _scaled_block(matrices)
     _experts_kernel[(triton.cdiv(num_outputs, tile.block_out), len(blocks.experts))](
         x,
         matrices.values,
@@ -353,8 +342,8 @@ def _launch(
         ALPHA=None if limits is None else limits.alpha,
         LIMIT=None if limits is None else limits.limit,
         IS_FP4=matrices.is_mxfp4,
-        SCALE_ROWS=scale_rows,
-        SCALE_COLUMNS=scale_columns,
+        SCALE_ROWS=matrices.block[0],
+        SCALE_COLUMNS=matrices.block[1],
         ROWS=blocks.rows,
         BLOCK_OUT=tile.block_out,
         BLOCK_IN=tile.block_in,
