@@ -42,11 +42,17 @@ class Case:
     value_cache: Tensor
     context: ForwardContext
     window: int | None
+    sinks: Tensor | None = None
 
     def run(self, backend: AttentionBackend | None = None) -> Tensor:
         backend = backend or attention_backend(self.query.device)
         return backend.plan(self.context).run(
-            self.query, self.key_cache, self.value_cache, scale=0.1, sliding_window=self.window
+            self.query,
+            self.key_cache,
+            self.value_cache,
+            scale=0.1,
+            sliding_window=self.window,
+            sinks=self.sinks,
         )
 
     def expected(self) -> Tensor:
@@ -56,6 +62,7 @@ class Case:
             query=self.query.float(),
             key_cache=self.key_cache.float(),
             value_cache=self.value_cache.float(),
+            sinks=None if self.sinks is None else self.sinks.float(),
         )
         return wide.run(TorchAttention())
 
@@ -141,6 +148,20 @@ def test_windows_and_pages(window: int | None, page_size: int) -> None:
     check(make_case([5, 0, 200], [1] * 3, window=window, page_size=page_size))
     check(make_case([5, 0, 200], [4] * 3, window=window, page_size=page_size))
     check(make_case([5, 0, 100], [7, 90, 33], window=window, page_size=page_size))
+
+
+@pytest.mark.parametrize("window", [None, small(3)])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_sinks(dtype: torch.dtype, window: int | None) -> None:
+    sinks = torch.linspace(-2, 12, 8).to(dtype)
+    for earlier, queries, tree in (
+        ([5, 0, 300, 4000], [1] * 4, None),
+        ([5, 64, 700], [4] * 3, None),
+        ([0, 9, 31], [5, 1, 40], None),
+        ([5, 0, 130], [TREE.num_nodes] * 3, TREE),
+    ):
+        case = make_case(earlier, queries, dtype=dtype, window=window, tree=tree)
+        check(replace(case, sinks=sinks))
 
 
 @pytest.mark.parametrize("window", [None, 1, small(2), 4])
