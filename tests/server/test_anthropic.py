@@ -1,5 +1,5 @@
-"""/v1/messages, live on the shipped model, driven by Anthropic's own client; and what is read of its
-messages."""
+"""/v1/messages, live on the shipped model, driven by Anthropic's own client; and what is read of
+its messages."""
 
 from __future__ import annotations
 
