@@ -13,8 +13,9 @@ from decimal import Decimal
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.regex.numerals import MAX_DIGITS, Bound, Interval, either, numerals
-from specguide.guided.regex.parse import NOTHING, literal
+from specguide.guided.regex.decimals import MAX_DIGITS, Bound
+from specguide.guided.regex.numerals import Interval, numerals
+from specguide.guided.regex.tree import NOTHING, either, literal
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, Number, is_number
 from specguide.guided.schema.nodes import (

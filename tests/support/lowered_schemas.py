@@ -12,6 +12,7 @@ from specguide.guided.backends import backend_spec
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.nodes import CoreSchema
+from specguide.guided.schema.positive import without_negations
 
 NAMES = ("a", "b", "c")
 SCALARS: list[Any] = [None, True, False, 0, 1, 2, 5, 1.5, -3, "", "a", "ab", "abc", "b"]
@@ -56,7 +57,7 @@ def plain(core: CoreSchema) -> Any:
 
 
 def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
-    return lower(schema, backend_spec(backend).enforced())
+    return lower(without_negations(schema), backend_spec(backend).enforced())
 
 
 def schemas() -> st.SearchStrategy[Any]:

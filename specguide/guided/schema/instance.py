@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from specguide.errors import InvalidGuide
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.parse import RegexError, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.writer import is_exact, whole
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.formats import FORMATS, FORMATS_ALSO, TOLD_IN_PART
@@ -50,16 +51,17 @@ class Instances:
             return schema
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._num_steps > MAX_STEPS:
             return None
-        place = self._document.enter(schema, place)
-        if self._document.draft <= 7 and "$ref" in schema:
-            schema = {"$ref": schema["$ref"]}
         try:
+            self._document.check(schema, place)
+            place = self._document.enter(schema, place)
+            if self._document.draft <= 7 and "$ref" in schema:
+                schema = {"$ref": schema["$ref"]}
             return _all(
                 rule(_Question(self, schema, place, value, depth))
                 for keyword, rule in _RULES.items()
                 if keyword in schema
             )
-        except (InvalidGuide, RegexError):  # a reference or a pattern that is refused elsewhere
+        except (InvalidGuide, RegexError):  # a part of the schema that is refused elsewhere
             return None
 
     def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:

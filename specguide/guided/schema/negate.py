@@ -1,5 +1,4 @@
-"""Owns the negation of JSON Schemas: core schemas whose instances are no instances of a given
-subschema.
+"""Owns the negation of a subschema, keyword by keyword: the forms of what fails it.
 
 A subschema is a conjunction of keywords, so an instance fails it by failing any one of them.
 Keywords whose failure the core cannot express (`format`, `multipleOf`, `uniqueItems` …) are left
@@ -12,26 +11,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
+from typing import Protocol, TypeAlias
 
-from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import at_work
-from specguide.guided.regex.automaton import everything_but
-from specguide.guided.regex.parse import MAX_CHARS, UnsupportedRegex
-from specguide.guided.schema.document import Place
+from specguide.guided.schema.disjoint import Comparison
+from specguide.guided.schema.document import Document, Place
+from specguide.guided.schema.forms import (
+    Every,
+    Failure,
+    Form,
+    Given,
+    OnlyItems,
+    OnlyMatching,
+    OnlyNames,
+    OnlyUnnamed,
+    OtherStrings,
+    Way,
+    WithItem,
+    WithProperty,
+)
 from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, Number, named_types
-from specguide.guided.schema.lowering import Lowering, Rule
-from specguide.guided.schema.negate_values import failing_item, values_beside
+from specguide.guided.schema.negate_values import other_values
 from specguide.guided.schema.nodes import (
-    ANYTHING,
     Arrays,
-    Core,
-    Kinds,
     Node,
     Numbers,
     Objects,
     Strings,
-    all_of,
-    any_of,
     arrays,
     numbers,
     objects,
@@ -39,7 +44,6 @@ from specguide.guided.schema.nodes import (
     strings,
     typed,
 )
-from specguide.guided.schema.pattern_text import read_pattern, write_pattern
 
 _MAX_PAIRED = 8
 _ASSERTIONS_ONLY = frozenset(
@@ -58,37 +62,49 @@ _ASSERTIONS_ONLY = frozenset(
 )
 
 
-def negate(lowering: Lowering, schema: JsonSchema, place: Place) -> Core:
-    """Core schema of what is no instance of `schema`, or some of it. Raises UnsupportedGuide where
-    there is none."""
+class Negation(Protocol):
+    """The negation of parts of one document."""
+
+    document: Document
+    comparison: Comparison
+
+    def failure(self, schema: Json, place: Place) -> Form:
+        """What fails a subschema."""
+        ...
+
+    def failed_reference(self, reference: str, place: Place) -> Form:
+        """What fails the subschema that a `$ref` at `place` points to."""
+        ...
+
+    def given(self, schema: Json, place: Place) -> Given:
+        """What fits a subschema."""
+        ...
+
+
+Rule: TypeAlias = Callable[[Negation, Mapping[str, Json], Place], Iterator[Form]]
+"""The ways to fail one keyword of a subschema at a place."""
+
+
+def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
+    """What fails a subschema of the right shape."""
     if isinstance(schema, bool):
         return not schema
-    if lowering.document.draft <= 7 and "$ref" in schema:
+    draft = negation.document.draft
+    if draft <= 7 and "$ref" in schema:
         schema = {"$ref": schema["$ref"]}
-    options: list[Core] = []
-    dropped = [
+    ways = tuple(
+        Way(keyword, tuple(rule(negation, schema, place)))
+        for keyword, rule in _RULES.items()
+        if keyword in schema and draft in _DRAFTS.get(keyword, _ALL_DRAFTS)
+    )
+    unspoken = tuple(
         refuse(keyword, place.path, "its negation has no grammar")
         for keyword in sorted(_ASSERTIONS_ONLY & schema.keys())
-    ]
-    for keyword, rule in _RULES.items():
-        if keyword in schema and lowering.document.draft in _DRAFTS.get(keyword, _ALL_DRAFTS):
-            try:
-                with at_work(keyword, place.path):
-                    options += rule(lowering, schema, place)
-            except UnsupportedGuide as error:
-                dropped.append(error)
-    if dropped and not any(map(_says_more_than_types, options)):
-        raise dropped[0]
-    return any_of(place.path, options)
+    )
+    return Failure(place.path, ways, unspoken)
 
 
-def _says_more_than_types(option: Core) -> bool:
-    if isinstance(option, bool):
-        return option
-    return option != Node(option.path, Kinds(types=option.kinds.types)) or option.kinds == ANYTHING
-
-
-def _type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _type(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     named = named_types(schema) or ()
     others = [
         name
@@ -100,10 +116,10 @@ def _type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Itera
         yield numbers(place.path, Numbers(is_fraction=True))
 
 
-def _values(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _values(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     keyword = "const" if "const" in schema else "enum"
     values = [schema["const"]] if "const" in schema else schema["enum"]
-    yield from values_beside(values, place.path, lowering.capabilities.characters, keyword)
+    yield from other_values(values, place.path, keyword)
 
 
 _BEYOND: dict[str, Callable[[Number], Numbers]] = {
@@ -116,7 +132,7 @@ _BEYOND: dict[str, Callable[[Number], Numbers]] = {
 
 
 def _numeric(keyword: str) -> Rule:
-    def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         if not isinstance(schema[keyword], bool):
             yield numbers(place.path, _BEYOND[keyword](schema[keyword]))
 
@@ -137,7 +153,7 @@ _TOO_MANY: dict[str, Callable[[str, int], Node]] = {
 
 
 def _sized(keyword: str) -> Rule:
-    def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         count = int(schema[keyword])
         if keyword in _TOO_MANY:
             yield _TOO_MANY[keyword](place.path, count)
@@ -147,154 +163,126 @@ def _sized(keyword: str) -> Rule:
     return rule
 
 
-def _required(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _required(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     for name in schema["required"]:
         yield objects(place.path, Objects({name: False}))
 
 
-def _properties(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _properties(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     for name, child in schema["properties"].items():
-        failed = lowering.negate(child, place / "properties" / name)
-        if failed is not False:
-            yield objects(place.path, Objects({name: failed}, required=(name,)))
+        failed = negation.failure(child, place / "properties" / name)
+        yield WithProperty(place.path, name, failed)
 
 
 def _pattern_properties(
-    lowering: Lowering, schema: Mapping[str, Json], place: Place
-) -> Iterator[Core]:
-    """An object of failing properties only, at least one of them."""
+    negation: Negation, schema: Mapping[str, Json], place: Place
+) -> Iterator[Form]:
+    """Objects of failing properties only."""
     for pattern, child in schema["patternProperties"].items():
-        failed = lowering.negate(child, place / "patternProperties" / pattern)
-        if failed is not False:
-            node = read_pattern(pattern, "patternProperties", place.path)
-            text = write_pattern(node, lowering.capabilities.characters)
-            if text is not None:
-                only = Objects(patterns={text: failed}, additional=False, min_properties=1)
-                yield objects(place.path, only)
+        failed = negation.failure(child, place / "patternProperties" / pattern)
+        yield OnlyMatching(place.path, pattern, failed)
 
 
-def _additional(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """An object of failing properties that are named nowhere, at least one of them."""
-    failed = lowering.negate(schema["additionalProperties"], place / "additionalProperties")
-    named = {name: False for name in schema.get("properties", {})}
-    if failed is not False and "patternProperties" not in schema:
-        yield objects(place.path, Objects(named, additional=failed, min_properties=1))
+def _additional(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """Objects of failing properties that are named nowhere."""
+    if "patternProperties" not in schema:
+        failed = negation.failure(schema["additionalProperties"], place / "additionalProperties")
+        yield OnlyUnnamed(place.path, tuple(schema.get("properties", {})), failed)
 
 
-def _pattern(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    node = read_pattern(schema["pattern"], "pattern", place.path)
-    try:
-        pattern = write_pattern(everything_but(node), lowering.capabilities.characters)
-    except UnsupportedRegex as error:
-        raise refuse("pattern", place.path, str(error)) from error
-    if pattern is not None and len(pattern) > MAX_CHARS:
-        raise refuse("pattern", place.path, "what it does not match is too long to write down")
-    if pattern is not None:
-        yield strings(place.path, Strings(pattern=pattern))
+def _pattern(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield OtherStrings(place.path, schema["pattern"])
 
 
-def _property_names(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    """An object of forbidden names only, at least one of them."""
-    yield lowering.lower(
-        {"type": "object", "propertyNames": {"not": schema["propertyNames"]}, "minProperties": 1},
-        place,
-    )
+def _property_names(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """Objects of forbidden names only."""
+    failed = negation.failure(schema["propertyNames"], place / "propertyNames")
+    yield OnlyNames(place, failed)
 
 
 def _dependencies(keyword: str) -> Rule:
-    """An object that has the property and fails what it asks for."""
+    """Objects that have the property and fail what it asks for."""
 
-    def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         for name, asked in schema[keyword].items():
             here = place / keyword / name
             has_name = Objects(required=(name,))
-            if isinstance(asked, list):
-                yield from (
-                    objects(here.path, replace(has_name, properties={other: False}))
-                    for other in asked
-                    if other != name
-                )
-            else:
-                failed = lowering.negate(asked, here)
-                yield all_of(here.path, [objects(here.path, has_name), failed])
+            if not isinstance(asked, list):
+                failed = negation.failure(asked, here)
+                yield Every(here.path, (objects(here.path, has_name), failed))
+                continue
+            for other in asked:
+                if other != name:
+                    yield objects(here.path, replace(has_name, properties={other: False}))
 
     return rule
 
 
-def _if(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     """What meets the condition and fails `then`, or fails the condition and `else`."""
-    condition = schema["if"], place / "if"
     if "then" in schema:
-        yield all_of(
-            place.path,
-            [lowering.lower(*condition), lowering.negate(schema["then"], place / "then")],
-        )
+        met = negation.given(schema["if"], place / "if")
+        yield Every(place.path, (met, negation.failure(schema["then"], place / "then")))
     if "else" in schema:
-        yield all_of(
-            place.path,
-            [lowering.negate(*condition), lowering.negate(schema["else"], place / "else")],
-        )
+        unmet = negation.failure(schema["if"], place / "if")
+        yield Every(place.path, (unmet, negation.failure(schema["else"], place / "else")))
 
 
 def _prefix(keyword: str) -> Rule:
-    """An array whose item at one of the places fails what is asked there."""
+    """Arrays whose item at one of the places fails what is asked there."""
 
-    def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         for i, child in enumerate(schema[keyword]):
-            failed = lowering.negate(child, place / keyword / i)
-            yield from failing_item(i, failed, place.path)
+            yield WithItem(place.path, i, negation.failure(child, place / keyword / i))
 
     return rule
 
 
-def _items(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    if isinstance(schema["items"], list) and lowering.document.draft < 2020:
-        yield from _prefix("items")(lowering, schema, place)
+def _items(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    if isinstance(schema["items"], list) and negation.document.draft < 2020:
+        yield from _prefix("items")(negation, schema, place)
     elif not isinstance(schema["items"], list) and "prefixItems" not in schema:
-        failed = lowering.negate(schema["items"], place / "items")
-        yield from failing_item(0, failed, place.path)
+        yield WithItem(place.path, 0, negation.failure(schema["items"], place / "items"))
 
 
-def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     if schema.get("minContains", 1) >= 1:
-        failed = lowering.negate(schema["contains"], place / "contains")
-        yield arrays(place.path, Arrays(rest=failed))
+        yield OnlyItems(place.path, negation.failure(schema["contains"], place / "contains"))
 
 
-def _all_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _all_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     for i, child in enumerate(schema["allOf"]):
-        yield lowering.negate(child, place / "allOf" / i)
+        yield negation.failure(child, place / "allOf" / i)
 
 
 def _none_of(keyword: str) -> Rule:
     """What fits none of them."""
 
-    def rule(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
         children = enumerate(schema[keyword])
-        failed = [lowering.negate(child, place / keyword / i) for i, child in children]
-        yield all_of(place.path, failed)
+        failed = (negation.failure(child, place / keyword / i) for i, child in children)
+        yield Every(place.path, tuple(failed))
 
     return rule
 
 
-def _one_of(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
+def _one_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
     """What fits none of them, or two of them."""
-    yield from _none_of("oneOf")(lowering, schema, place)
+    yield from _none_of("oneOf")(negation, schema, place)
     branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
-    if len(branches) <= _MAX_PAIRED:
-        yield from (
-            all_of(place.path, [lowering.lower(*left), lowering.lower(*right)])
-            for left, right in combinations(branches, 2)
-            if not lowering.comparison.are_disjoint(left, right)
-        )
+    if len(branches) > _MAX_PAIRED:
+        return
+    for left, right in combinations(branches, 2):
+        if not negation.comparison.are_disjoint(left, right):
+            yield Every(place.path, (negation.given(*left), negation.given(*right)))
 
 
-def _not(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    yield lowering.lower(schema["not"], place / "not")
+def _not(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield negation.given(schema["not"], place / "not")
 
 
-def _ref(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
-    yield lowering.negated_reference(schema["$ref"], place)
+def _ref(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield negation.failed_reference(schema["$ref"], place)
 
 
 _RULES: dict[str, Rule] = {
