@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from specguide.guided.backends import backend_spec
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.lower import lower
+from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import CoreSchema
-from specguide.guided.schema.positive import without_negations
 
 NAMES = ("a", "b", "c")
 SCALARS: list[Any] = [None, True, False, 0, 1, 2, 5, 1.5, -3, "", "a", "ab", "abc", "b"]

@@ -12,8 +12,8 @@ from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
+from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import CoreSchema, refuse
-from specguide.guided.schema.positive import without_negations
 from specguide.guided.schema.prune import prune
 
 

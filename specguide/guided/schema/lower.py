@@ -16,14 +16,14 @@ from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cycles import check_cycles
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import Place
-from specguide.guided.schema.forms import FailedReference
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import TYPES, Json
 from specguide.guided.schema.lower_forms import lower_form
 from specguide.guided.schema.lowering import Lowering, Rule
+from specguide.guided.schema.negation.forms import FailedReference
+from specguide.guided.schema.negation.positive import PositiveSchema
 from specguide.guided.schema.nodes import Core, CoreSchema, Node, any_of, conjoined, refuse
 from specguide.guided.schema.objects import lower_dependencies, lower_object
-from specguide.guided.schema.positive import PositiveSchema
 from specguide.guided.schema.scalars import (
     listed_values,
     lower_number,

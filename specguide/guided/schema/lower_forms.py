@@ -11,7 +11,9 @@ from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
-from specguide.guided.schema.forms import (
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.names import only_names
+from specguide.guided.schema.negation.forms import (
     Branch,
     Choice,
     Conditional,
@@ -30,8 +32,6 @@ from specguide.guided.schema.forms import (
     WithItem,
     WithProperty,
 )
-from specguide.guided.schema.lowering import Lowering
-from specguide.guided.schema.names import only_names
 from specguide.guided.schema.nodes import (
     ANYTHING,
     Arrays,

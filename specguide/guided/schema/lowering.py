@@ -8,9 +8,9 @@ from typing import Protocol, TypeAlias
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import Document, Place
-from specguide.guided.schema.forms import FailedReference
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.negation.forms import FailedReference
 from specguide.guided.schema.nodes import Core
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from specguide.guided.budget import spend
-from specguide.guided.schema.forms import (
+from specguide.guided.schema.json_values import TYPES, Json, Number, json_type
+from specguide.guided.schema.negation.forms import (
     Choice,
     Every,
     Form,
@@ -13,7 +14,6 @@ from specguide.guided.schema.forms import (
     WithItem,
     WithProperty,
 )
-from specguide.guided.schema.json_values import TYPES, Json, Number, json_type
 from specguide.guided.schema.nodes import (
     Arrays,
     Numbers,

@@ -15,17 +15,18 @@ from specguide.errors import InvalidGuide
 from specguide.guided.budget import at_work, spend
 from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import Document, Place, subschemas
-from specguide.guided.schema.forms import (
+from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.negation.fail import fail
+from specguide.guided.schema.negation.forms import (
     Conditional,
     FailedReference,
     Form,
     Given,
     Refused,
 )
-from specguide.guided.schema.instance import Instances
-from specguide.guided.schema.json_values import Json, JsonSchema
-from specguide.guided.schema.negate import Negation, Rule, fail
-from specguide.guided.schema.one_of import one_branch
+from specguide.guided.schema.negation.negation import Negation, Rule
+from specguide.guided.schema.negation.one_of import one_branch
 
 _STEPS_A_SUBSCHEMA = 10
 

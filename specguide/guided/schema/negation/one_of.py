@@ -8,9 +8,9 @@ from itertools import combinations
 
 from specguide.guided.schema.disjoint import Located
 from specguide.guided.schema.document import Place
-from specguide.guided.schema.forms import Branch, Choice, Form, Given
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.negate import Negation
+from specguide.guided.schema.negation.forms import Branch, Choice, Form, Given
+from specguide.guided.schema.negation.negation import Negation
 from specguide.guided.schema.nodes import Node, typed
 from specguide.guided.schema.topics import allowed_types, takes_all
 
