@@ -79,6 +79,8 @@ class NamedNumbers:
     """
 
     def __init__(self, mark: str) -> None:
+        self.num_given = 0
+        """How many names were given."""
         self._mark = mark
         self._numbers: dict[str, int] = {}  # by their regular expressions
 
@@ -152,6 +154,7 @@ class NamedNumbers:
     def _name_of(self, regex: str) -> str:
         if len(regex) > _MAX_REGEX:
             raise UnsupportedGuide("a number has too many digits; give it other bounds")
+        self.num_given += 1
         return f"{self._mark}.{self._numbers.setdefault(regex, len(self._numbers))}#"
 
     def with_rules(self, grammar: str) -> str:
