@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.server import chat, completions, responses
+from specguide.server import anthropic, chat, completions, responses
 from specguide.server.api import Api
 from specguide.server.backend import Backend, unless_left
 from specguide.server.bodies import BodyRoom
@@ -35,7 +35,7 @@ from specguide.server.requests import (
 )
 from specguide.server.tracing import telemetry
 
-APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API)
+APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
 """Those that are served: whoever adds one enters it here."""
 
 T = TypeVar("T")
@@ -101,10 +101,8 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
 
 async def _refuse(request: Request, error: Any) -> Response:
     """Any error, in the words of the API that was asked."""
-    route = request.scope.get("route")
-    body_of = next(
-        (api.error_body for api in APIS if api.path == getattr(route, "path", None)), ApiError.body
-    )
+    path = getattr(request.scope.get("route"), "path", "")
+    body_of = next((api.error_body for api in APIS if path.startswith(api.path)), ApiError.body)
     if isinstance(error, Refusal):
         return error.response(body_of)
     if isinstance(error, SpecguideError):
@@ -158,6 +156,12 @@ async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
         "count": len(tokens),
         "max_model_len": _backend(request).engine.max_model_len,
     }
+
+
+@router.post("/v1/messages/count_tokens")
+async def count_tokens(body: anthropic.CountRequest, request: Request) -> dict[str, Any]:
+    """Tokens of the prompt that a body of /v1/messages comes to."""
+    return await _understood(request, anthropic.count, body)
 
 
 @router.post("/detokenize")
