@@ -9,6 +9,7 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
+from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
 from specguide.layers.quantization.method import (
@@ -53,11 +54,13 @@ __all__ = [
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "ExpertWeights",
     "InputFormat",
     "MatrixSpec",
     "PlainWeights",
     "ProjectionInput",
     "ProjectionWeights",
     "Quantization",
+    "create_experts",
     "read_quantization",
 ]
