@@ -67,11 +67,16 @@ class SpeculationFields(Body):
     guided_drafts: bool | None = None
 
 
-class SamplingFields(Body):
-    """What all endpoints that generate have in common."""
+class GeneratingBody(Body):
+    """What asks for an answer, whoever's API it is."""
 
     model: str
     stream: bool | None = False
+
+
+class SamplingFields(GeneratingBody):
+    """What all of OpenAI's endpoints that generate have in common."""
+
     temperature: float | None = 1.0
     top_p: float | None = 1.0
     seed: int | None = None
@@ -228,13 +233,15 @@ class CompletionRequest(SamplingFields):
 
 
 class TokenizeRequest(TemplateFields):
-    """/tokenize: a prompt or messages"""
+    """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
 
     model: str | None = None
     prompt: str | None = None
     messages: Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     add_special_tokens: bool = True
+    add_generation_prompt: bool = True
+    return_token_strs: bool | None = False
 
 
 class DetokenizeRequest(Body):
