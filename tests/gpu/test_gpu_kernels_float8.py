@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_case import DEVICE, IS_INTERPRETED, captured, to_device
+from gpu_case import DEVICE, captured, to_device
 from small_cases import crossed
 from torch import Tensor
 
@@ -17,7 +17,7 @@ from specguide.kernels.float8 import FLOAT8
 
 pytestmark = pytest.mark.gpu
 
-DTYPES = [torch.float32] if IS_INTERPRETED else [torch.bfloat16, torch.float16, torch.float32]
+DTYPES = [torch.bfloat16, torch.float16, torch.float32]
 SCALINGS = {
     "token": Float8Scaling(),
     "group": Float8Scaling(is_grouped=True),
@@ -32,8 +32,6 @@ def assert_rounded_alike(found: Float8Rows, expected: Float8Rows) -> None:
     torch.testing.assert_close(found.scale.cpu(), expected.scale, rtol=1e-2, atol=0)
     values, wanted = found.values.float().cpu(), expected.values.float()
     differ = values != wanted
-    if IS_INTERPRETED:  # it does not carry from the mantissa into the exponent
-        differ &= wanted.abs().log2().frac() != 0
     assert differ.float().mean() < 0.03
     torch.testing.assert_close(values[differ], wanted[differ], rtol=0.15, atol=2**-9)
 
@@ -79,7 +77,7 @@ def test_rounding_behind_a_norm(shape: tuple[int, int], scaling: str, dtype: tor
             x_there, to_device(some), weight_there, 1e-5, kind_there
         )
         wanted, expected = float8.add_rms_norm_float8(x, some, weight, 1e-5, kind)
-        torch.testing.assert_close(total.cpu(), wanted, rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(total.cpu(), wanted, rtol=1e-2, atol=5e-2)
         if dtype == torch.float32:  # else a sum rounded the other way may be the largest of its row
             assert_rounded_alike(found, expected)
 
