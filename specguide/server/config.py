@@ -58,6 +58,7 @@ class ServerConfig:
     """Address, names and limits of an API server.
 
     model_name:     what clients call it; the folder's name
+    model_aliases:  what clients may call it, too. May be repeated on the command line
     host:           address to listen on; 0.0.0.0 for all
     port:           port to listen on; 0: one that is free, which is told
     max_waiting:    requests beyond max_batch_size; further ones are told to come back
@@ -115,6 +116,7 @@ class ServerConfig:
     """
 
     model_name: str
+    model_aliases: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
     max_waiting: int = 1024
@@ -152,6 +154,11 @@ class ServerConfig:
                 f"{', '.join(METRICS_NAMES)}",
                 param="metrics_names",
             )
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """All that clients may call the model."""
+        return self.model_name, *self.model_aliases
 
     @property
     def longest_wait_s(self) -> float:
