@@ -28,6 +28,7 @@ from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable
 from specguide.server.playground import router as playground
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
+    Body,
     DetokenizeRequest,
     GeneratingBody,
     TokenizeRequest,
@@ -37,7 +38,7 @@ APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API)
 """Those that are served: whoever adds one enters it here."""
 
 T = TypeVar("T")
-B = TypeVar("B")
+B = TypeVar("B", bound=Body)
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _STREAMED: dict[int | str, dict[str, Any]] = {
@@ -220,15 +221,11 @@ def _invalid(error: RequestValidationError) -> ApiError:
         for part in first["loc"]
         if part not in ("body", "str", "bool") and "[" not in str(part)
     ]
-    if first["type"] == "unknown_field":
+    if first["type"] == "field":
         place.append(first["ctx"]["name"])
     param = (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         or None
     )
-    message = (
-        f"unknown field {param}"
-        if first["type"] == "unknown_field"
-        else f"{param or 'body'}: {first['msg']}"
-    )
-    return ApiError(400, message, param=param)
+    told = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {first['msg']}"
+    return ApiError(400, told, param=param)
