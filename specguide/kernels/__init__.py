@@ -7,38 +7,57 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import pointwise, reference, triton
+from specguide.kernels import experts, float8, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
+from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
+add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
+expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
+gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
+linear_float8 = operation(float8.linear_float8, lambda: triton.linear_float8.linear_float8)
+linear_float8_parts = operation(
+    float8.linear_float8_parts, lambda: triton.linear_float8.linear_float8_parts
+)
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
 masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
+rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
+route = operation(experts.route, lambda: triton.routing.route)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
+silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
+to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 
 __all__ = [
     "BitmaskRows",
+    "Float8Rows",
+    "Float8Scaling",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",
+    "add_rms_norm_float8",
     "apply_bitmask",
     "constant",
     "copy_guided_rows",
+    "expert_parts",
+    "gated_experts",
     "gated_linear",
     "gelu_tanh_mul",
     "linear",
+    "linear_float8",
+    "linear_float8_parts",
     "linear_parts",
     "masked_argmax",
     "masked_sample",
@@ -47,6 +66,10 @@ __all__ = [
     "on_device",
     "operation",
     "rms_norm",
+    "rms_norm_float8",
     "rope_and_store",
+    "route",
     "silu_mul",
+    "silu_mul_float8",
+    "to_float8",
 ]

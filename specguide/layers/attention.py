@@ -13,6 +13,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
 
 
@@ -109,14 +110,12 @@ class Attention:
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
 
-    def __call__(self, x: Tensor, state: AttentionState) -> PartialSums:
+    def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
         """x [T, input] → [T, hidden]; stores the keys and values of x first."""
         shape = self.shape
         context, rotary, key_cache, value_cache = state
         num_rotated = shape.num_heads + shape.num_kv_heads
-        heads = self.qkv.forward(x).view(
-            x.shape[0], num_rotated + shape.num_kv_heads, shape.head_dim
-        )
+        heads = self.qkv.forward(x).unflatten(1, (-1, shape.head_dim))
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key)
@@ -132,7 +131,7 @@ class Attention:
             sinks=None if self.sinks is None else self.sinks.scores,
         )
         return self.out.forward_parts(
-            attended.reshape(x.shape[0], shape.num_heads * shape.head_dim)
+            attended.reshape(len(heads), shape.num_heads * shape.head_dim)
         )
 
     def destinations(self) -> dict[str, Destination]:

@@ -9,7 +9,8 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, positive_int, shown
 from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.feed_forward import ExpertsShape, GatedMlp, MixtureOfExperts
+from specguide.layers.experts import Experts, ExpertsShape
+from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
 from specguide.models.config import LARGEST, ModelConfig, size
@@ -60,7 +61,7 @@ def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> Decoder
     """A dense layer, with a mixture of experts for its MLP where `has_experts` says so."""
     hidden_size, inner = config.hidden_size, place.within("mlp")
     feed_forward = (
-        MixtureOfExperts.create(inner, hidden_size, config.experts)
+        Experts.create(inner, hidden_size, config.experts)
         if config.has_experts[index]
         else GatedMlp.create(inner, hidden_size, config.mlp_size)
     )

@@ -121,10 +121,11 @@ class Backend:
 
     def check_model(self, name: str | None) -> str:
         """The name of the model that is asked for. Raises ApiError for another model's."""
-        if name not in (None, self.config.model_name):
+        if name is not None and name not in self.config.model_names:
             raise ApiError(
                 404,
-                f"the model {name!r} does not exist; this server has {self.config.model_name!r}",
+                f"the model {name!r} does not exist; this server has "
+                f"{', '.join(map(repr, self.config.model_names))}",
                 param="model",
                 code="model_not_found",
             )

@@ -12,7 +12,7 @@ from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.events import End, Event, Score, Text
-from specguide.server.guides import guide_of, response_format_guide, schema_rules
+from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
 from specguide.server.openai_objects import ChunkUsage, usage_object
 from specguide.server.requests import CompletionRequest
 from specguide.server.task import Task
@@ -31,7 +31,7 @@ def parse(backend: Backend, body: CompletionRequest) -> Task:
     backend.check_samples(len(prompts), body.n or 1)
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
-    guide = guide_of(body, rules, {"response_format": asked})
+    guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
     params = body.sampling(
         n=body.n, max_tokens=body.max_tokens, guide=guide, logprobs=body.logprobs
     )

@@ -31,11 +31,11 @@ def guide_of(
     given = {
         **formats,
         "structured_outputs": _of_structured(fields, rules),
-        "guided_json": _of_json("guided_json", fields.guided_json, rules),
+        "guided_json": _made("guided_json", json_schema=fields.guided_json),
         "guided_regex": _made("guided_regex", regex=fields.guided_regex),
         "guided_choice": _made("guided_choice", choice=fields.guided_choice),
         "guided_grammar": _made("guided_grammar", grammar=fields.guided_grammar),
-        "json_schema": _of_json("json_schema", fields.json_schema, rules),
+        "json_schema": _made("json_schema", json_schema=fields.json_schema),
         "regex": _made("regex", regex=fields.regex),
         "ebnf": _made("ebnf", grammar=fields.ebnf),
     }
@@ -53,7 +53,7 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
-        return _any_object("response_format.schema", one.schema_, rules)
+        return _any_object("response_format.schema", one.schema_)
     if one.type == "json_schema":
         return _of_schema(
             one.json_schema or {}, "response_format", "response_format.json_schema.schema", rules
@@ -69,7 +69,7 @@ def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Gui
             f"response_format of type {one.type} needs a field {field}",
             param=f"response_format.{field}",
         )
-    return _naming(f"response_format.{one.type}", **{one.type: value})
+    return naming(f"response_format.{one.type}", **{one.type: value})
 
 
 def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | None:
@@ -77,7 +77,7 @@ def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | Non
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
-        return _any_object("text.format.schema", one.schema_, rules)
+        return _any_object("text.format.schema", one.schema_)
     return _of_schema(one.model_dump(by_alias=True), "text.format", "text.format.schema", rules)
 
 
@@ -90,23 +90,20 @@ def _tag_of_format(one: ResponseFormat, rules: SchemaRules) -> Any:
     return tag_of(legacy, "response_format", rules)
 
 
-def _any_object(param: str, schema: Any, rules: SchemaRules) -> Guide:
+def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
+    """A guide whose JSON schema has its objects closed, where they are to be."""
+    if guide is None or guide.kind != "json_schema" or not rules.is_closed:
+        return guide
+    return Guide(json_schema=rules.closed(json.loads(guide.source())))
+
+
+def _any_object(param: str, schema: Any) -> Guide:
     """One of a schema, where there is one."""
-    return _of_json(param, schema, rules) or Guide(json_object=True)
+    return _made(param, json_schema=schema) or Guide(json_object=True)
 
 
 def _made(param: str, **value: Any) -> Guide | None:
-    return None if None in value.values() else _naming(param, **value)
-
-
-def _of_json(param: str, schema: Any, rules: SchemaRules) -> Guide | None:
-    """Of a JSON schema, or its text."""
-    if schema is None:
-        return None
-    guide = _naming(param, json_schema=schema)
-    if not rules.is_closed:
-        return guide
-    return _naming(param, json_schema=rules.closed(json.loads(guide.source())))
+    return None if None in value.values() else naming(param, **value)
 
 
 def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
@@ -124,8 +121,8 @@ def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
     if not has_others and one.json_ is None and one.disable_additional_properties is not None:
         return None  # which is said of another field's schema
     if has_others or one.json_ is None:
-        return _naming("structured_outputs", json_schema=one.json_, **kinds)
-    return _of_json("structured_outputs.json", one.json_, rules)
+        return naming("structured_outputs", json_schema=one.json_, **kinds)
+    return naming("structured_outputs.json", json_schema=one.json_)
 
 
 def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: SchemaRules) -> Guide:
@@ -137,12 +134,11 @@ def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: Schem
         )
     if described.get("strict"):
         rules.check_strict(schema, f"{what} '{described.get('name')}'", param)
-    guide = _of_json(param, schema, rules)
-    assert guide is not None
-    return guide
+    return naming(param, json_schema=schema)
 
 
-def _naming(param: str, **value: Any) -> Guide:
+def naming(param: str, **value: Any) -> Guide:
+    """A guide. Raises InvalidGuide, which names the field."""
     try:
         return Guide(**value)
     except InvalidGuide as error:

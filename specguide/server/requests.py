@@ -291,13 +291,15 @@ class CompletionRequest(SamplingFields):
 
 
 class TokenizeRequest(TemplateFields):
-    """/tokenize: a prompt or messages"""
+    """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
 
     model: str | None = None
     prompt: str | None = None
     messages: Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     add_special_tokens: bool = True
+    add_generation_prompt: bool = True
+    return_token_strs: bool | None = False
 
 
 class DetokenizeRequest(Body):

@@ -10,6 +10,7 @@ from specguide.server.errors import ApiError
 from specguide.server.events import Event
 from specguide.server.sample_reader import SampleReader
 from specguide.server.task import Task
+from specguide.server.tracing import note_generation
 
 
 async def run(backend: Backend, task: Task, client: str = "") -> AsyncIterator[Event]:
@@ -60,8 +61,10 @@ async def begun(
         raise ApiError.shutting_down()
 
     async def all_of_them() -> AsyncIterator[RequestDelta]:
+        note_generation(first)
         yield first
         async for delta in stream:
+            note_generation(delta)
             if delta.error is not None:
                 raise ApiError.of(delta.error)
             yield delta

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from gpu_case import DEVICE, captured, to_device
+from gpu_case import IS_INTERPRETED, captured, to_device
 from paging import tree_mask
-from sanitized import crossed, sanitized
+from small_cases import crossed, small
 from torch import Tensor
 
 from specguide.cache import slot_mapping
@@ -129,7 +129,7 @@ def check(case: Case) -> None:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     ("heads", "head_dim"),
-    [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)],
+    [((8, 2), 64), small((7, 1), 80), ((4, 4), 96), ((32, 8), 128), ((6, 2), 8)],
 )
 def test_shapes(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     for earlier, queries in (
@@ -148,7 +148,7 @@ def test_windows_and_pages(window: int | None, page_size: int) -> None:
     check(make_case([5, 0, 100], [7, 90, 33], window=window, page_size=page_size))
 
 
-@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("window", [None, small(3)])
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_sinks(dtype: torch.dtype, window: int | None) -> None:
     sinks = torch.linspace(-2, 12, 8).to(dtype)
@@ -162,7 +162,7 @@ def test_sinks(dtype: torch.dtype, window: int | None) -> None:
         check(replace(case, sinks=sinks))
 
 
-@pytest.mark.parametrize("window", [None, 1, sanitized(2), 4])
+@pytest.mark.parametrize("window", [None, 1, small(2), 4])
 def test_tree(window: int | None) -> None:
     for dtype in TOLERANCE:
         check(make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=window, dtype=dtype))
@@ -193,7 +193,7 @@ def test_any_batch(seed: int) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("num_splits", [1, 2, sanitized(5), 64])
+@pytest.mark.parametrize("num_splits", [1, 2, small(5), 64])
 def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from specguide.kernels.attention import triton_backend  # Triton is not there without a GPU
 
@@ -204,7 +204,7 @@ def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.M
 
     monkeypatch.setattr(triton_backend, "choose_launch", fixed)
     for window, tree in ((None, None), (40, None), (None, TREE)):
-        check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
+        check(make_case([0, 17, 200], [TREE.num_nodes] * 3, window=window, tree=tree))
 
 
 def test_token_without_keys_gives_zeros() -> None:
@@ -228,7 +228,7 @@ def test_neighbour_that_is_nan_is_not_noticed() -> None:
     assert output[2:].isnan().all()
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="graphs are CUDA's")
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
 @pytest.mark.parametrize("query_len", [1, 4])
 def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
     longest = make_case([1500, 1500, 1500], [query_len] * 3, dtype=torch.bfloat16, head_dim=128)
@@ -258,7 +258,7 @@ def test_captured_attention_reads_lengths_on_the_device(query_len: int) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("heads", "head_dim"), [((8, 2), 64), sanitized((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
+    ("heads", "head_dim"), [((8, 2), 64), small((7, 1), 80), ((4, 4), 96), ((32, 8), 128)]
 )
 def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: int) -> None:
     random = torch.Generator().manual_seed(head_dim)
@@ -281,7 +281,7 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.sanitized
+@pytest.mark.small
 def test_store_into_another_dtype_and_of_nothing() -> None:
     query_key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8)
     rotary = torch.stack((torch.ones(3, 1, 8), torch.zeros(3, 1, 8)), 1)

@@ -11,6 +11,7 @@ import pytest
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.server.config import ServerConfig
 from specguide.server.guides import (
+    closed_guide,
     guide_of,
     response_format_guide,
     schema_rules,
@@ -29,12 +30,13 @@ FORMAT = {"name": "p", "strict": True, "schema": LOOSE}
 
 def of_chat(rules: SchemaRules) -> Any:
     asked = ResponseFormat.model_validate({"type": "json_schema", "json_schema": FORMAT})
-    guide = response_format_guide(asked, rules)
+    guide = closed_guide(response_format_guide(asked, rules), rules)
     return guide and json.loads(guide.source())
 
 
 def of_responses(rules: SchemaRules) -> Any:
-    guide = text_format_guide(TextFormat.model_validate({"type": "json_schema", **FORMAT}), rules)
+    asked = TextFormat.model_validate({"type": "json_schema", **FORMAT})
+    guide = closed_guide(text_format_guide(asked, rules), rules)
     return guide and json.loads(guide.source())
 
 
@@ -84,7 +86,7 @@ def guided(**fields: Any) -> Any:
     body = ChatRequest.model_validate({"messages": [], **fields})
     rules = schema_rules(ServerConfig("m"), body)
     asked = response_format_guide(body.response_format, rules)
-    return guide_of(body, rules, {"response_format": asked})
+    return closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
 
 
 def test_a_request_says_itself_whether_objects_are_closed() -> None:
