@@ -7,9 +7,10 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import pointwise, reference, triton
+from specguide.kernels import int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.host_values import constant, on_device
+from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
@@ -18,6 +19,9 @@ add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_nor
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
+int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
+int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
 masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
@@ -30,6 +34,7 @@ silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 
 __all__ = [
     "BitmaskRows",
+    "Int4Matrix",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",
@@ -38,6 +43,9 @@ __all__ = [
     "copy_guided_rows",
     "gated_linear",
     "gelu_tanh_mul",
+    "int4_gated_linear",
+    "int4_linear",
+    "int4_linear_parts",
     "linear",
     "linear_parts",
     "masked_argmax",
