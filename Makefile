@@ -34,10 +34,10 @@ sanitize:
 	done
 
 # The Triton kernels under compute-sanitizer, on a GPU; PY=python3 takes another Python, with an extension built for it.
-# Of the kernel tests it runs those marked `sanitized`; tests/support/sanitized.py says which these are.
+# Of the kernel tests it runs those marked `small`; tests/support/small_cases.py says which these are.
 COMPUTE_SANITIZER ?= compute-sanitizer
 sanitize-gpu: SANITIZE = $(COMPUTE_SANITIZER) --error-exitcode 1 --target-processes application-only
-sanitize-gpu: TESTS = -m pytest -p no:xdist --timeout 0 -m sanitized tests/gpu
+sanitize-gpu: TESTS = -m pytest -p no:xdist --timeout 0 -m small tests/gpu
 sanitize-gpu:
 	@$(PY) -c "import sys, torch; torch.cuda.is_available() or sys.exit('sanitize-gpu needs a CUDA device')"
 	PYTORCH_NO_CUDA_MEMORY_CACHING=1 $(SANITIZE) --tool memcheck --report-api-errors no --padding 64 $(PY) $(TESTS)

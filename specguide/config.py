@@ -255,6 +255,9 @@ class EngineConfig:
     guide:          how grammars run; None: the engine refuses requests with a guide, and its
                     iterations have nothing of the grammar in them
     cache:          the key-value cache
+    quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
+                    scale for each row, and its inputs with one for each token; the output matrix
+                    stays as it is. Left out: as the checkpoint has them
     device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
                     float32
     max_batch_size: slots
@@ -284,6 +287,7 @@ class EngineConfig:
     max_prefill_tokens: int = 2048
     mixed_iterations: bool = True
     max_step_ms: float | None = None
+    quantization: str | None = None
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None

@@ -92,6 +92,7 @@ class ResolvedConfig:
     mixed_iterations: bool
     max_step_s: float
     min_slowdown: float
+    quantization: str | None
     device: str
     dtype: str
     lag: int
@@ -125,6 +126,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         max_prefill_tokens=config.max_prefill_tokens,
         mixed_iterations=config.mixed_iterations,
         **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
+        quantization=config.quantization,
         device=facts.device,
         dtype=facts.dtype,
         lag=int(facts.is_gpu) if config.lag is None else config.lag,

@@ -1,4 +1,4 @@
-"""What `make sanitize-gpu` runs: the kernel tests that are marked `sanitized`."""
+"""What `make sanitize-gpu` runs: the kernel tests that are marked `small`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def collected(*arguments: str) -> list[str]:
     return [line for line in found.stdout.splitlines() if "::" in line]
 
 
-def test_sanitized_kernel_tests_are_some_of_each_kind() -> None:
+def test_small_kernel_tests_are_some_of_each_kind() -> None:
     recipe = subprocess.run(
         ["make", "-n", "sanitize-gpu"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
-    assert recipe.count("-m sanitized tests/gpu") == 2  # memcheck, then racecheck
-    tests = collected("-m", "sanitized", "tests/gpu")
+    assert recipe.count("-m small tests/gpu") == 2  # memcheck, then racecheck
+    tests = collected("-m", "small", "tests/gpu")
     assert 40 <= len(tests) <= 80, "a sanitizer takes minutes for so many"
     files = Counter(re.sub(r"::.*", "", test) for test in tests)
     kernel_files = [path for path in (ROOT / "tests/gpu").glob("test_gpu_kernels_*.py")]

@@ -1,17 +1,16 @@
-"""Owns where a chat's answers come from: a model in this process, or a server. Both give OpenAI's
-chunk objects."""
+"""Owns where a chat's answers come from: a model in this process, or a server. Both give typed
+events."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from specguide.cli.options import model_name
 from specguide.config import EngineConfig
 from specguide.errors import InvalidParams, RequestError
-
-Chunk = dict[str, Any]
+from specguide.server.events import Arguments, CallBegin, End, Event, Text
 
 
 class ChatModel(Protocol):
@@ -19,7 +18,7 @@ class ChatModel(Protocol):
 
     name: str
 
-    def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
         """Of the answer, as they come. Raises SpecguideError."""
 
     async def close(self) -> None:
@@ -38,20 +37,18 @@ class LocalModel:
         self._engine = AsyncEngine(Engine(config))
         self._backend = Backend(self._engine, ServerConfig(self.name))
 
-    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
         """As ChatModel says."""
-        from specguide.server import chat
-        from specguide.server.backend import begun
+        from specguide.server.chat import parse
         from specguide.server.errors import ApiError
         from specguide.server.requests import ChatRequest
+        from specguide.server.run import begun, read
 
-        turn = chat.understand(self._backend, ChatRequest.model_validate(body))
-        stream = self._engine.generate(turn.prompt_ids, turn.params)
+        task = parse(self._backend, ChatRequest.model_validate(body))
+        stream = self._engine.generate(task.prompts[0], task.params)
         try:
-            async for chunk in chat.Answer(self._backend, turn).chunks(
-                await begun(stream), include_usage=False
-            ):
-                yield chunk
+            async for event in read(self._backend, task, 0, await begun(stream)):
+                yield event
         except ApiError as error:
             raise RequestError(str(error)) from error
         finally:
@@ -86,15 +83,32 @@ class RemoteModel:
             ) from error
         self._client = openai.AsyncOpenAI(base_url=url, api_key=api_key)
 
-    async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
+    async def events(self, body: dict[str, Any]) -> AsyncGenerator[Event, None]:
         """As ChatModel says."""
         try:
-            async with await self._client.chat.completions.create(**body) as stream:
+            async with await self._client.chat.completions.create(**body, stream=True) as stream:
                 async for chunk in stream:
-                    yield chunk.model_dump()
+                    for choice in chunk.choices:
+                        for event in _events(choice.model_dump()):
+                            yield event
         except self._failure as error:
             raise RequestError(str(error)) from error
 
     async def close(self) -> None:
         """As ChatModel says."""
         await self._client.close()
+
+
+def _events(choice: dict[str, Any]) -> Iterator[Event]:
+    """Of a chunk's choice."""
+    delta = choice["delta"]
+    if delta.get("content"):
+        yield Text(delta["content"])
+    for piece in delta.get("tool_calls") or ():
+        function = piece.get("function") or {}
+        if function.get("name"):
+            yield CallBegin(piece["index"], function["name"])
+        if function.get("arguments"):
+            yield Arguments(piece["index"], function["arguments"])
+    if choice["finish_reason"]:
+        yield End("length" if choice["finish_reason"] == "length" else "stop")

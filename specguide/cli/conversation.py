@@ -3,6 +3,7 @@ the user types."""
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Callable
 from contextlib import aclosing
@@ -13,6 +14,7 @@ import typer
 
 from specguide.cli.chat_models import ChatModel
 from specguide.errors import SpecguideError
+from specguide.server.events import Arguments, CallBegin, End, Event, Text
 
 Message = dict[str, Any]
 
@@ -93,12 +95,11 @@ class Conversation:
         return calls
 
     async def _stream(self, written: _Written) -> None:
-        body = {"model": self.model.name, "messages": self.messages, "stream": True, **self.fields}
-        async with aclosing(self.model.chunks(body)) as chunks:
-            async for chunk in chunks:
-                for choice in chunk["choices"]:
-                    typer.echo(written.take(choice), nl=False)
-                    sys.stdout.flush()
+        body = {"model": self.model.name, "messages": self.messages, **self.fields}
+        async with aclosing(self.model.events(body)) as events:
+            async for event in events:
+                typer.echo(written.take(event), nl=False)
+                sys.stdout.flush()
 
 
 @dataclass
@@ -109,19 +110,17 @@ class _Written:
     calls: dict[int, dict[str, Any]] = field(default_factory=dict)
     finish_reason: str | None = None
 
-    def take(self, choice: dict[str, Any]) -> str:
-        """The text that a chunk's choice adds."""
-        delta = choice["delta"]
-        self.finish_reason = choice["finish_reason"] or self.finish_reason
-        for piece in delta.get("tool_calls") or ():
-            blank = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-            call, function = (
-                self.calls.setdefault(piece["index"], blank),
-                piece.get("function") or {},
-            )
-            call["id"] = piece.get("id") or call["id"]
-            call["function"]["name"] += function.get("name") or ""
-            call["function"]["arguments"] += function.get("arguments") or ""
-        text = delta.get("content") or ""
-        self.text += text
-        return text
+    def take(self, event: Event) -> str:
+        """The text that an event adds."""
+        match event:
+            case Text(text=text):
+                self.text += text
+                return text
+            case CallBegin(index=index, name=name):
+                call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
+                self.calls[index] = {**call, "function": {"name": name, "arguments": ""}}
+            case Arguments(index=index, text=text):
+                self.calls[index]["function"]["arguments"] += text
+            case End(finish_reason=reason):
+                self.finish_reason = reason
+        return ""

@@ -18,6 +18,7 @@ from specguide.guide import Guide
 from specguide.params import SamplingParams
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
+SERVER_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
 _SAMPLED = ("max_tokens", "temperature", "seed")
 
 Model = Annotated[

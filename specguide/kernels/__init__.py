@@ -7,8 +7,9 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import int4, pointwise, reference, triton
+from specguide.kernels import float8, int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
+from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
 from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
@@ -16,6 +17,7 @@ from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
 
 add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_norm)
+add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
@@ -23,21 +25,31 @@ int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_g
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
 int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
+linear_float8 = operation(float8.linear_float8, lambda: triton.linear_float8.linear_float8)
+linear_float8_parts = operation(
+    float8.linear_float8_parts, lambda: triton.linear_float8.linear_float8_parts
+)
 linear_parts = operation(pointwise.linear_parts, lambda: triton.linear.linear_parts)
 masked_argmax = operation(reference.masked_argmax, lambda: triton.argmax.masked_argmax)
 masked_sample = operation(reference.masked_sample, lambda: triton.sample.masked_sample)
 masked_top_k = operation(reference.masked_top_k, lambda: triton.top_k.masked_top_k)
 norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
+rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
+silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
+to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
 
 __all__ = [
     "BitmaskRows",
+    "Float8Rows",
+    "Float8Scaling",
     "Int4Matrix",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",
+    "add_rms_norm_float8",
     "apply_bitmask",
     "constant",
     "copy_guided_rows",
@@ -47,6 +59,8 @@ __all__ = [
     "int4_linear",
     "int4_linear_parts",
     "linear",
+    "linear_float8",
+    "linear_float8_parts",
     "linear_parts",
     "masked_argmax",
     "masked_sample",
@@ -55,6 +69,9 @@ __all__ = [
     "on_device",
     "operation",
     "rms_norm",
+    "rms_norm_float8",
     "rope_and_store",
     "silu_mul",
+    "silu_mul_float8",
+    "to_float8",
 ]

@@ -9,10 +9,11 @@ from torch import Tensor
 
 from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.quantization import ProjectionInput
 from specguide.layers.rope import RopeConfig
 
 
@@ -26,6 +27,7 @@ class AttentionShape:
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
                     before it
     scale:          factor on the dot products; None: head_dim^-1/2
+    has_sinks:      each head has a score of its own that takes part in the softmax
     """
 
     num_heads: int
@@ -37,6 +39,7 @@ class AttentionShape:
     qk_norm: NormKind | None = None
     sliding_window: int | None = None
     scale: float | None = None
+    has_sinks: bool = False
 
 
 class AttentionState(NamedTuple):
@@ -54,18 +57,37 @@ class AttentionState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Sinks:
+    """A learned score of each head, [num_heads], called `name` in the checkpoint."""
+
+    scores: Tensor
+    name: str
+
+    @classmethod
+    def create(cls, place: Placement, num_heads: int) -> Sinks:
+        """Uninitialised."""
+        return cls(place.empty(num_heads), f"{place.prefix}sinks")
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where the tensor of a checkpoint goes, by its full name."""
+        return {self.name: Destination.of(self.scores)}
+
+
+@dataclass(frozen=True, eq=False)
 class Attention:
     """Grouped-query attention with rotary positions.
 
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:     num_heads · head_dim → hidden
     qk_norm: of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
+    sinks:   see AttentionPlan.run
     """
 
     shape: AttentionShape
     qkv: Projection
     out: Projection
     qk_norm: RmsNorm | None
+    sinks: Sinks | None = None
 
     @classmethod
     def create(
@@ -85,16 +107,15 @@ class Attention:
             Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
             Projection.create(place, query_size, out, bias=shape.out_bias),
             qk_norm,
+            Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
 
-    def __call__(self, x: Tensor, state: AttentionState) -> PartialSums:
+    def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
         """x [T, input] → [T, hidden]; stores the keys and values of x first."""
         shape = self.shape
         context, rotary, key_cache, value_cache = state
         num_rotated = shape.num_heads + shape.num_kv_heads
-        heads = self.qkv.forward(x).view(
-            x.shape[0], num_rotated + shape.num_kv_heads, shape.head_dim
-        )
+        heads = self.qkv.forward(x).unflatten(1, (-1, shape.head_dim))
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key)
@@ -107,12 +128,13 @@ class Attention:
             value_cache,
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
+            sinks=None if self.sinks is None else self.sinks.scores,
         )
         return self.out.forward_parts(
-            attended.reshape(x.shape[0], shape.num_heads * shape.head_dim)
+            attended.reshape(len(heads), shape.num_heads * shape.head_dim)
         )
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        projections = self.qkv.destinations() | self.out.destinations()
-        return projections | (self.qk_norm.destinations() if self.qk_norm is not None else {})
+        parts = self.qkv, self.out, self.qk_norm, self.sinks
+        return merged(*(part for part in parts if part is not None))

@@ -12,6 +12,7 @@ from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward
 from specguide.layers.norm import RmsNorm
+from specguide.layers.quantization import ProjectionInput
 
 
 class Layer(Protocol):
@@ -31,10 +32,10 @@ class Layer(Protocol):
     def __call__(
         self,
         hidden: Tensor,
-        normed: Tensor,
+        normed: ProjectionInput,
         next_norm: RmsNorm,
         state: AttentionState,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ProjectionInput]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
         `next_norm`."""
 
@@ -54,10 +55,10 @@ class DecoderLayer:
     def __call__(
         self,
         hidden: Tensor,
-        normed: Tensor,
+        normed: ProjectionInput,
         next_norm: RmsNorm,
         state: AttentionState,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
         attended = self.attention(normed, state)
         hidden, normed = self.post_attention_norm.add(hidden, attended)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -17,11 +18,15 @@ class Destination:
              broadcast to it
     shape:   the shape that the checkpoint's tensor must have
     convert: what is made of the checkpoint's tensor before; None: nothing
+    other_shapes: that it may have instead
+    stored_dtype: what kind of numbers it must have; None: those of `tensor`
     """
 
     tensor: Tensor
     shape: tuple[int, ...]
     convert: Callable[[Tensor], Tensor] | None = None
+    other_shapes: tuple[tuple[int, ...], ...] = ()
+    stored_dtype: torch.dtype | None = None
 
     @classmethod
     def of(cls, tensor: Tensor) -> Destination:
@@ -29,7 +34,7 @@ class Destination:
         return cls(tensor, tuple(tensor.shape))
 
     def fill(self, stored: Tensor) -> None:
-        """Write the checkpoint's tensor, of `shape`, to the model's memory."""
+        """Write the checkpoint's tensor, of a shape that it may have, to the model's memory."""
         self.tensor.copy_(stored if self.convert is None else self.convert(stored))
 
 

@@ -12,13 +12,17 @@ from torch import Tensor
 from specguide.layers.destination import Destination, merged
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
-from specguide.layers.quantization import Activation
+from specguide.layers.quantization import Activation, InputFormat, ProjectionInput
 
 
 class FeedForward(Protocol):
     """What follows the attention in a layer."""
 
-    def __call__(self, x: Tensor) -> PartialSums:
+    @property
+    def input_format(self) -> InputFormat | None:
+        """How it wants its input; None: as a tensor."""
+
+    def __call__(self, x: ProjectionInput) -> PartialSums:
         """[T, hidden] → [T, hidden]."""
 
     def destinations(self) -> dict[str, Destination]:
@@ -55,9 +59,15 @@ class GatedMlp:
             activation,
         )
 
-    def __call__(self, x: Tensor) -> PartialSums:
+    @property
+    def input_format(self) -> InputFormat | None:
+        """How it wants its input; None: as a tensor."""
+        return self.gate_up.input_format
+
+    def __call__(self, x: ProjectionInput) -> PartialSums:
         """[T, hidden] → [T, hidden]."""
-        return self.down.forward_parts(self.gate_up.forward_gated(x, self.activation))
+        inner = self.gate_up.forward_gated(x, self.activation, self.down.input_format)
+        return self.down.forward_parts(inner)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
@@ -112,6 +122,11 @@ class MixtureOfExperts:
             Projection.create(place, hidden_size, each("gate_proj") | each("up_proj")),
             Projection.summing(place, each("down_proj"), hidden_size),
         )
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """None: the router reads a tensor."""
+        return None
 
     def __call__(self, x: Tensor) -> PartialSums:
         """[T, hidden] → [T, hidden]."""

@@ -12,6 +12,7 @@ from specguide.kernels import add_rms_norm, norm_into, rms_norm
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums
+from specguide.layers.quantization import InputFormat, ProjectionInput
 
 
 @dataclass(frozen=True)
@@ -46,22 +47,35 @@ class RmsNorm:
 
     weight: [D], or [heads, D] where each head has its own; float32 where a weight_offset makes
             rounding it cost digits
+    output: how the projection that reads the norm wants its input; None: as a tensor
     """
 
     def __init__(
-        self, weight: Tensor, eps: float, parts: Mapping[str, _Part] | None = None
+        self,
+        weight: Tensor,
+        eps: float,
+        parts: Mapping[str, _Part] | None = None,
+        output: InputFormat | None = None,
     ) -> None:
         """parts: of `weight`, by the name of the tensor in the checkpoint"""
         self.weight = weight
         self.eps = eps
+        self.output = output
         self._parts = parts or {}
 
     @classmethod
-    def create(cls, place: Placement, name: str, dim: int, kind: NormKind) -> RmsNorm:
+    def create(
+        cls,
+        place: Placement,
+        name: str,
+        dim: int,
+        kind: NormKind,
+        output: InputFormat | None = None,
+    ) -> RmsNorm:
         """Uninitialised weights, `name`.weight in the checkpoint."""
         weight = _empty(place, kind, dim)
         part = _Part(weight, kind.weight_offset)
-        return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part})
+        return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part}, output)
 
     @classmethod
     def of_heads(
@@ -78,16 +92,20 @@ class RmsNorm:
         }
         return cls(weight, kind.eps, parts)
 
-    def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, Tensor]:
+    def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, ProjectionInput]:
         """The sum of residual and product, both [T, D], and its norm."""
+        if self.output is not None:
+            return self.output.of_added_norm(residual, product.parts, self.weight, self.eps)
         return add_rms_norm(residual, product.parts, self.weight, self.eps)
 
     def into(self, output: Tensor, x: Tensor, row_ids: Tensor | None = None) -> None:
         """The norm of x [T, D], or of x[row_ids], int [T], into output [T, D]."""
         norm_into(output, x, self.weight, self.eps, row_ids)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x [..., D] → the same shape and dtype."""
+    def __call__(self, x: Tensor) -> ProjectionInput:
+        """x [..., D] → the same shape and dtype, or as `output` has it."""
+        if self.output is not None:
+            return self.output.of_norm(x, self.weight, self.eps)
         return rms_norm(x, self.weight, self.eps)
 
     def destinations(self) -> dict[str, Destination]:

@@ -10,7 +10,12 @@ from torch import Tensor
 
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
-from specguide.layers.quantization import Activation, ProjectionWeights
+from specguide.layers.quantization import (
+    Activation,
+    InputFormat,
+    ProjectionInput,
+    ProjectionWeights,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +71,30 @@ class Projection:
         weights = place.weights(spec)
         return cls(weights, dict(zip(spec.names, _views(weights.columns, inputs), strict=True)))
 
-    def forward(self, x: Tensor) -> Tensor:
+    @property
+    def input_format(self) -> InputFormat | None:
+        """How it wants its inputs; None: as tensors. Tensors it takes in any case."""
+        return self.weights.input_format
+
+    def forward(self, x: ProjectionInput) -> Tensor:
         """[T, in_features] → [T, out_features]."""
         return self.weights.product(x)
 
-    def forward_parts(self, x: Tensor) -> PartialSums:
+    def forward_parts(self, x: ProjectionInput) -> PartialSums:
         """[T, in_features] → [T, out_features], for `RmsNorm.add`."""
         return PartialSums(self.weights.product_parts(x))
 
-    def forward_gated(self, x: Tensor, activation: Activation = "silu") -> Tensor:
-        """[T, in_features] → activation(gate) · up [T, out_features / 2]; the first half of the
-        output features is the gate."""
-        return self.weights.product_gated(x, activation)
+    def forward_gated(
+        self,
+        x: ProjectionInput,
+        activation: Activation = "silu",
+        wanted: InputFormat | None = None,
+    ) -> ProjectionInput:
+        """[T, in_features] → activation(gate) · up [T, out_features / 2], as `wanted` by who reads
+        it; the first half of the output features is the gate."""
+        if wanted is None:
+            return self.weights.product_gated(x, activation)
+        return wanted.of_gated(self.weights.product(x), activation)
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""

@@ -93,15 +93,19 @@ class Decoder:
         dtype: torch.dtype = torch.float32,
         *,
         max_positions: int | None = None,
+        quantization: str | None = None,
     ) -> Decoder:
         """From a Hugging Face folder: config.json and safetensors, one file or shards with their
         index.
 
-        Raises CheckpointError that names the file and what is wrong with it.
+        quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
+                      read; None: they stay as they are
+        Raises CheckpointError that names the file and what is wrong with it, and InvalidParams for
+        a quantization that is unknown or that the folder does not allow.
         """
         folder = Path(folder)
         check_folder(folder)
-        config, files = read_config(folder), weight_files(folder)
+        config, files = read_config(folder, quantization), weight_files(folder)
         tied = config.tie_word_embeddings
         check_weights(
             files,

@@ -7,6 +7,7 @@ from specguide.layers.decoder_layer import DecoderLayer
 from specguide.layers.feed_forward import FeedForward, GatedMlp
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
+from specguide.layers.quantization import InputFormat
 from specguide.models.config import ModelConfig
 
 
@@ -23,13 +24,16 @@ def layer_around(
 ) -> DecoderLayer:
     """The same with another feed-forward layer."""
     hidden_size = config.hidden_size
+    attention = Attention.create(
+        place.within("self_attn"), hidden_size, hidden_size, config.attention(index)
+    )
+
+    def norm(name: str, output: InputFormat | None) -> RmsNorm:
+        return RmsNorm.create(place, name, hidden_size, config.norm, output)
+
     return DecoderLayer(
-        input_norm=RmsNorm.create(place, "input_layernorm", hidden_size, config.norm),
-        attention=Attention.create(
-            place.within("self_attn"), hidden_size, hidden_size, config.attention(index)
-        ),
-        post_attention_norm=RmsNorm.create(
-            place, "post_attention_layernorm", hidden_size, config.norm
-        ),
+        input_norm=norm("input_layernorm", attention.qkv.input_format),
+        attention=attention,
+        post_attention_norm=norm("post_attention_layernorm", feed_forward.input_format),
         feed_forward=feed_forward,
     )

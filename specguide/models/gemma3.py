@@ -17,6 +17,7 @@ from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums
+from specguide.layers.quantization import InputFormat, ProjectionInput
 from specguide.layers.rope import RopeConfig
 from specguide.models.config import ModelConfig, size
 from specguide.models.family import Family
@@ -85,10 +86,10 @@ class Gemma3Layer:
     def __call__(
         self,
         hidden: Tensor,
-        normed: Tensor,
+        normed: ProjectionInput,
         next_norm: RmsNorm,
         state: AttentionState,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
         attended = self.attention(normed, state).total(hidden.dtype)
         attended = self.post_attention_norm(attended)
@@ -106,19 +107,21 @@ def build_layer(config: Gemma3Config, index: int, place: Placement) -> Gemma3Lay
     """Uninitialised weights of layer `index`."""
     hidden_size = config.hidden_size
 
-    def norm(name: str) -> RmsNorm:
-        return RmsNorm.create(place, name, hidden_size, config.norm)
+    def norm(name: str, output: InputFormat | None = None) -> RmsNorm:
+        return RmsNorm.create(place, name, hidden_size, config.norm, output)
 
+    attention = Attention.create(
+        place.within("self_attn"), hidden_size, hidden_size, config.attention(index)
+    )
+    mlp = GatedMlp.create(
+        place.within("mlp"), hidden_size, config.intermediate_size, activation="gelu_tanh"
+    )
     return Gemma3Layer(
-        input_norm=norm("input_layernorm"),
-        attention=Attention.create(
-            place.within("self_attn"), hidden_size, hidden_size, config.attention(index)
-        ),
+        input_norm=norm("input_layernorm", attention.qkv.input_format),
+        attention=attention,
         post_attention_norm=norm("post_attention_layernorm"),
-        pre_mlp_norm=norm("pre_feedforward_layernorm"),
-        mlp=GatedMlp.create(
-            place.within("mlp"), hidden_size, config.intermediate_size, activation="gelu_tanh"
-        ),
+        pre_mlp_norm=norm("pre_feedforward_layernorm", mlp.input_format),
+        mlp=mlp,
         post_mlp_norm=norm("post_feedforward_layernorm"),
     )
 

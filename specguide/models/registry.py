@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from specguide.errors import CheckpointError
-from specguide.json_fields import naming, read_json, shown, token_ids
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.json_fields import mapping, naming, read_json, shown, token_ids
+from specguide.layers.quantization import ONLINE, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
@@ -27,22 +28,51 @@ FAMILIES: dict[str, Family[Any]] = {
 }
 
 
-def read_config(folder: str | Path) -> ModelConfig:
+def read_config(folder: str | Path, quantization: str | None = None) -> ModelConfig:
     """From config.json, and generation_config.json where there is one.
 
-    Raises CheckpointError when they are unreadable or ask for what is not implemented; the message
+    quantization: of ONLINE, where the weights are to be quantized as they are read
+    Raises CheckpointError when they are unreadable or ask for what is not implemented, and
+    InvalidParams for a quantization that is unknown or that the folder does not allow; the message
     says what.
     """
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
-    fields = read_json(path)
+    fields = _with_modelopt(read_json(path), Path(folder))
     generation = read_json(generation_path) if generation_path.exists() else {}
     has_the_word = generation.get("eos_token_id") is not None
     with naming(path):
         config = config_of({**fields, "eos_token_id": None} if has_the_word else fields)
     with naming(generation_path):
         eos = token_ids(generation, "eos_token_id", config.vocab_size)
+    if quantization is not None:
+        config = _quantized(config, quantization)
     return config if eos is None else replace(config, eos_token_ids=eos)
+
+
+def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """With what ModelOpt says in a file of its own, where config.json says nothing of
+    quantization."""
+    path = folder / "hf_quant_config.json"
+    if fields.get("quantization_config") is not None or not path.exists():
+        return fields
+    with naming(path):
+        stated = mapping(read_json(path), "quantization")
+        return {**fields, "quantization_config": {**stated, "quant_method": "modelopt"}}
+
+
+def _quantized(config: ModelConfig, quantization: str) -> ModelConfig:
+    if quantization not in ONLINE:
+        raise InvalidParams(
+            f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",
+            param="quantization",
+        )
+    if config.quantization != UNQUANTIZED:
+        raise InvalidParams(
+            "the model is quantized already, as its config.json says: leave quantization out",
+            param="quantization",
+        )
+    return replace(config, quantization=ONLINE[quantization])
 
 
 def config_of(fields: Mapping[str, Any], *, known: Collection[str] = ()) -> ModelConfig:

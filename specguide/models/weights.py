@@ -227,13 +227,14 @@ def _check(
     misshapen = [
         f"{name} (expected {list(destination.shape)}, found {list(found[name].shape)})"
         for name, destination in destinations.items()
-        if name in found and found[name].shape != destination.shape
+        if name in found and found[name].shape not in (destination.shape, *destination.other_shapes)
     ]
     mistyped = [
         f"{name} ({found[name].dtype})"
         for name, destination in destinations.items()
         if name in found
-        and found[name].dtype not in STORED_TYPES.get(destination.tensor.dtype, FLOAT_TYPES)
+        and found[name].dtype
+        not in STORED_TYPES.get(destination.stored_dtype or destination.tensor.dtype, FLOAT_TYPES)
     ]
     problems = [
         f"{problem}: {_some(names)}"

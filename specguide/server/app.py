@@ -7,36 +7,37 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.server import chat, completions, responses
-from specguide.server.backend import Backend, begun, unless_left
+from specguide.server import anthropic, chat, completions, responses
+from specguide.server.api import Api
+from specguide.server.backend import Backend, unless_left
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
-from specguide.server.clients import client_of
 from specguide.server.config import ServerConfig
 from specguide.server.errors import RESPONSES, ApiError, Refusal
 from specguide.server.messages import template_messages
 from specguide.server.metrics import EngineCollector, StatusCounts
-from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable
+from specguide.server.middleware import ApiKeys, BodyLimit, Cancellable, RequestIds, RootPath, cors
 from specguide.server.playground import router as playground
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
-    ChatRequest,
-    CompletionRequest,
     DetokenizeRequest,
-    ResponsesRequest,
+    GeneratingBody,
     TokenizeRequest,
 )
+from specguide.server.tracing import telemetry
 
-_JSON = msgspec.json.Encoder()
+APIS: tuple[Api[Any], ...] = (chat.API, responses.API, completions.API, anthropic.API)
+"""Those that are served: whoever adds one enters it here."""
+
 T = TypeVar("T")
 B = TypeVar("B")
 
@@ -66,7 +67,12 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
         yield
         await engine.close(config.drain_s)
 
-    app = FastAPI(title="specguide", lifespan=lifespan)
+    exposure = config.exposure
+    app = FastAPI(
+        title="specguide",
+        lifespan=lifespan,
+        telemetry=telemetry(exposure, config.model_name),
+    )
     app.state.backend = Backend(engine, config)
     app.state.bodies = BodyRoom(config.max_bodies_bytes)
     app.state.registry = CollectorRegistry()
@@ -81,73 +87,46 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
         timeout_s=config.body_timeout_s,
     )
     if config.api_keys:
-        app.add_middleware(ApiKeys, keys=config.api_keys)
+        app.add_middleware(ApiKeys, keys=config.api_keys, protects_metrics=exposure.protect_metrics)
+    if exposure.allowed_origins:
+        app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
+    app.add_middleware(RequestIds)
     app.add_middleware(StatusCounts, registry=app.state.registry, front=front)
+    app.add_middleware(RootPath, root_path=exposure.root_path)
     app.add_middleware(Cancellable)  # around all others
-    app.exception_handler(ApiError)(lambda _, error: error.response())
-    app.exception_handler(SpecguideError)(lambda _, error: ApiError.of(error).response())
-    app.exception_handler(RequestValidationError)(lambda _, error: _invalid(error).response())
-    app.exception_handler(Refusal)(lambda _, error: error.response())
-    app.exception_handler(HTTPException)(
-        lambda _, error: ApiError(error.status_code, str(error.detail)).response()
-    )
+    for kind in (ApiError, SpecguideError, RequestValidationError, Refusal, HTTPException):
+        app.exception_handler(kind)(_refuse)
     return app
 
 
-@router.post("/v1/chat/completions", responses=_STREAMED)
-async def chat_completions(body: ChatRequest, request: Request) -> Response:
-    """Answer a conversation, as OpenAI's API does."""
-    backend = _backend(request)
-    turn = await _understood(request, chat.understand, body)
-    answer = chat.Answer(backend, turn)
-    client = client_of(request, backend.config)
-    stream = backend.engine.generate(
-        turn.prompt_ids, turn.params, priority=body.priority, client=client
+async def _refuse(request: Request, error: Any) -> Response:
+    """Any error, in the words of the API that was asked."""
+    path = getattr(request.scope.get("route"), "path", "")
+    body_of = next((api.error_body for api in APIS if path.startswith(api.path)), ApiError.body)
+    if isinstance(error, Refusal):
+        return error.response(body_of)
+    if isinstance(error, SpecguideError):
+        error = ApiError.of(error)
+    elif isinstance(error, RequestValidationError):
+        error = _invalid(error)
+    elif isinstance(error, HTTPException):
+        error = ApiError(error.status_code, str(error.detail))
+    answer: Response = error.response(body_of)
+    return answer
+
+
+def _add_route(api: Api[Any]) -> None:
+    async def answer(body: GeneratingBody, request: Request) -> Response:
+        return await api.answer(body, request)
+
+    answer.__annotations__["body"] = api.body  # which FastAPI validates and documents
+    router.add_api_route(
+        api.path, answer, methods=["POST"], responses=_STREAMED, description=api.about
     )
-    deltas = await unless_left(request, begun(stream, turn.schema_params))
-    if not body.stream:
-        return JSONResponse(await unless_left(request, answer.whole(deltas)))
-    return _events(_data(answer.chunks(deltas, include_usage=_wants_usage(body))))
 
 
-@router.post("/v1/responses", responses=_STREAMED)
-async def create_response(body: ResponsesRequest, request: Request) -> Response:
-    """Answer a conversation, as OpenAI's newer API does. Nothing is stored."""
-    backend = _backend(request)
-    answer = await _understood(request, responses.understand, body)
-    client, turn = client_of(request, backend.config), answer.turn
-    stream = backend.engine.generate(
-        turn.prompt_ids, turn.params, priority=body.priority, client=client
-    )
-    deltas = await unless_left(request, begun(stream, turn.schema_params))
-    if not body.stream:
-        return JSONResponse(await unless_left(request, answer.whole(deltas)))
-    return _events(responses.lines(answer.events(deltas)))
-
-
-@router.post("/v1/completions", responses=_STREAMED)
-async def text_completions(body: CompletionRequest, request: Request) -> Response:
-    """Continue prompts, as OpenAI's API does."""
-    backend = _backend(request)
-    asked = await _understood(request, completions.understand, body)
-    answer = completions.Answer(backend, asked)
-    client = client_of(request, backend.config)
-    deltas = await unless_left(request, completions.deltas(backend, asked, body.priority, client))
-
-    async def chunks() -> AsyncIterator[dict[str, Any]]:
-        async for prompt, delta in deltas:
-            yield answer.chunk(answer.take(prompt, delta), include_usage=_wants_usage(body))
-        if _wants_usage(body):
-            yield answer.chunk(None, include_usage=True)
-
-    async def whole() -> dict[str, Any]:
-        async for prompt, delta in deltas:
-            answer.take(prompt, delta)
-        return answer.whole()
-
-    if not body.stream:
-        return JSONResponse(await unless_left(request, whole()))
-    return _events(_data(chunks()))
+for _api in APIS:
+    _add_route(_api)
 
 
 @router.get("/v1/models")
@@ -177,6 +156,12 @@ async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
         "count": len(tokens),
         "max_model_len": _backend(request).engine.max_model_len,
     }
+
+
+@router.post("/v1/messages/count_tokens")
+async def count_tokens(body: anthropic.CountRequest, request: Request) -> dict[str, Any]:
+    """Tokens of the prompt that a body of /v1/messages comes to."""
+    return await _understood(request, anthropic.count, body)
 
 
 @router.post("/detokenize")
@@ -236,26 +221,6 @@ def _text(backend: Backend, body: DetokenizeRequest) -> str:
             f"token {bad} is not an id of this model's {size} tokens", param="tokens"
         )
     return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)
-
-
-def _wants_usage(body: ChatRequest | CompletionRequest) -> bool:
-    return body.stream_options is not None and body.stream_options.include_usage
-
-
-async def _data(chunks: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Chunks as server-sent events, the last of them "[DONE]"; an error is an event."""
-    try:
-        async for chunk in chunks:
-            yield b"data: %b\n\n" % _JSON.encode(chunk)
-    except ApiError as error:
-        yield b"data: %b\n\n" % _JSON.encode(error.body())
-    yield b"data: [DONE]\n\n"
-
-
-def _events(lines: AsyncIterator[bytes] | AsyncIterator[str]) -> StreamingResponse:
-    return StreamingResponse(
-        lines, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
-    )
 
 
 def _invalid(error: RequestValidationError) -> ApiError:

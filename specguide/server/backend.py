@@ -4,7 +4,7 @@ leave."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from specguide.config import GuideConfig
-from specguide.engine import RequestDelta, RequestStream, ServedEngine
+from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
@@ -115,8 +115,8 @@ class Backend:
         spelled = self.tokenizer.vocabulary(self.engine.vocab_size).token_bytes[token]
         return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
 
-    def check_model(self, name: str | None) -> None:
-        """Raises ApiError for another model's name."""
+    def check_model(self, name: str | None) -> str:
+        """The name of the model that is asked for. Raises ApiError for another model's."""
         if name not in (None, self.config.model_name):
             raise ApiError(
                 404,
@@ -124,32 +124,7 @@ class Backend:
                 param="model",
                 code="model_not_found",
             )
-
-
-async def begun(
-    stream: RequestStream, schema_params: Sequence[str | None] = ()
-) -> AsyncIterator[RequestDelta]:
-    """A request's deltas, once there is a first one. Raises ApiError for what is wrong with it,
-    then or later.
-
-    schema_params: of a Turn, so that an error names the field of the schema that is wrong
-    """
-    first = await anext(stream)
-    if first.error is not None:
-        raise ApiError.of(first.error, schema_params)
-    if (
-        first.finish_reason == "abort" and not first.token_ids
-    ):  # never began, and the server is at its end
-        raise ApiError.shutting_down()
-
-    async def all_of_them() -> AsyncIterator[RequestDelta]:
-        yield first
-        async for delta in stream:
-            if delta.error is not None:
-                raise ApiError.of(delta.error)
-            yield delta
-
-    return all_of_them()
+        return name or self.config.model_name
 
 
 async def unless_left(request: Request, work: Awaitable[T]) -> T:

@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams
+from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
+from specguide.server.conversation import conversation_task
+from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
 from specguide.server.guides import guide_of, response_format_guide
 from specguide.server.messages import template_messages
+from specguide.server.openai_objects import token_score, usage_object
 from specguide.server.requests import ChatRequest
-from specguide.server.sample_reader import SampleReader, Score
-from specguide.server.tool_parser import CallBegin, Event, Text
-from specguide.server.turn import Turn, turn_of
+from specguide.server.task import Task
 
 
-def understand(backend: Backend, body: ChatRequest) -> Turn:
+def parse(backend: Backend, body: ChatRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     if body.top_logprobs is not None and not body.logprobs:
         raise InvalidParams("top_logprobs needs logprobs: true", param="top_logprobs")
@@ -29,7 +30,7 @@ def understand(backend: Backend, body: ChatRequest) -> Turn:
             "max_tokens is the old name of max_completion_tokens; give one", param="max_tokens"
         )
     answer = guide_of(body, {"response_format": response_format_guide(body.response_format)})
-    return turn_of(
+    return conversation_task(
         backend,
         body,
         ("messages", template_messages(body.messages)),
@@ -43,53 +44,35 @@ def understand(backend: Backend, body: ChatRequest) -> Turn:
 
 
 @dataclass
-class Sample:
-    """One choice of an answer as it is written."""
+class Choice:
+    """One sample as it is written. finish_reason: OpenAI's; None until it has ended"""
 
     index: int
-    reader: SampleReader
     content: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
-    logprobs: list[Score] = field(default_factory=list)
+    logprobs: list[Told] = field(default_factory=list)
+    finish_reason: str | None = None
 
-    @property
-    def finish_reason(self) -> str | None:
-        """OpenAI's; None until it has ended."""
-        reason = self.reader.finish_reason
-        return "tool_calls" if reason == "stop" and self.reader.num_calls else reason
-
-    def take(self, delta: RequestDelta) -> list[tuple[dict[str, Any], list[Score]]]:
-        """What a delta adds, as OpenAI's deltas, each with the log-probabilities that go with
-        it."""
-        taken: list[tuple[dict[str, Any], list[Score]]] = []
-        for piece in self.reader.read(delta):
-            self.logprobs += piece.scores
-            told = [self._told(event) for event in piece.events] or ([{}] if piece.scores else [])
-            taken += [(one, [] if number else piece.scores) for number, one in enumerate(told)]
-        return taken
-
-    def _told(self, event: Event) -> dict[str, Any]:
+    def add(self, event: Said) -> Told:
+        """What an event adds, as OpenAI's delta."""
         if isinstance(event, Text):
             self.content += event.text
-            return {"content": event.text}
+            return {"content": event.text} if event.text else {}
         if isinstance(event, CallBegin):
             call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
             self.calls.append({**call, "function": {"name": event.name, "arguments": ""}})
-            return {
-                "tool_calls": [
-                    {
-                        "index": event.index,
-                        **call,
-                        "function": {"name": event.name, "arguments": ""},
-                    }
-                ]
-            }
+            begun = {"index": event.index, **call}
+            return {"tool_calls": [{**begun, "function": {"name": event.name, "arguments": ""}}]}
         self.calls[event.index]["function"]["arguments"] += event.text
         return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
 
-    def choice(self) -> dict[str, Any]:
+    def end(self, reason: str) -> None:
+        """No more comes."""
+        self.finish_reason = "tool_calls" if reason == "stop" and self.calls else reason
+
+    def told(self) -> Told:
         """The whole, once it has ended."""
-        message: dict[str, Any] = {
+        message: Told = {
             "role": "assistant",
             "content": self.content or (None if self.calls else ""),
             "refusal": None,
@@ -100,90 +83,85 @@ class Sample:
             "index": self.index,
             "message": message,
             "finish_reason": self.finish_reason,
-            "logprobs": {"content": self.logprobs, "refusal": None} if self.logprobs else None,
+            "logprobs": _logprobs(self.logprobs),
         }
 
 
-class Answer:
-    """All choices of a turn."""
+class ChatRenderer(Renderer[ChatRequest]):
+    """Tells all choices: the role first, then what is new, each choice's finish_reason, and the
+    usage if it is asked for."""
 
-    def __init__(self, backend: Backend, turn: Turn) -> None:
-        self._turn, self._model = turn, backend.config.model_name
+    last_line = b"data: [DONE]\n\n"
+
+    def __init__(self, body: ChatRequest, task: Task) -> None:
+        super().__init__(body, task)
         self._head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": int(time.time()),
-            "model": self._model,
+            "model": task.model,
         }
-        self.samples = [
-            Sample(index, SampleReader(backend, turn)) for index in range(turn.params.n)
-        ]
+        self._choices = [Choice(index) for index in range(task.num_samples)]
+        options = body.stream_options
+        self._tells_usage = options is not None and options.include_usage
 
-    def usage(self) -> dict[str, Any]:
-        """Tokens of prompt and answers."""
-        prompt, completion = (
-            len(self._turn.prompt_ids),
-            sum(sample.reader.num_tokens for sample in self.samples),
-        )
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-        }
+    def begin(self) -> Iterator[Told]:
+        for choice in self._choices:
+            yield self._chunk(choice.index, {"role": "assistant", "content": ""})
 
-    async def whole(self, deltas: AsyncIterator[RequestDelta]) -> dict[str, Any]:
+    def take(self, event: Event) -> Iterable[Told]:
+        if isinstance(event, Text | CallBegin | Arguments):
+            choice = self._choices[event.sample]
+            scores = [token_score(score) for score in event.scores]
+            choice.logprobs += scores
+            yield self._chunk(event.sample, choice.add(event), scores)
+        elif isinstance(event, End):
+            choice = self._choices[event.sample]
+            choice.end(event.finish_reason)
+            yield self._chunk(event.sample, {}, finish_reason=choice.finish_reason)
+
+    def end(self) -> Iterator[Told]:
+        if self._tells_usage:
+            head = {**self._head, "object": "chat.completion.chunk"}
+            yield {**head, "choices": [], "usage": usage_object(self.usage)}
+
+    def whole(self) -> Told:
         """The completion object."""
-        async for delta in deltas:
-            self.samples[delta.index].take(delta)
         return {
             **self._head,
             "object": "chat.completion",
-            "usage": self.usage(),
-            "choices": [sample.choice() for sample in self.samples],
+            "usage": usage_object(self.usage),
+            "choices": [choice.told() for choice in self._choices],
         }
-
-    async def chunks(
-        self, deltas: AsyncIterator[RequestDelta], *, include_usage: bool
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Chunk objects: the role first, then what is new, each choice's finish_reason, and the
-        usage if asked for."""
-        for sample in self.samples:
-            yield self._chunk(
-                sample.index, {"role": "assistant", "content": ""}, include_usage=include_usage
-            )
-        async for delta in deltas:
-            sample = self.samples[delta.index]
-            for told, scores in sample.take(delta):
-                yield self._chunk(delta.index, told, scores, include_usage=include_usage)
-            if sample.finish_reason is not None:
-                yield self._chunk(
-                    delta.index, {}, finish_reason=sample.finish_reason, include_usage=include_usage
-                )
-        if include_usage:
-            yield {
-                **self._head,
-                "object": "chat.completion.chunk",
-                "choices": [],
-                "usage": self.usage(),
-            }
 
     def _chunk(
         self,
         index: int,
-        delta: dict[str, Any],
-        scores: list[Score] | None = None,
-        *,
+        delta: Told,
+        scores: Sequence[Told] = (),
         finish_reason: str | None = None,
-        include_usage: bool,
-    ) -> dict[str, Any]:
+    ) -> Told:
         choice = {
             "index": index,
             "delta": delta,
             "finish_reason": finish_reason,
-            "logprobs": {"content": scores, "refusal": None} if scores else None,
+            "logprobs": _logprobs(scores),
         }
         return {
             **self._head,
             "object": "chat.completion.chunk",
             "choices": [choice],
-            **({"usage": None} if include_usage else {}),
+            **({"usage": None} if self._tells_usage else {}),
         }
+
+
+def _logprobs(scores: Sequence[Told]) -> Told | None:
+    return {"content": scores, "refusal": None} if scores else None
+
+
+API = Api(
+    "/v1/chat/completions",
+    "Answer a conversation, as OpenAI's API does.",
+    ChatRequest,
+    parse,
+    ChatRenderer,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 
 from starlette.requests import Request
@@ -9,9 +10,10 @@ from starlette.requests import Request
 from specguide.server.config import ServerConfig
 
 
-def api_key(authorization: bytes) -> bytes:
-    """Of the header of this name."""
-    return authorization.removeprefix(b"Bearer ")
+def api_key(headers: Mapping[str, str]) -> str:
+    """What `Authorization: Bearer` says, or else `x-api-key`."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
 def client_of(request: Request, config: ServerConfig) -> str:
@@ -22,7 +24,7 @@ def client_of(request: Request, config: ServerConfig) -> str:
         return f"header {_digest(named.encode())}"
     if not config.api_keys:
         return ""
-    return f"key {_digest(api_key(request.headers.get('authorization', '').encode()))}"
+    return f"key {_digest(api_key(request.headers).encode())}"
 
 
 def _digest(name: bytes) -> str:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams
-from specguide.params import SamplingParams
-from specguide.server.backend import Backend, begun
+from specguide.server.api import Api, Renderer, Told
+from specguide.server.backend import Backend
+from specguide.server.events import End, Event, Score, Text
 from specguide.server.guides import guide_of
+from specguide.server.openai_objects import usage_object
 from specguide.server.requests import CompletionRequest
+from specguide.server.task import Task
 
 
-@dataclass(frozen=True)
-class Continuation:
-    """A request that has been understood: prompts that are continued alike."""
-
-    prompts: list[list[int]]
-    params: SamplingParams
-
-
-def understand(backend: Backend, body: CompletionRequest) -> Continuation:
-    """Raises InvalidParams and InvalidGuide, which name the field."""
-    backend.check_model(body.model)
+def parse(backend: Backend, body: CompletionRequest) -> Task:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    model = backend.check_model(body.model)
     for name in ("echo", "suffix"):
         if getattr(body, name):
             raise InvalidParams(f"{name} is not supported; leave it out", param=name)
@@ -34,136 +28,123 @@ def understand(backend: Backend, body: CompletionRequest) -> Continuation:
         raise InvalidParams(
             "best_of is not supported; leave it out, or ask for n samples", param="best_of"
         )
+    prompts = prompts_of(backend, body)
+    backend.check_samples(len(prompts), body.n or 1)
+    params = body.sampling(
+        n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs
+    )
+    return Task(model, prompts, params, priority=body.priority)
+
+
+def prompts_of(backend: Backend, body: CompletionRequest) -> tuple[list[int], ...]:
+    """Token ids of each prompt. Raises InvalidParams."""
     one = isinstance(body.prompt, str) or (len(body.prompt) > 0 and isinstance(body.prompt[0], int))
     many: Any = [body.prompt] if one else body.prompt
     if not many:
         raise InvalidParams("the prompt is empty; give at least one token", param="prompt")
     for prompt in many:
         backend.check_prompt(len(prompt) if isinstance(prompt, str) else 0, "prompt")
-    prompts = [
+    prompts = tuple(
         backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
         for prompt in many
-    ]
+    )
     for prompt_ids in prompts:
         backend.check_prompt_ids(prompt_ids, "prompt")
-    backend.check_samples(len(prompts), body.n or 1)
-    params = body.sampling(
-        n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs
-    )
-    return Continuation(prompts, params)
+    return prompts
+
+
+def _no_scores() -> dict[str, list[Any]]:
+    return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
 
 
 @dataclass
 class Choice:
     """One sample of one prompt."""
 
+    index: int
     text: str = ""
     finish_reason: str | None = None
-    num_tokens: int = 0
-    scores: dict[str, list[Any]] = field(
-        default_factory=lambda: {
-            "text_offset": [],
-            "token_logprobs": [],
-            "tokens": [],
-            "top_logprobs": [],
-        }
-    )
+    scores: dict[str, list[Any]] = field(default_factory=_no_scores)
+
+    def add(self, text: str, scores: tuple[Score, ...]) -> Told:
+        """More of it, as a chunk's choice."""
+        more = _scores(len(self.text), scores) if scores else None
+        self.text += text
+        for name, values in (more or {}).items():
+            self.scores[name] += values
+        return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+
+    def end(self, reason: str) -> Told:
+        """No more comes; as a chunk's choice."""
+        self.finish_reason = reason
+        return {"index": self.index, "text": "", "finish_reason": reason, "logprobs": None}
 
 
-class Answer:
-    """All choices of a request; those of a prompt follow each other."""
+class CompletionRenderer(Renderer[CompletionRequest]):
+    """Tells all choices; those of a prompt follow each other."""
 
-    def __init__(self, backend: Backend, asked: Continuation) -> None:
-        self._backend, self._asked = backend, asked
+    last_line = b"data: [DONE]\n\n"
+
+    def __init__(self, body: CompletionRequest, task: Task) -> None:
+        super().__init__(body, task)
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
             "created": int(time.time()),
-            "model": backend.config.model_name,
+            "model": task.model,
         }
-        self._choices = [Choice() for _ in range(len(asked.prompts) * asked.params.n)]
+        self._choices = [Choice(index) for index in range(task.num_samples)]
+        options = body.stream_options
+        self._tells_usage = options is not None and options.include_usage
 
-    def usage(self) -> dict[str, int]:
-        """Tokens of prompts and continuations."""
-        prompt, completion = (
-            sum(map(len, self._asked.prompts)),
-            sum(choice.num_tokens for choice in self._choices),
-        )
-        return {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
-        }
+    def take(self, event: Event) -> Iterable[Told]:
+        if isinstance(event, Text):
+            yield self._chunk(self._choices[event.sample].add(event.text, event.scores))
+        elif isinstance(event, End):
+            yield self._chunk(self._choices[event.sample].end(event.finish_reason))
 
-    def take(self, prompt: int, delta: RequestDelta) -> dict[str, Any]:
-        """What a delta of a prompt's sample adds, as a chunk's choice."""
-        index = prompt * self._asked.params.n + delta.index
-        choice = self._choices[index]
-        scores = self._scores(len(choice.text), delta)
-        choice.text += delta.text
-        choice.num_tokens += len(delta.token_ids)
-        choice.finish_reason = delta.finish_reason
-        for name, values in (scores or {}).items():
-            choice.scores[name] += values
-        return {
-            "index": index,
-            "text": delta.text,
-            "finish_reason": delta.finish_reason,
-            "logprobs": scores,
-        }
+    def end(self) -> Iterator[Told]:
+        if self._tells_usage:
+            yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
 
-    def whole(self) -> dict[str, Any]:
-        """The completion object, once all has been taken."""
-        has_scores = self._asked.params.logprobs is not None
+    def whole(self) -> Told:
+        """The completion object."""
+        has_scores = self.task.params.logprobs is not None
         return {
             **self._head,
-            "usage": self.usage(),
+            "usage": usage_object(self.usage),
             "choices": [
                 {
-                    "index": index,
+                    "index": choice.index,
                     "text": choice.text,
                     "finish_reason": choice.finish_reason,
                     "logprobs": choice.scores if has_scores else None,
                 }
-                for index, choice in enumerate(self._choices)
+                for choice in self._choices
             ],
         }
 
-    def chunk(self, choice: dict[str, Any] | None, *, include_usage: bool) -> dict[str, Any]:
-        """A chunk object; the one without a choice has the usage."""
-        usage = {"usage": None if choice else self.usage()} if include_usage else {}
-        return {**self._head, "choices": [choice] if choice else [], **usage}
-
-    def _scores(self, offset: int, delta: RequestDelta) -> dict[str, list[Any]] | None:
-        if delta.logprobs is None:
-            return None
-        scores = Choice().scores
-        for token, entry in zip(delta.token_ids, delta.logprobs, strict=True):
-            names = {one: self._backend.token_bytes(one).decode(errors="replace") for one in entry}
-            scores["text_offset"].append(offset)
-            scores["tokens"].append(names[token])
-            scores["token_logprobs"].append(entry[token].logprob)
-            scores["top_logprobs"].append(
-                {names[one]: score.logprob for one, score in entry.items()}
-            )
-            offset += len(names[token])
-        return scores
+    def _chunk(self, choice: Told) -> Told:
+        usage = {"usage": None} if self._tells_usage else {}
+        return {**self._head, "choices": [choice], **usage}
 
 
-async def deltas(
-    backend: Backend, asked: Continuation, priority: int, client: str
-) -> AsyncIterator[tuple[int, RequestDelta]]:
-    """Of all prompts, each with the prompt's index, once each has begun; they run beside each
-    other."""
-    streams = [
-        backend.engine.generate(prompt, asked.params, priority=priority, client=client)
-        for prompt in asked.prompts
-    ]
-    all_begun = [await begun(stream) for stream in streams]
+def _scores(offset: int, scores: tuple[Score, ...]) -> dict[str, list[Any]]:
+    """offset: characters before the first of them"""
+    told = _no_scores()
+    for score in scores:
+        told["text_offset"].append(offset)
+        told["tokens"].append(score.text)
+        told["token_logprobs"].append(score.logprob)
+        told["top_logprobs"].append({one.text: one.logprob for one in (score, *score.rivals)})
+        offset += len(score.text)
+    return told
 
-    async def all_of_them() -> AsyncIterator[tuple[int, RequestDelta]]:
-        for prompt, stream in enumerate(all_begun):
-            async for delta in stream:
-                yield prompt, delta
 
-    return all_of_them()
+API = Api(
+    "/v1/completions",
+    "Continue prompts, as OpenAI's API does.",
+    CompletionRequest,
+    parse,
+    CompletionRenderer,
+)

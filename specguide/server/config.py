@@ -3,11 +3,54 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from specguide.errors import InvalidParams
 
 METRICS_NAMES = ("specguide", "vllm")
+_ROOT_PATH = re.compile(r"/(?:.*[^/])?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """How a server is seen from outside.
+
+    allowed_origins: origins whose web pages may ask, as https://example.org; "*": all. May be
+                     repeated on the command line
+    root_path:       path under which a proxy has the server, as /llm; it may strip it or not
+    ssl_certfile:    file with the server's certificate and those that vouch for it: HTTPS instead
+                     of HTTP
+    ssl_keyfile:     file with the certificate's key, where that is a file of its own
+    ssl_ca_certs:    file with certificates, of which one must vouch for a client's, that each must
+                     then show
+    protect_metrics: /metrics needs an API key too
+    otlp_traces_endpoint: URL that spans go to, as http://127.0.0.1:4318/v1/traces; OTLP over HTTP
+    """
+
+    allowed_origins: tuple[str, ...] = ()
+    root_path: str = ""
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    ssl_ca_certs: Path | None = None
+    protect_metrics: bool = False
+    otlp_traces_endpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.root_path and not _ROOT_PATH.fullmatch(self.root_path):
+            raise InvalidParams(
+                f"root_path {self.root_path!r} must begin with / and not end with it",
+                param="root_path",
+            )
+        for name in ("ssl_keyfile", "ssl_ca_certs"):
+            if getattr(self, name) is not None and self.ssl_certfile is None:
+                raise InvalidParams(f"{name} needs ssl_certfile beside it", param=name)
+
+    @property
+    def scheme(self) -> str:
+        """Of the server's URLs."""
+        return "http" if self.ssl_certfile is None else "https"
 
 
 @dataclass(frozen=True)
@@ -23,7 +66,7 @@ class ServerConfig:
     client_header:  header that says who asks, in which a proxy names its users; clients that wait
                     take turns. Left out, or where a request lacks it: who has the API key
     api_keys:       keys of which a request must carry one; none: anybody may ask. May be repeated
-                    on the command line
+                    on the command line; in the variable, with spaces between
     tool_format:    name of a description under grammars/tool_calls; left out: from the
                     chat template
     max_body_bytes: largest request body
@@ -68,6 +111,7 @@ class ServerConfig:
     body_timeout_s:   longest time from a request's header to its body's end; then 408
     write_timeout_s:  longest time that a client may leave an answer unread, once the socket's
                       buffers are full; then the connection is cut and its request cancelled
+    exposure:         how it is seen from outside
     """
 
     model_name: str
@@ -99,6 +143,7 @@ class ServerConfig:
     header_timeout_s: float = 10.0
     body_timeout_s: float = 60.0
     write_timeout_s: float = 30.0
+    exposure: Exposure = field(default_factory=Exposure)
 
     def __post_init__(self) -> None:
         if self.metrics_names not in METRICS_NAMES:

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.tls import tls_options
 
 _LOOKS = 4  # in the time of the shortest bound
 _UNREAD_BYTES = 1 << 17
@@ -27,6 +28,7 @@ _PROBE_S = 0.1
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
     """To run the app with the config's bounds of connections. options: of uvicorn.Config"""
+    options |= tls_options(config.exposure)
     return uvicorn.Config(app, http=partial(BoundedConnection, config), ws="none", **options)  # type: ignore[arg-type]
 
 
@@ -62,7 +64,9 @@ class BoundedConnection(H11Protocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends nothing more. True, and the connection stays open, where it may wait for
-        an answer."""
+        an answer; with TLS there is no such state."""
+        if self.transport.get_extra_info("sslcontext") is not None:
+            return False
         if self._is_half_closed:
             return True
         if self.cycle is None or self.cycle.more_body or self.cycle.response_complete:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -143,12 +143,21 @@ class ApiError(Exception):
             }
         }
 
-    def response(self, *, closes: bool = False) -> JSONResponse:
-        """To send. closes: the connection too, as where a body is not read to its end"""
+    def response(
+        self,
+        body_of: Callable[[ApiError], dict[str, Any]] = body,
+        *,
+        closes: bool = False,
+    ) -> JSONResponse:
+        """To send.
+
+        body_of: what it is in the API that was asked
+        closes:  the connection too, as where a body is not read to its end
+        """
         headers = (
             {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
         ) | ({"Connection": "close"} if closes else {})
-        return JSONResponse(self.body(), self.status, headers)
+        return JSONResponse(body_of(self), self.status, headers)
 
 
 class Refusal(HTTPException):
@@ -159,9 +168,11 @@ class Refusal(HTTPException):
         super().__init__(error.status, str(error))
         self._error, self._closes = error, closes
 
-    def response(self) -> JSONResponse:
-        """To send."""
-        return self._error.response(closes=self._closes)
+    def response(
+        self, body_of: Callable[[ApiError], dict[str, Any]] = ApiError.body
+    ) -> JSONResponse:
+        """To send, as ApiError's."""
+        return self._error.response(body_of, closes=self._closes)
 
 
 def _told(text: str) -> str:

@@ -36,7 +36,7 @@ def guide_of(
 
 
 def _made(param: str, **value: Any) -> Guide | None:
-    return None if None in value.values() else _naming(param, **value)
+    return None if None in value.values() else naming(param, **value)
 
 
 def _of_structured(fields: SamplingFields) -> Guide | None:
@@ -73,7 +73,7 @@ def response_format_guide(one: ResponseFormat | None) -> Guide | None:
             f"response_format of type {one.type} needs a field {field}",
             param=f"response_format.{field}",
         )
-    return _naming(f"response_format.{one.type}", **{one.type: value})
+    return naming(f"response_format.{one.type}", **{one.type: value})
 
 
 def text_format_guide(one: TextFormat | None) -> Guide | None:
@@ -94,10 +94,11 @@ def _of_schema(described: Mapping[str, Any], what: str, param: str) -> Guide:
         )
     if described.get("strict"):
         check_strict(schema, f"{what} '{described.get('name')}'", param)
-    return _naming(param, json_schema=schema)
+    return naming(param, json_schema=schema)
 
 
-def _naming(param: str, **value: Any) -> Guide:
+def naming(param: str, **value: Any) -> Guide:
+    """A guide. Raises InvalidGuide, which names the field."""
     try:
         return Guide(**value)
     except InvalidGuide as error:

@@ -6,8 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.server.bodies import Body, BodyRoom
@@ -26,6 +30,17 @@ OPEN_PATHS = (
     "/playground/tokens.js",
     "/playground/timeline.js",
 )
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")
+
+
+def cors(origins: Sequence[str]) -> dict[str, Any]:
+    """Of starlette's CORSMiddleware: web pages of these origins may ask, with any header."""
+    return {
+        "allow_origins": list(origins),
+        "allow_methods": ["GET", "POST"],
+        "allow_headers": ["*"],
+        "expose_headers": ["x-request-id", "x-specguide-ignored", "retry-after"],
+    }
 
 
 class Cancellable:
@@ -42,25 +57,73 @@ class Cancellable:
             await self._app(scope, receive, send)
 
 
-class ApiKeys:
-    """ASGI middleware. Answers 401 to requests without one of the keys, but for OPEN_PATHS."""
+class RootPath:
+    """ASGI middleware. The application is under a path, whether or not a proxy has stripped it."""
 
-    def __init__(self, app: ASGIApp, keys: Sequence[str]) -> None:
-        self._app, self._keys = app, [key.encode() for key in keys]
+    def __init__(self, app: ASGIApp, root_path: str) -> None:
+        self._app, self._root_path = app, root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
-            given = api_key(dict(scope["headers"]).get(b"authorization", b""))
+        if scope["type"] == "http" and self._root_path:
+            scope["root_path"] = self._root_path
+            if not scope["path"].startswith(f"{self._root_path}/"):
+                scope["path"] = self._root_path + scope["path"]
+        await self._app(scope, receive, send)
+
+
+class RequestIds:
+    """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
+    plain one, else a new one. It is `request.state.request_id` too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        request_id = given if _REQUEST_ID.fullmatch(given) else uuid4().hex
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", request_id.encode()),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, named)
+
+
+class ApiKeys:
+    """ASGI middleware. Answers 401 to requests without one of the keys, but for the open paths.
+
+    protects_metrics: /metrics is not open
+    """
+
+    def __init__(self, app: ASGIApp, keys: Sequence[str], protects_metrics: bool) -> None:
+        self._app, self._keys = app, [key.encode() for key in keys]
+        self._open_paths = set(OPEN_PATHS) - ({"/metrics"} if protects_metrics else set())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._is_closed(scope):
+            given = api_key(Headers(scope=scope)).encode()
             if not any(hmac.compare_digest(given, key) for key in self._keys):
                 error = ApiError(
                     401,
-                    "the API key is missing or wrong: send it as Authorization: Bearer …",
+                    "the API key is missing or wrong: send it as Authorization: Bearer … or as "
+                    "x-api-key",
                     kind="authentication_error",
                     code="invalid_api_key",
                 )
                 await error.response(closes=True)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _is_closed(self, scope: Scope) -> bool:
+        return scope["path"].removeprefix(scope.get("root_path", "")) not in self._open_paths
 
 
 class BodyLimit:

@@ -67,11 +67,16 @@ class SpeculationFields(Body):
     guided_drafts: bool | None = None
 
 
-class SamplingFields(Body):
-    """What all endpoints that generate have in common."""
+class GeneratingBody(Body):
+    """What asks for an answer, whoever's API it is."""
 
     model: str
     stream: bool | None = False
+
+
+class SamplingFields(GeneratingBody):
+    """What all of OpenAI's endpoints that generate have in common."""
+
     temperature: float | None = 1.0
     top_p: float | None = 1.0
     seed: int | None = None

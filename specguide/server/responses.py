@@ -7,21 +7,22 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams
+from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
+from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
+from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
 from specguide.server.guides import guide_of, text_format_guide
+from specguide.server.openai_objects import token_score
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
-from specguide.server.responses_items import Call, Message, Told
-from specguide.server.sample_reader import Piece, SampleReader, Score
-from specguide.server.tool_parser import CallBegin, Text
+from specguide.server.responses_items import Call, Message
+from specguide.server.task import Task, Usage
 from specguide.server.tools import function_of
-from specguide.server.turn import Turn, turn_of
 
 _LOGPROBS = "message.output_text.logprobs"
 _STORED = "nothing is stored here: send the whole conversation as input"
@@ -46,9 +47,8 @@ _ECHOED = (
 )
 
 
-def understand(backend: Backend, body: ResponsesRequest) -> Answer:
-    """What will be the answer to `turn`. Raises ApiError, InvalidParams and InvalidGuide, which
-    name the field."""
+def parse(backend: Backend, body: ResponsesRequest) -> Task:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     for name, advice in _REFUSED.items():
         value = getattr(body, name)
         asked = any(one is not None for one in value.values()) if isinstance(value, dict) else value
@@ -66,7 +66,7 @@ def understand(backend: Backend, body: ResponsesRequest) -> Answer:
     answer = guide_of(
         body, {"text.format": text_format_guide(body.text.format if body.text else None)}
     )
-    turn = turn_of(
+    return conversation_task(
         backend,
         body,
         ("input", input_messages(body.instructions, body.input)),
@@ -74,98 +74,97 @@ def understand(backend: Backend, body: ResponsesRequest) -> Answer:
         max_tokens=body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if body.include else None,
     )
-    return Answer(backend, turn, body)
 
 
-class Answer:
-    """The response to a turn, which grows item by item."""
+class ResponseRenderer(Renderer[ResponsesRequest]):
+    """Tells the response, which grows item by item, in numbered events.
 
-    def __init__(self, backend: Backend, turn: Turn, body: ResponsesRequest) -> None:
-        self.turn, self._reader = turn, SampleReader(backend, turn)
+    An error is two events, the second of them with the response as far as it came.
+    """
+
+    names_lines = True
+
+    def __init__(self, body: ResponsesRequest, task: Task) -> None:
+        super().__init__(body, task)
         self._items: list[Message | Call] = []
-        self._scores: list[Score] = []
-        self._num_cached = 0
+        self._scores: list[Told] = []
+        self._numbers = itertools.count()
+        self._finish_reason: str | None = None
         self._head = {
             "id": f"resp_{secrets.token_hex(12)}",
             "object": "response",
             "created_at": int(time.time()),
-            "model": backend.config.model_name,
-            **_echo(body, turn),
+            "model": task.model,
+            **_echo(body, task),
         }
 
-    async def whole(self, deltas: AsyncIterator[RequestDelta]) -> dict[str, Any]:
-        """The response object. Raises ApiError."""
-        async for _ in self._told(deltas):
-            pass
-        return self._response(self._status)
-
-    async def events(self, deltas: AsyncIterator[RequestDelta]) -> AsyncIterator[dict[str, Any]]:
-        """Numbered events; an error is two, the second of them with the response as far as it
-        came."""
-        numbers = itertools.count()
+    def begin(self) -> Iterator[Told]:
         for kind in ("created", "in_progress"):
-            yield {
-                "type": f"response.{kind}",
-                "sequence_number": next(numbers),
-                "response": self._response("in_progress"),
-            }
-        try:
-            async for told in self._told(deltas):
-                yield {**told, "sequence_number": next(numbers)}
-        except ApiError as error:
-            yield {
+            yield self._numbered(
+                {"type": f"response.{kind}", "response": self._response("in_progress")}
+            )
+
+    def take(self, event: Event) -> Iterator[Told]:
+        if isinstance(event, Text | CallBegin | Arguments):
+            told = self._say(event)
+        elif isinstance(event, End):
+            told = self._end(event)
+        else:
+            return
+        for one in told:
+            yield self._numbered(one)
+
+    def end(self) -> Iterator[Told]:
+        kind = f"response.{self._status}"
+        yield self._numbered({"type": kind, "response": self._response(self._status)})
+
+    def failed(self, error: ApiError) -> Iterator[Told]:
+        yield self._numbered(
+            {
                 "type": "error",
-                "sequence_number": next(numbers),
                 "code": error.code or error.kind,
                 "message": str(error),
                 "param": error.param,
             }
-            yield {
-                "type": "response.failed",
-                "sequence_number": next(numbers),
-                "response": self._response("failed", error),
-            }
-            return
-        yield {
-            "type": f"response.{self._status}",
-            "sequence_number": next(numbers),
-            "response": self._response(self._status),
-        }
+        )
+        response = self._response("failed", error)
+        yield self._numbered({"type": "response.failed", "response": response})
+
+    def whole(self) -> Told:
+        """The response object."""
+        return self._response(self._status)
 
     @property
     def _status(self) -> str:
         """Of a response that has ended, and of its last item."""
-        return "completed" if self._reader.finish_reason == "stop" else "incomplete"
+        return "completed" if self._finish_reason == "stop" else "incomplete"
 
-    async def _told(self, deltas: AsyncIterator[RequestDelta]) -> AsyncIterator[Told]:
-        async for delta in deltas:
-            for piece in self._reader.read(delta):
-                for told in self._take(piece):
-                    yield told
-            if delta.metrics is not None:
-                self._num_cached = delta.metrics.num_cached
+    def _numbered(self, told: Told) -> Told:
+        return {**told, "sequence_number": next(self._numbers)}
+
+    def _say(self, event: Said) -> Iterator[Told]:
+        self._scores += map(token_score, event.scores)
+        last = self._items[-1] if self._items else None
+        if isinstance(event, Text):
+            if not event.text:
+                return
+            if not isinstance(last, Message):
+                yield from self._begin(last := Message(len(self._items)))
+            yield last.add(event.text, self._scores)
+        elif isinstance(event, CallBegin):
+            yield from self._begin(Call(len(self._items), event.name))
+        elif isinstance(last, Call):
+            yield last.add(event.text)
+        self._scores = []
+
+    def _end(self, event: End) -> Iterator[Told]:
+        self._finish_reason = event.finish_reason
         if not self._items:
-            for told in self._begin(Message(0)):
-                yield told
+            yield from self._begin(Message(0))
         last = self._items[-1]
         if isinstance(last, Message):
             last.logprobs += self._scores
-        for told in last.end(self._status):
-            yield told
-
-    def _take(self, piece: Piece) -> Iterator[Told]:
-        self._scores += piece.scores
-        for event in piece.events:
-            last = self._items[-1] if self._items else None
-            if isinstance(event, Text):
-                if not isinstance(last, Message):
-                    yield from self._begin(last := Message(len(self._items)))
-                yield last.add(event.text, self._scores)
-            elif isinstance(event, CallBegin):
-                yield from self._begin(Call(len(self._items), event.name))
-            elif isinstance(last, Call):
-                yield last.add(event.text)
-            self._scores = []
+        yield from last.end(self._status)
 
     def _begin(self, item: Message | Call) -> Iterator[Told]:
         if self._items:
@@ -173,37 +172,37 @@ class Answer:
         self._items.append(item)
         yield from item.begin()
 
-    def _response(self, status: str, error: ApiError | None = None) -> dict[str, Any]:
+    def _response(self, status: str, error: ApiError | None = None) -> Told:
         if error is not None and self._items:
             self._items[-1].status = "incomplete"
-        prompt, output = len(self.turn.prompt_ids), self._reader.num_tokens
-        usage = {
-            "input_tokens": prompt,
-            "output_tokens": output,
-            "total_tokens": prompt + output,
-            "input_tokens_details": {"cached_tokens": self._num_cached, "cache_write_tokens": 0},
-            "output_tokens_details": {"reasoning_tokens": 0},
-        }
-        is_cut = self._reader.finish_reason == "length"
+        is_cut = self._finish_reason == "length"
         return {
             **self._head,
             "status": status,
             "output": [item.item() for item in self._items],
             "completed_at": int(time.time()) if status == "completed" else None,
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-            "error": None
-            if error is None
-            else {
-                "message": str(error),
-                "code": (
-                    "invalid_prompt" if error.kind == "invalid_request_error" else "server_error"
-                ),
-            },
-            "usage": None if status == "in_progress" else usage,
+            "error": None if error is None else _error_object(error),
+            "usage": None if status == "in_progress" else _usage_object(self.usage),
         }
 
 
-def _echo(body: ResponsesRequest, turn: Turn) -> dict[str, Any]:
+def _error_object(error: ApiError) -> Told:
+    is_clients = error.kind == "invalid_request_error"
+    return {"message": str(error), "code": "invalid_prompt" if is_clients else "server_error"}
+
+
+def _usage_object(usage: Usage) -> Told:
+    return {
+        "input_tokens": usage.num_prompt,
+        "output_tokens": usage.num_output,
+        "total_tokens": usage.num_prompt + usage.num_output,
+        "input_tokens_details": {"cached_tokens": usage.num_cached, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
+
+
+def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
     asked = {name: _sendable(body, name) for name in _ECHOED}
     asked["tools"] = [
@@ -222,8 +221,8 @@ def _echo(body: ResponsesRequest, turn: Turn) -> dict[str, Any]:
         "metadata": asked["metadata"] or {},
         "tool_choice": asked["tool_choice"] or "auto",
         "parallel_tool_calls": body.parallel_tool_calls is not False,
-        "temperature": turn.params.temperature,
-        "top_p": turn.params.top_p,
+        "temperature": task.params.temperature,
+        "top_p": task.params.top_p,
         "top_logprobs": body.top_logprobs or 0,
         "store": False,
         "background": False,
@@ -245,7 +244,10 @@ def _sendable(body: ResponsesRequest, name: str) -> Any:
         ) from None
 
 
-async def lines(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
-    """Events as server-sent events that have their type as a name."""
-    async for event in events:
-        yield f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n"
+API = Api(
+    "/v1/responses",
+    "Answer a conversation, as OpenAI's newer API does. Nothing is stored.",
+    ResponsesRequest,
+    parse,
+    ResponseRenderer,
+)

@@ -1,5 +1,5 @@
 """Owns the output items of /v1/responses, messages and function calls, and the events that tell how
-they grow."""
+they grow, which have no numbers yet."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specguide.server.sample_reader import Score
-
-Told = dict[str, Any]
-"""An event without its number."""
+from specguide.server.api import Told
 
 
 @dataclass
@@ -20,7 +17,7 @@ class Message:
 
     output_index: int
     text: str = ""
-    logprobs: list[Score] = field(default_factory=list)
+    logprobs: list[Told] = field(default_factory=list)
     status: str = "in_progress"
     id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
 
@@ -39,7 +36,7 @@ class Message:
         yield _of_item("added", self)
         yield self._of_part("content_part.added", part=self._part())
 
-    def add(self, text: str, scores: Sequence[Score]) -> Told:
+    def add(self, text: str, scores: Sequence[Told]) -> Told:
         """More text, and the log-probabilities of its tokens."""
         self.text += text
         self.logprobs += scores

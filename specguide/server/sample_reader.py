@@ -1,77 +1,69 @@
-"""Owns reading one sample of a turn while it is written: its text, its calls, and the scores of its
+"""Owns reading one sample of a task while it is written: its text, its calls, and the scores of its
 tokens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from specguide.engine import RequestDelta
 from specguide.guided.tools import ToolFormat
-from specguide.request import Logprob
+from specguide.request import Logprob, RequestMetrics
 from specguide.server.backend import Backend
-from specguide.server.tool_parser import Event, Text, ToolCallParser
-from specguide.server.turn import Turn
+from specguide.server.events import End, Event, Said, Score, Text, Tokens
+from specguide.server.task import Task
+from specguide.server.tool_parser import ToolCallParser
 from specguide.server.visible import VisibleText
-
-Score = dict[str, Any]
-"""A token's log-probability, as OpenAI has it."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What some tokens made certain, and their scores, if asked for. With scores and tools, a piece
-    is one token."""
-
-    events: list[Event]
-    scores: list[Score]
 
 
 class SampleReader:
-    """Reads the deltas of one sample.
+    """Reads the deltas of one sample. sample: which of the task's"""
 
-    num_tokens:    so far
-    finish_reason: the engine's, once the last delta is read
-    """
-
-    def __init__(self, backend: Backend, turn: Turn) -> None:
-        self._backend, self._num_rivals = backend, turn.params.logprobs or 0
+    def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
+        self._backend, self._sample = backend, sample
+        self._num_rivals = task.params.logprobs or 0
         self._parser: ToolCallParser | None = None
-        if turn.tool_format is not None:
-            self._parser = ToolCallParser(turn.tool_format)
+        if task.tool_format is not None:
+            self._parser = ToolCallParser(task.tool_format)
             self._visible = VisibleText(
                 backend.tokenizer,
-                special_ids(backend, turn.tool_format),
-                turn.prompt_ids,
-                is_guided=turn.params.guide is not None,
+                special_ids(backend, task.tool_format),
+                task.prompts[sample // task.params.n],
+                is_guided=task.params.guide is not None,
             )
-        self.num_tokens = 0
-        self.finish_reason: str | None = None
 
-    @property
-    def num_calls(self) -> int:
-        """So far."""
-        return self._parser.num_calls if self._parser is not None else 0
-
-    def read(self, delta: RequestDelta) -> list[Piece]:
+    def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""
-        self.num_tokens += len(delta.token_ids)
-        self.finish_reason = delta.finish_reason
-        scores = [
-            token_score(self._backend, token, entry, self._num_rivals)
+        if delta.token_ids:
+            yield Tokens(len(delta.token_ids), self._sample)
+        scores = tuple(
+            score_of(self._backend, token, entry, self._num_rivals)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
-        ]
+        )
         if self._parser is None:
-            return [Piece([Text(delta.text)] if delta.text else [], scores)]
-        steps = [[token] for token in delta.token_ids] if scores else [delta.token_ids]
-        pieces = [
-            Piece(self._parser.feed(self._visible.add(step)), scores[number : number + 1])
-            for number, step in enumerate(steps)
-        ]
+            yield from self._told([Text(delta.text)] if delta.text else [], scores)
+        else:
+            yield from self._parsed(self._parser, delta, scores)
         if delta.finish_reason is not None:
-            rest = self._parser.feed(self._visible.add((), is_last=True))
-            pieces.append(Piece(rest + self._parser.finish(), []))
-        return pieces
+            metrics = delta.metrics or RequestMetrics()
+            yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
+
+    def _parsed(
+        self, parser: ToolCallParser, delta: RequestDelta, scores: tuple[Score, ...]
+    ) -> Iterator[Event]:
+        """Text and calls; with scores token by token, so that each is told with what it added."""
+        steps = [(token,) for token in delta.token_ids] if scores else [delta.token_ids]
+        for number, step in enumerate(steps):
+            yield from self._told(parser.feed(self._visible.add(step)), scores[number : number + 1])
+        if delta.finish_reason is not None:
+            rest = parser.feed(self._visible.add((), is_last=True))
+            yield from self._told(rest + parser.finish())
+
+    def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
+        """As this sample's; scores go with the first of them, or alone."""
+        for event in said or ([Text("")] if scores else []):
+            yield replace(event, sample=self._sample, scores=scores)
+            scores = ()
 
 
 def special_ids(backend: Backend, tool_format: ToolFormat) -> list[int]:
@@ -80,16 +72,12 @@ def special_ids(backend: Backend, tool_format: ToolFormat) -> list[int]:
     return [token for token in ids if token is not None]
 
 
-def token_score(backend: Backend, token: int, entry: dict[int, Logprob], num_rivals: int) -> Score:
-    """A token's log-probability and those of the likeliest ones, as OpenAI has them."""
+def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_rivals: int) -> Score:
+    """A token's score among those of its place."""
 
-    def named(one: int) -> dict[str, Any]:
-        spelled = backend.token_bytes(one)
-        return {
-            "token": spelled.decode(errors="replace"),
-            "logprob": entry[one].logprob,
-            "bytes": list(spelled),
-        }
+    def one(token: int, rivals: tuple[Score, ...] = ()) -> Score:
+        found = entry[token]
+        return Score(token, backend.token_bytes(token), found.logprob, found.rank, rivals)
 
-    rivals = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
-    return {**named(token), "top_logprobs": [named(one) for one in rivals]}
+    likeliest = sorted(entry, key=lambda one: -entry[one].logprob)[:num_rivals]
+    return one(token, tuple(map(one, likeliest)))

@@ -27,6 +27,7 @@ from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
 from specguide.server.plans import FrontPlan, ServicePlan
+from specguide.server.tls import check_tls
 
 _CORE = "specguide.engine.core:run_core"
 _FRONT = "specguide.server.front:run_front"
@@ -65,7 +66,8 @@ class Supervisor:
     def run(self) -> int:
         """To its end. Returns the command's exit code: 0 once stopped, 128 + its number for a
         signal that ended it at once. Raises what the core could not be started for, InvalidParams
-        for the address, and EngineError where the core is gone."""
+        for the address or certificate, and EngineError where the core is gone."""
+        check_tls(self._plan.server.exposure)
         with ExitStack() as stack:
             self._wakes = stack.enter_context(self._listening_to_signals())
             self._folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="specguide-"))
@@ -108,7 +110,11 @@ class Supervisor:
             case FrontReady():
                 child.is_ready, self._num_failed_starts = True, 0
                 if all(front.is_ready for front in self._fronts):
-                    self._tell(f"serving on http://{self._plan.server.host}:{self._reserved.port}")
+                    self._tell(f"serving on {self._url()}")
+
+    def _url(self) -> str:
+        server = self._plan.server
+        return f"{server.exposure.scheme}://{server.host}:{self._reserved.port}"
 
     def _bury(self, child: Child) -> None:
         child.bury()

@@ -4,35 +4,9 @@ piece by piece."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from specguide.guided.tools import ToolFormat
-
-
-@dataclass(frozen=True)
-class Text:
-    """More text that is no call."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class CallBegin:
-    """A call, whose arguments follow. index: which of the message's"""
-
-    index: int
-    name: str
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """More of a call's arguments."""
-
-    index: int
-    text: str
-
-
-Event = Text | CallBegin | Arguments
+from specguide.server.events import Arguments, CallBegin, Said, Text
 
 
 class _JsonEnd:
@@ -67,20 +41,20 @@ class ToolCallParser:
     def __init__(self, tool_format: ToolFormat) -> None:
         self._format = tool_format
         self._unread, self.num_calls = "", 0
-        self._read: Callable[[], list[Event]] = self._read_text
+        self._read: Callable[[], list[Said]] = self._read_text
         self._json_end = _JsonEnd()
 
-    def feed(self, text: str) -> list[Event]:
+    def feed(self, text: str) -> list[Said]:
         """What is certain once this piece is there."""
         self._unread += text
-        events: list[Event] = []
+        events: list[Said] = []
         before = None
         while before != (self._read, self._unread):
             before = (self._read, self._unread)
             events += self._read()
         return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[Said]:
         """The message is over: what was held back, unless it ends a call, is text."""
         rest, self._unread = self._unread, ""
         if self._read == self._read_name:
@@ -95,7 +69,7 @@ class ToolCallParser:
         """What follows the arguments of the last call."""
         return self._format.after_arguments + self._format.end
 
-    def _read_text(self) -> list[Event]:
+    def _read_text(self) -> list[Said]:
         opening = self._format.opening
         text, found, rest = self._unread.partition(opening)
         if found:
@@ -105,7 +79,7 @@ class ToolCallParser:
             text, self._unread = text[:certain], text[certain:]
         return [Text(text)] if text else []
 
-    def _read_name(self) -> list[Event]:
+    def _read_name(self) -> list[Said]:
         name, found, rest = self._unread.partition(self._format.before_arguments)
         if not found:
             return []
@@ -113,14 +87,14 @@ class ToolCallParser:
         self.num_calls += 1
         return [CallBegin(self.num_calls - 1, name)]
 
-    def _read_arguments(self) -> list[Event]:
+    def _read_arguments(self) -> list[Said]:
         end = self._json_end.find(self._unread)
         if end is not None:
             self._read = self._read_end
         text, self._unread = self._unread[:end], "" if end is None else self._unread[end:]
         return [Arguments(self.num_calls - 1, text)] if text else []
 
-    def _read_end(self) -> list[Event]:
+    def _read_end(self) -> list[Said]:
         """Another call, or the last one's end, or what may become either."""
         one = self._format
         another = (

@@ -32,7 +32,7 @@ from specguide.cli.serve import serve
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
 from specguide.draft_tree import DynamicTree
 from specguide.params import SamplingParams
-from specguide.server.config import ServerConfig
+from specguide.server.config import Exposure, ServerConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXT = (EXAMPLES / "person.txt").read_text()
@@ -292,6 +292,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
         "api_keys",
         "method",
         "backend",
+        "exposure",
     }  # called otherwise
     if command is not serve:
         fixed |= {"max_batch_size", "trace"}
@@ -300,7 +301,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
         CacheConfig,
         GuideConfig,
         SpecConfig,
-        *([ServerConfig] if command is serve else ()),
+        *([ServerConfig, Exposure] if command is serve else ()),
     ):
         words = field_words(config)
         for field in fields(config):

@@ -7,7 +7,7 @@ import pytest
 from tiny_engine import make
 
 from specguide import Guide, Reasoning, SamplingParams
-from specguide.errors import EngineError, InvalidParams
+from specguide.errors import EngineError, InvalidGuide, InvalidParams
 
 HUGE = 2**70
 NEIGHBOUR = SamplingParams(max_tokens=9, ignore_eos=True)
@@ -65,6 +65,14 @@ def test_halves_of_surrogate_pairs(llm, text):
         [[{"role": "user", "content": content}] for content in (text, "cd")], NEIGHBOUR
     )
     assert isinstance(odd.error, InvalidParams) and neighbour.error is None
+
+
+@pytest.mark.parametrize("kind", ["regex", "grammar"])
+def test_a_guide_with_half_of_a_surrogate_pair(llm, kind):
+    guided = SamplingParams(guide=Guide(**{kind: "\ud800"}))
+    odd, neighbour = llm.generate(["ab", "cd"], [guided, NEIGHBOUR])
+    assert isinstance(odd.error, InvalidGuide) and "Unicode" in str(odd.error)
+    assert neighbour.finish_reason == "length"
 
 
 @pytest.mark.parametrize("guide", [None, Guide(regex="a+")], ids=["free", "guided"])

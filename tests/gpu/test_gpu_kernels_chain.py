@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from gpu_case import to_device
-from sanitized import sanitized
+from gpu_case import seeds, to_device
+from small_cases import small
 
 from specguide.cache import place_nodes, tensors
-from specguide.sampling import AcceptState, accept, accept_drafts, store_drafts
+from specguide.sampling import AcceptState, accept, accept_drafts, append_drafts, store_drafts
 from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
@@ -24,7 +24,7 @@ def block_table(generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.arange(MAX_PAGES) < num_held, pages, -1).int()
 
 
-@pytest.mark.parametrize("num_nodes", [1, sanitized(3), 4])
+@pytest.mark.parametrize("num_nodes", [1, small(3), 4])
 def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
     generator = torch.Generator().manual_seed(num_nodes)
     table = block_table(generator)
@@ -42,9 +42,9 @@ def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
-@pytest.mark.parametrize("num_nodes", [1, sanitized(K + 1)])
+@pytest.mark.parametrize("num_nodes", [1, small(K + 1)])
 def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
-    for seed in range(40):
+    for seed in seeds(40):
         generator = torch.Generator().manual_seed(seed)
 
         def random(
@@ -74,7 +74,7 @@ def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
             assert torch.equal(one.cpu(), other), name
 
 
-@pytest.mark.sanitized
+@pytest.mark.small
 def test_drafts_are_stored_as_on_a_cpu() -> None:
     slots, drafts = torch.tensor([7, 0, 3, 11]), torch.tensor([5, -1, 8, 9]).int()
     num_accepted, tokens = (
@@ -93,3 +93,18 @@ def test_drafts_are_stored_as_on_a_cpu() -> None:
         and tokens[3, 2] == 14
         and tokens[11, 2] == -1
     )
+
+
+@pytest.mark.small
+def test_drafts_are_appended_as_on_a_cpu() -> None:
+    generator = torch.Generator().manual_seed(1)
+    for num_slots in (5, 200):
+        slots = torch.randperm(num_slots, generator=generator)[: num_slots - 2]
+        drafts = torch.randint(-1, 99, (len(slots),), generator=generator).int()
+        num_accepted = torch.randint(-1, 4, (len(slots),), generator=generator).int()
+        chain_len = torch.randint(0, 8, (num_slots,), generator=generator).int()
+        tokens = torch.full((num_slots, 8), -1, dtype=torch.int32)
+        live = to_device(tokens)
+        append_drafts(*map(to_device, (drafts, chain_len, num_accepted, slots)), live)
+        accept.append_drafts(drafts, chain_len, num_accepted, slots, tokens)
+        assert torch.equal(live.cpu(), tokens)

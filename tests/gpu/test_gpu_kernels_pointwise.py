@@ -6,8 +6,8 @@ import math
 
 import pytest
 import torch
-from gpu_case import DEVICE, captured, to_device
-from sanitized import sanitized
+from gpu_case import DEVICE, IS_INTERPRETED, captured, to_device
+from small_cases import small
 
 from specguide.kernels import add_rms_norm, norm_into, pointwise, rms_norm, silu_mul
 
@@ -18,7 +18,7 @@ TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    ("num_tokens", "dim"), [(1, 8), sanitized(3, 96), (5, 576), (129, 2048), (4, 4096), (2, 8192)]
+    ("num_tokens", "dim"), [(1, 8), small(3, 96), (5, 576), (129, 2048), (4, 4096), (2, 8192)]
 )
 def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     random = torch.Generator().manual_seed(dim)
@@ -36,7 +36,7 @@ def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.sanitized
+@pytest.mark.small
 def test_norms_of_rows_into_a_part_of_what_there_is(dtype: torch.dtype) -> None:
     random = torch.Generator().manual_seed(5)
     table, weight = (
@@ -54,7 +54,7 @@ def test_norms_of_rows_into_a_part_of_what_there_is(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("head_dim", [64, sanitized(80), 128])
+@pytest.mark.parametrize("head_dim", [64, small(80), 128])
 def test_norm_of_heads(dtype: torch.dtype, head_dim: int) -> None:
     random = torch.Generator().manual_seed(head_dim)
     fused = torch.randn(7, 9, head_dim, generator=random).to(dtype)
@@ -69,7 +69,7 @@ def test_norm_of_heads(dtype: torch.dtype, head_dim: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("num_tokens", "dim"), [sanitized(1, 3), (5, 1536), (4, 14336), (200, 96)])
+@pytest.mark.parametrize(("num_tokens", "dim"), [small(1, 3), (5, 1536), (4, 14336), (200, 96)])
 def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     gate_up = (
         torch.randn(num_tokens, 2 * dim, generator=torch.Generator().manual_seed(dim)) * 4
@@ -82,7 +82,7 @@ def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     )
 
 
-@pytest.mark.skipif(DEVICE.type == "cpu", reason="graphs are CUDA's")
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
 def test_captured() -> None:
     x, weight = torch.zeros(4, 512, device=DEVICE), torch.ones(512, device=DEVICE)
     graph, outputs = captured(

@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 import pytest
 import torch
 from draft_trees import EXPANSIONS, grown
-from gpu_case import to_device
-from sanitized import sanitized
+from gpu_case import DEVICE, seeds, to_device
+from small_cases import small
 from torch import Tensor
 
 from specguide import sampling
@@ -42,10 +42,10 @@ def random_trees(generator: torch.Generator) -> SlotTrees:
     )
 
 
-@pytest.mark.sanitized
+@pytest.mark.small
 def test_trees_are_accepted_as_on_a_cpu() -> None:
     depths = set()
-    for seed in range(40):
+    for seed in seeds(40):
         generator = torch.Generator().manual_seed(seed)
 
         def random(
@@ -87,11 +87,11 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
 
 @pytest.mark.parametrize(
     "expansion",
-    [sanitized(tree) if place in (0, 6, 9) else tree for place, tree in enumerate(EXPANSIONS)],
+    [small(tree) if place in (0, 6, 9) else tree for place, tree in enumerate(EXPANSIONS)],
 )
 def test_trees_grow_as_on_a_cpu(expansion: TreeExpansion) -> None:
-    for seed in range(5):
-        expected, found = grown(expansion, seed), grown(expansion, seed, "cuda", sampling)
+    for seed in seeds(5):
+        expected, found = grown(expansion, seed), grown(expansion, seed, DEVICE.type, sampling)
         assert_equal(found[0], expected[0])
         for name, tensor in expected[1].items():
             assert torch.equal(found[1][name].cpu(), tensor), name
@@ -105,7 +105,7 @@ def assert_equal(found: SlotTrees | TreeLevel, expected: SlotTrees | TreeLevel) 
         assert one.dtype == other.dtype and torch.equal(one.cpu(), other), field.name
 
 
-@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), sanitized(3, 250)])
+@pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), small(3, 250)])
 def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
     generator = torch.Generator().manual_seed(1)
 
@@ -125,7 +125,7 @@ def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
             assert one.dtype == other.dtype and torch.equal(one.cpu(), other)
 
 
-@pytest.mark.sanitized
+@pytest.mark.small
 @pytest.mark.parametrize("heads", [(8, 128), (3, 40)])
 def test_keys_are_moved_as_on_a_cpu(heads: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(1)

@@ -4,12 +4,9 @@ decoding gives."""
 from __future__ import annotations
 
 import pytest
-import torch
-from gpu_case import FP32, check_warm_up, to_device
+from gpu_case import FP32, check_warm_up
 from proposals import METHODS, make, told
 from random_requests import cases
-
-from specguide.sampling import accept, append_drafts
 
 pytestmark = pytest.mark.gpu
 
@@ -42,17 +39,3 @@ def test_captured_proposals_change_no_token(folders, method, params):
 @pytest.mark.parametrize("method", ["grammar", "eagle3 and grammar", "suffix"])
 def test_a_warm_up_captures_what_requests_need(folders, method):
     check_warm_up(make(folders, method, max_batch_size=6, **FP32))
-
-
-def test_drafts_are_appended_as_on_a_cpu() -> None:
-    generator = torch.Generator().manual_seed(1)
-    for num_slots in (5, 200):
-        slots = torch.randperm(num_slots, generator=generator)[: num_slots - 2]
-        drafts = torch.randint(-1, 99, (len(slots),), generator=generator).int()
-        num_accepted = torch.randint(-1, 4, (len(slots),), generator=generator).int()
-        chain_len = torch.randint(0, 8, (num_slots,), generator=generator).int()
-        tokens = torch.full((num_slots, 8), -1, dtype=torch.int32)
-        live = to_device(tokens)
-        append_drafts(*map(to_device, (drafts, chain_len, num_accepted, slots)), live)
-        accept.append_drafts(drafts, chain_len, num_accepted, slots, tokens)
-        assert torch.equal(live.cpu(), tokens)

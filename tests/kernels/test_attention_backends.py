@@ -65,9 +65,10 @@ class DensePlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
-        assert sliding_window is None
+        assert sliding_window is None and sinks is None
         self.backend.num_runs += 1
         output = torch.zeros_like(query) if output is None else output.zero_()
         group = query.shape[1] // key_cache.shape[2]

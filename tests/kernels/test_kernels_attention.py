@@ -85,13 +85,13 @@ def make_case(
     return Case(query, keys, values, *caches, context)
 
 
-def attention(case: Case, window: int | None = None) -> Tensor:
+def attention(case: Case, window: int | None = None, sinks: Tensor | None = None) -> Tensor:
     return case.context.plan.run(
-        case.query, case.key_cache, case.value_cache, scale=0.3, sliding_window=window
+        case.query, case.key_cache, case.value_cache, scale=0.3, sliding_window=window, sinks=sinks
     )
 
 
-def dense_attention(case: Case, sees: Sees, scale: float) -> Tensor:
+def dense_attention(case: Case, sees: Sees, scale: float, sinks: Tensor | None = None) -> Tensor:
     """One head of one token at a time, in float64."""
     group = case.query.shape[1] // NUM_KV_HEADS
     starts = case.context.query_start_loc.tolist()
@@ -107,8 +107,11 @@ def dense_attention(case: Case, sees: Sees, scale: float) -> Tensor:
                     for s in seen
                 ]
                 weights = [math.exp(score - max(scores)) for score in scores]
+                total = sum(weights)
+                if sinks is not None:
+                    total += math.exp(float(sinks[head]) - max(scores))
                 for weight, s in zip(weights, seen, strict=True):
-                    output[token, head] += weight / sum(weights) * values[s, head // group].double()
+                    output[token, head] += weight / total * values[s, head // group].double()
     return output
 
 
@@ -129,11 +132,11 @@ def sees_chain(window: int | None) -> Sees:
     return lambda i, j: j <= i and (window is None or i - j < window)
 
 
-def check(case: Case, sees: Sees, window: int | None = None) -> None:
-    output = attention(case, window)
+def check(case: Case, sees: Sees, window: int | None = None, sinks: Tensor | None = None) -> None:
+    output = attention(case, window, sinks)
     assert output.shape == case.query.shape and output.dtype == case.query.dtype
     torch.testing.assert_close(
-        output.double(), dense_attention(case, sees, 0.3), rtol=1e-5, atol=1e-5
+        output.double(), dense_attention(case, sees, 0.3, sinks), rtol=1e-5, atol=1e-5
     )
 
 
@@ -175,6 +178,15 @@ def test_ragged_prefill(window: int | None) -> None:
 @pytest.mark.parametrize("window", [None, 20])
 def test_prefill_longer_than_is_batched(window: int | None) -> None:
     check(make_case([0, 3], [70, 70], page_size=16), sees_chain(window), window)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_sinks_take_their_share(window: int | None) -> None:
+    sinks = torch.tensor([2.0, -1.0, 0.5, 8.0])
+    check(make_case([5, 0, 12], [4] * 3), sees_chain(window), window, sinks)
+    check(make_case([0, 0, 6, 0], [5, 1, 9, 2]), sees_chain(window), window, sinks)
+    tree = make_case([5, 0, 13], [TREE.num_nodes] * 3, tree=TREE)
+    check(tree, sees_tree(TREE, window), window, sinks)
 
 
 def test_sequence_without_tokens_in_a_ragged_pass() -> None:

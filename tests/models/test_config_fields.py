@@ -399,7 +399,7 @@ ARITHMETIC: list[tuple[str, list[Any], list[Any]]] = [
     ("attention_bias", ["false", 1], [True, False, None]),
     ("mlp_bias", [0], [False, None]),
     ("hidden_act", ["gelu", 3], ["silu", "swish", None]),
-    ("quantization_config", [{"quant_method": "fp8"}, []], [None]),
+    ("quantization_config", [{"quant_method": "int2"}, []], [None]),
     ("rope_interleaved", [True], [False]),
     ("num_local_experts", [8], [0, None]),
     ("use_qk_norm", [True], [False]),

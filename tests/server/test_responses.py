@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from types import SimpleNamespace
 from typing import Literal
 
 import httpx
@@ -17,14 +16,15 @@ from live_server import KEY
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
-from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams
 from specguide.params import SamplingParams
+from specguide.server.api import told
 from specguide.server.errors import ApiError
+from specguide.server.events import Text
 from specguide.server.requests import ResponsesRequest
-from specguide.server.responses import Answer
+from specguide.server.responses import ResponseRenderer
 from specguide.server.responses_input import input_messages
-from specguide.server.turn import Turn
+from specguide.server.task import Task
 
 INPUT = "My name is Anna and I am 31 years old."
 PERSON = {
@@ -510,17 +510,16 @@ def test_items_become_messages():
 
 
 def test_an_error_on_the_way_is_told_with_what_there_was():
-    async def deltas():
-        yield RequestDelta("Hel", (1,))
+    async def events():
+        yield Text("Hel")
         raise ApiError(408, "too slow", kind="timeout_error", code="timeout")
 
-    async def told():
+    async def all_told():
         body = ResponsesRequest(model="small", input="x")
-        backend = SimpleNamespace(tokenizer=None, config=SimpleNamespace(model_name="small"))
-        answer = Answer(backend, Turn([1], SamplingParams(), None), body)
-        return [event async for event in answer.events(deltas())]
+        renderer = ResponseRenderer(body, Task("small", ([1],), SamplingParams()))
+        return [one async for one in told(renderer, events())]
 
-    *_, error, failed = asyncio.run(told())
+    *_, error, failed = asyncio.run(all_told())
     assert error == {
         "type": "error",
         "sequence_number": 5,

@@ -25,12 +25,16 @@ from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.tools import Tool, ToolFormat, choose_tool_format, tool_formats, tool_guide
 from specguide.params import SamplingParams
-from specguide.server import chat, responses
-from specguide.server.requests import ResponsesRequest
+from specguide.server.api import rendered, told
+from specguide.server.chat import ChatRenderer
+from specguide.server.events import Arguments, CallBegin, Event, Text
+from specguide.server.requests import ChatRequest, ResponsesRequest
+from specguide.server.responses import ResponseRenderer
+from specguide.server.run import read
+from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
-from specguide.server.tool_parser import Arguments, CallBegin, Text, ToolCallParser
+from specguide.server.tool_parser import ToolCallParser
 from specguide.server.tools import tools_of
-from specguide.server.turn import Turn
 from specguide.tokenizer import Tokenizer
 
 LIMITS = GuideConfig()
@@ -209,41 +213,47 @@ def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
 
 def written(
     tokenizer: Tokenizer, one: ToolFormat, text: str, size: int
-) -> tuple[Turn, Server, list[RequestDelta]]:
-    """A message as an engine tells it, `size` tokens at a time, and what the endpoints need to read
-    it."""
-    server = Server(
-        tokenizer=tokenizer, special_token=special(tokenizer), config=Server(model_name="small")
-    )
+) -> tuple[Task, list[Event]]:
+    """A task whose answer is this text, and its events where an engine tells `size` tokens at a
+    time."""
+    server = Server(tokenizer=tokenizer, special_token=special(tokenizer))
     tokens = [*tokenizer.encode(text), tokenizer.eos_token_ids[0]]
     windows = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
     deltas = [RequestDelta("", window) for window in windows]
-    return (
-        Turn([1], SamplingParams(), one),
-        server,
-        [*deltas[:-1], replace(deltas[-1], finish_reason="stop")],
-    )
+    task = Task("small", ([1],), SamplingParams(), one)
+
+    async def come() -> AsyncIterator[RequestDelta]:
+        for delta in [*deltas[:-1], replace(deltas[-1], finish_reason="stop")]:
+            yield delta
+
+    async def events() -> list[Event]:
+        return [event async for event in read(server, task, 0, come())]
+
+    return task, asyncio.run(events())
 
 
-async def told(deltas: list[RequestDelta]) -> AsyncIterator[RequestDelta]:
-    for delta in deltas:
-        yield delta
+async def told_again(events: list[Event]) -> AsyncIterator[Event]:
+    for event in events:
+        yield event
+
+
+def streamed(renderer: Any, events: list[Event]) -> list[dict[str, Any]]:
+    """What a renderer tells of them."""
+
+    async def all_of_them() -> list[dict[str, Any]]:
+        return [one async for one in told(renderer, told_again(events))]
+
+    return asyncio.run(all_of_them())
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
-
-    async def chunks() -> list[dict[str, Any]]:
-        return [
-            chunk["choices"][0]
-            async for chunk in chat.Answer(server, turn).chunks(told(deltas), include_usage=False)
-        ]
-
+    task, events = written(tokenizer, one, "So: " + one.message(calls), size)
+    body = ChatRequest(model="small", messages=[])
     content, found = "", dict[int, dict[str, str]]()
-    *answered, last = asyncio.run(chunks())
+    *answered, last = (chunk["choices"][0] for chunk in streamed(ChatRenderer(body, task), events))
     for choice in answered:
         content += choice["delta"].get("content", "")
         for call in choice["delta"].get("tool_calls", ()):
@@ -262,9 +272,10 @@ def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenize
         len({call["id"] for call in found.values()}) == len(calls)
         and last["finish_reason"] == "tool_calls"
     )
-    whole = asyncio.run(chat.Answer(server, turn).whole(told(deltas)))["choices"][0]["message"]
+    whole = asyncio.run(rendered(ChatRenderer(body, task), told_again(events)))
+    message = whole["choices"][0]["message"]
     assert [
-        (call["function"]["name"], call["function"]["arguments"]) for call in whole["tool_calls"]
+        (call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]
     ] == calls
 
 
@@ -272,14 +283,12 @@ def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenize
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    turn, server, deltas = written(tokenizer, one, "So: " + one.message(calls), size)
-    answer = responses.Answer(server, turn, ResponsesRequest(model="small", input="x"))
-
-    async def events() -> list[dict[str, Any]]:
-        return [event async for event in answer.events(told(deltas))]
-
+    task, events = written(tokenizer, one, "So: " + one.message(calls), size)
+    renderer = ResponseRenderer(ResponsesRequest(model="small", input="x"), task)
     text, *found = (
-        event for event in asyncio.run(events()) if event["type"] == "response.output_item.done"
+        event
+        for event in streamed(renderer, events)
+        if event["type"] == "response.output_item.done"
     )
     assert text["item"]["content"][0]["text"] == "So: " and text["output_index"] == 0
     assert [(event["item"]["name"], event["item"]["arguments"]) for event in found] == calls

@@ -14,7 +14,13 @@ from specguide import LLM
 from specguide.speculation.selection import SamplingKind
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+IS_INTERPRETED = DEVICE.type == "cpu"
 FP32 = dict(device="cuda", dtype="float32")
+
+
+def seeds(num: int) -> range:
+    """Of as many random cases; of fewer where kernels are interpreted, which takes longer."""
+    return range(max(1, num // 3) if IS_INTERPRETED else num)
 
 
 def to_device(thing: Any) -> Any:

@@ -20,7 +20,8 @@ from specguide.config import CacheConfig
 from specguide.request import Logprob, RequestOutput
 from specguide.server.backend import Backend
 from specguide.server.config import ServerConfig
-from specguide.server.sample_reader import token_score
+from specguide.server.openai_objects import token_score
+from specguide.server.sample_reader import score_of
 from specguide.server.visible import VisibleText
 from specguide.tokenizer import IncrementalDetokenizer, Tokenizer
 
@@ -125,15 +126,13 @@ def test_the_names_of_scored_tokens_make_up_the_text(name: str) -> None:
         SimpleNamespace(tokenizer=tokenizer, vocab_size=len(tokenizer)), ServerConfig("m")
     )  # type: ignore
     prompt, output = tokenizer.encode("a"), tokenizer.encode("a brown {")[1:]
-    scores = [token_score(backend, token, {token: Logprob(-1.0, 1)}, 1) for token in output]
+    scores = [
+        token_score(score_of(backend, token, {token: Logprob(-1.0, 1)}, 1)) for token in output
+    ]
     assert "".join(score["token"] for score in scores) == added_text(tokenizer, prompt, output)
     assert all(bytes(score["bytes"]) == score["token"].encode() for score in scores)
-    assert (
-        token_score(
-            backend, tokenizer.eos_token_ids[0], {tokenizer.eos_token_ids[0]: Logprob(0.0, 1)}, 0
-        )["token"]
-        == "<|end|>"
-    )
+    [end, *_] = tokenizer.eos_token_ids
+    assert score_of(backend, end, {end: Logprob(0.0, 1)}, 0).text == "<|end|>"
 
 
 def test_a_long_prompt_is_not_read_whole() -> None:

@@ -70,7 +70,11 @@ class LocalExecutor:
         device, dtype = torch.device(config.device), getattr(torch, config.dtype)
         torch.set_num_threads(env.num_forward_threads())
         target = Decoder.load(
-            target_folder(config.model), device, dtype, max_positions=config.max_model_len
+            target_folder(config.model),
+            device,
+            dtype,
+            max_positions=config.max_model_len,
+            quantization=config.quantization,
         )
         drafter, entry = None, _entry(config)
         if config.spec is not None and entry.load is not None:

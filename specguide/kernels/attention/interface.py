@@ -169,6 +169,7 @@ class AttentionPlan(Protocol):
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
         """Grouped-query attention of one layer over the paged cache, which holds this pass's keys
@@ -183,6 +184,9 @@ class AttentionPlan(Protocol):
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
         key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
         scale:                  factor on the dot products
+        sinks:                  [num_heads], of each head a score that takes part in the softmax
+                                beside those of the keys, and adds no value (attention sinks, Xiao
+                                et al. 2023, arXiv 2309.17453, learned as gpt-oss has them)
         output:                 contiguous memory for what is returned; None: new memory
         Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing,
         anything for those behind the last sequence's.

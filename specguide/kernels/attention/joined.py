@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -36,6 +37,14 @@ class JoinedContext:
         return _JoinedPlan(self.first.plan, self.second.plan, len(self.first.position_ids))
 
 
+class _Same(TypedDict):
+    """What both parts of a pass are run with."""
+
+    scale: float
+    sliding_window: int | None
+    sinks: Tensor | None
+
+
 @dataclass(frozen=True, eq=False)
 class _JoinedPlan:
     """num_first: tokens of the first part"""
@@ -52,6 +61,7 @@ class _JoinedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
         if output is None:
@@ -59,11 +69,10 @@ class _JoinedPlan:
         sizes = [self.num_first, len(query) - self.num_first]
         (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
         caches = key_cache, value_cache
+        same = _Same(scale=scale, sliding_window=sliding_window, sinks=sinks)
         with _beside(query.device):
-            self.second.run(
-                second, *caches, scale=scale, sliding_window=sliding_window, output=second_out
-            )
-        self.first.run(first, *caches, scale=scale, sliding_window=sliding_window, output=first_out)
+            self.second.run(second, *caches, **same, output=second_out)
+        self.first.run(first, *caches, **same, output=first_out)
         _join(query.device)
         return output
 

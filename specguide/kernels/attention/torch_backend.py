@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from specguide.kernels.attention.interface import AttentionMask, AttentionPlan, ForwardContext
 
@@ -99,11 +99,12 @@ class _Span:
     is_causal: bool
     sequence: _Sequences
 
-    def mask(self, window: int | None) -> Tensor | None:
-        """bool [Q, S]; None where `is_causal` says enough."""
-        if self.is_causal and window is None:
+    def mask(self, window: int | None, sinks: Tensor | None) -> Tensor | None:
+        """[Q, S], or of each head and with its sink; None where `is_causal` says enough."""
+        if self.is_causal and window is None and sinks is None:
             return None
-        return self.sequence.mask(window)[0]
+        mask = self.sequence.mask(window)[0]
+        return mask if sinks is None else _with_sinks(mask, sinks[:, None].expand(-1, len(mask)))
 
 
 def _spans(context: ForwardContext) -> tuple[_Span, ...]:
@@ -142,6 +143,7 @@ class _RaggedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
         output = torch.zeros_like(query) if output is None else output.zero_()
@@ -151,7 +153,7 @@ class _RaggedPlan:
                 for cache in (key_cache, value_cache)
             )
             output[span.start : span.end] = _attend_one(
-                query[span.start : span.end], keys, values, span.mask(sliding_window), scale
+                query[span.start : span.end], keys, values, span.mask(sliding_window, sinks), scale
             )
         return output
 
@@ -162,6 +164,7 @@ def _attend_one(
     """query [Q, num_heads, head_dim], keys and values [S, num_kv_heads, head_dim] → [Q, num_heads,
     head_dim]."""
     query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
+    keys, values = _fitting(mask, keys, values)
     output = scaled_dot_product_attention(
         query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True
     )
@@ -179,6 +182,14 @@ class _PaddedKeys:
     sequences: _Sequences
     page_ids: Tensor
     past_end: Tensor
+
+    def mask(self, window: int | None, group: int, sinks: Tensor | None) -> Tensor:
+        """[B, 1, group · Q, S], or of each key head and with the sinks of its query heads."""
+        mask = self.sequences.mask(window, group)[:, None]
+        if sinks is None:
+            return mask
+        query_len = mask.shape[2] // group
+        return _with_sinks(mask, sinks.view(-1, group).repeat_interleave(query_len, 1))
 
 
 def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
@@ -210,6 +221,7 @@ class _PaddedPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
         group = query.shape[1] // key_cache.shape[2]
@@ -221,7 +233,7 @@ class _PaddedPlan:
                     key_cache,
                     value_cache,
                     part,
-                    part.sequences.mask(sliding_window, group)[:, None],
+                    part.mask(sliding_window, group, sinks),
                     scale,
                 )
                 for some, part in zip(queries, self.parts, strict=True)
@@ -238,7 +250,7 @@ def _attend_padded(
     mask: Tensor,
     scale: float,
 ) -> Tensor:
-    """query [B · Q, num_heads, head_dim] → the same shape; mask: bool [B, 1, group · Q, S]."""
+    """query [B · Q, num_heads, head_dim] → the same shape; mask: that of `part`."""
     num_seqs, query_len = part.sequences.position_ids.shape
     num_kv_heads, head_dim = key_cache.shape[2:]
     group = query.shape[1] // num_kv_heads
@@ -256,6 +268,29 @@ def _attend_padded(
         .transpose(1, 2)
         for cache in (key_cache, value_cache)
     )
+    keys, values = _fitting(mask, keys, values)
     output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
     output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
     return output.reshape(query.shape)
+
+
+def _with_sinks(mask: Tensor, sinks: Tensor) -> Tensor:
+    """What is added to the scores of S keys and of one more, which stands for the sinks.
+
+    mask:  bool [..., R, S], the same for all heads
+    sinks: [heads, R]
+    Returns [..., heads, R, S + 1] of the sinks' dtype.
+    """
+    scores = torch.zeros(mask.shape, dtype=sinks.dtype, device=sinks.device)
+    scores.masked_fill_(~mask, float("-inf"))
+    shape = (*mask.shape[:-3], *sinks.shape)
+    return torch.cat(
+        [scores.expand(*shape, -1), sinks.expand(shape)[..., None].to(scores.dtype)], dim=-1
+    )
+
+
+def _fitting(mask: Tensor | None, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values [..., S, head_dim], with one more of zeros where the mask has the sinks'."""
+    if mask is None or mask.shape[-1] == keys.shape[-2]:
+        return keys, values
+    return pad(keys, (0, 0, 0, 1)), pad(values, (0, 0, 0, 1))

@@ -58,6 +58,7 @@ class TritonPlan:
         *,
         scale: float,
         sliding_window: int | None = None,
+        sinks: Tensor | None = None,
         output: Tensor | None = None,
     ) -> Tensor:
         launch = self._launch(query, key_cache)
@@ -69,7 +70,7 @@ class TritonPlan:
             parts = torch.empty(*shape, query.shape[2], dtype=torch.float32, device=query.device)
             log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
         caches = key_cache, value_cache
-        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window)
+        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window, sinks)
         if launch.num_splits > 1:
             _combine(parts, log_sums, output)
         return output
@@ -90,6 +91,7 @@ class TritonPlan:
         launch: Launch,
         scale: float,
         sliding_window: int | None,
+        sinks: Tensor | None,
     ) -> None:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
@@ -110,6 +112,7 @@ class TritonPlan:
             context.position_ids,
             ancestor_mask,
             tree_positions,
+            sinks,
             scale * math.log2(math.e),
             query.stride(0),
             query.stride(1),

@@ -126,6 +126,19 @@ def _visible(
 
 
 @triton.jit
+def _start(sinks, head, is_row, split, ROWS: tl.constexpr):
+    """Each row's greatest score and sum of exponentials before any key: the first split takes the
+    sinks in, where there are some."""
+    best = tl.full((ROWS,), float("-inf"), tl.float32)
+    total = tl.full((ROWS,), 0, tl.float32)
+    if sinks is not None:
+        sink = tl.load(sinks + head, mask=is_row, other=0).to(tl.float32) * 1.4426950408889634
+        best = tl.where(split == 0, sink, best)  # to base 2
+        total = tl.where(split == 0, 1.0, total)
+    return best, total
+
+
+@triton.jit
 def _online_softmax(scores, values, best, total, mixed):
     """Each row's greatest score, sum of exponentials and sum of values weighted by them, with more
     keys taken in."""
@@ -178,6 +191,7 @@ def attention_kernel(
     position_ids,
     ancestor_mask,
     tree_positions,
+    sinks,
     scale,
     query_stride,
     query_head_stride,
@@ -235,7 +249,7 @@ def attention_kernel(
             IS_SPLIT,
             KEYS,
         )
-        total, best = tl.full((ROWS,), 0, tl.float32), tl.full((ROWS,), float("-inf"), tl.float32)
+        best, total = _start(sinks, head, is_row, split, ROWS)
         mixed = tl.full((ROWS, BLOCK_DIM), 0, tl.float32)
         for start in range(begin, end, KEYS):
             key_id = start + tl.arange(0, KEYS)

@@ -25,16 +25,16 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 _HOPPER = (9, 0)
+_INTERPRETED_MULTIPROCESSORS = 4
+"""Where there is no GPU, only Triton's interpreter runs: enough for small work to be split."""
 
 
 @cache
 def num_multiprocessors(device: torch.device) -> int:
-    """Of the GPU; 1 elsewhere, where only Triton's interpreter runs."""
-    return (
-        torch.cuda.get_device_properties(device).multi_processor_count
-        if device.type == "cuda"
-        else 1
-    )
+    """Of the GPU."""
+    if device.type != "cuda":
+        return _INTERPRETED_MULTIPROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 @cache

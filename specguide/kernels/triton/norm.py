@@ -1,5 +1,5 @@
 """Owns the Triton norms: rms_norm, norm_into for rows looked up on the way, add_rms_norm, which
-adds up its input."""
+adds up its input, and those that round what they give to float8."""
 
 # mypy: allow-untyped-defs
 
@@ -10,7 +10,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
+from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.triton.device import await_results, overlap
+from specguide.kernels.triton.float8 import empty_rows, store_float8
+
+_NO_SCALING = Float8Scaling()
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -21,6 +26,8 @@ def _norm_kernel(
     weight,
     total,
     output,
+    output_scale,
+    static_scale,
     num_rows,
     row_stride,
     head_stride,
@@ -34,8 +41,10 @@ def _norm_kernel(
     DIM: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
+    GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
+    """GROUP: features that share a scale, where the output has scales."""
     await_results(OVERLAP)
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
@@ -59,7 +68,15 @@ def _norm_kernel(
         values = values.to(tl.float32)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
     weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0).to(tl.float32)
-    tl.store(output + sink, values * scale * weights, mask=exists)
+    normed = values * scale * weights
+    if output_scale is None:
+        tl.store(output + sink, normed, mask=exists)
+    else:
+        kept = x.dtype.element_ty if residual is None else residual.dtype.element_ty
+        normed = tl.where(exists, normed, 0.0).to(kept).to(tl.float32)
+        store_float8(
+            normed, output, output_scale, static_scale, row, dim, num_rows, DIM, ROWS, BLOCK, GROUP
+        )
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -90,6 +107,24 @@ def add_rms_norm(
     return total, output
 
 
+def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling) -> Float8Rows:
+    """See float8.rms_norm_float8."""
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    rows = empty_rows(len(x), x.shape[1], scaling, x.device)
+    _launch(x[None, :, None], None, None, weight, None, rows.values, eps, rows, scaling)
+    return rows
+
+
+def add_rms_norm_float8(
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+) -> tuple[Tensor, Float8Rows]:
+    """See float8.add_rms_norm_float8."""
+    total = torch.empty(residual.shape, dtype=residual.dtype, device=residual.device)
+    rows = empty_rows(len(residual), residual.shape[1], scaling, residual.device)
+    _launch(parts[:, :, None], None, residual, weight, total, rows.values, eps, rows, scaling)
+    return total, rows
+
+
 def _launch(
     parts: Tensor,
     row_ids: Tensor | None,
@@ -98,20 +133,24 @@ def _launch(
     total: Tensor | None,
     output: Tensor,
     eps: float,
+    rows: Float8Rows | None = None,
+    scaling: Float8Scaling = _NO_SCALING,
 ) -> None:
     """parts [P, T, heads, D] or, with `row_ids`, what they point into; total contiguous; output [T
-    · heads, D]."""
+    · heads, D]; rows: whose values it is."""
     num_parts, _, num_heads, dim = parts.shape
     num_rows = len(output)
     block = triton.next_power_of_2(dim)
-    rows = max(1, 1024 // block)
-    _norm_kernel[(triton.cdiv(num_rows, rows),)](
+    rows_each = max(1, 1024 // block)
+    _norm_kernel[(triton.cdiv(num_rows, rows_each),)](
         parts,
         row_ids,
         residual,
         weight,
         total,
         output,
+        None if rows is None else rows.scale,
+        scaling.static_scale,
         num_rows,
         parts.stride(1),
         parts.stride(2),
@@ -123,8 +162,9 @@ def _launch(
         NUM_HEADS=num_heads,
         NUM_WEIGHTS=weight.numel() // dim,
         DIM=dim,
-        ROWS=rows,
+        ROWS=rows_each,
         BLOCK=block,
+        GROUP=FLOAT8_GROUP if scaling.is_grouped else block,
         num_warps=min(8, max(1, block // 512)),
         **overlap(parts.device),
     )

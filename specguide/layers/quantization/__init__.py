@@ -8,17 +8,30 @@ from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
+from specguide.layers.quantization import compressed_tensors
+from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
+from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
 from specguide.layers.quantization.method import (
     Activation,
+    InputFormat,
     MatrixSpec,
+    ProjectionInput,
     ProjectionWeights,
     Quantization,
 )
 from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
 
-QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {}
+QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
+    "compressed-tensors": compressed_tensors.read,
+    "fp8": read_fp8,
+    "modelopt": read_modelopt,
+}
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
+
+ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8}
+"""By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
+into while it is read."""
 
 
 def read_quantization(config: Mapping[str, Any]) -> Quantization:
@@ -28,19 +41,22 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
     stated = mapping(config, "quantization_config")
     method = stated.get("quant_method")
     if not isinstance(method, str) or method not in QUANTIZATIONS:
-        known = f"; known: {', '.join(QUANTIZATIONS)}" if QUANTIZATIONS else ""
         raise CheckpointError(
-            f"'quantization_config' {shown(dict(stated))} is not supported{known}"
+            f"'quantization_config' {shown(dict(stated))} is not supported; known: "
+            f"{', '.join(QUANTIZATIONS)}"
         )
     return QUANTIZATIONS[method](stated)
 
 
 __all__ = [
+    "ONLINE",
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "InputFormat",
     "MatrixSpec",
     "PlainWeights",
+    "ProjectionInput",
     "ProjectionWeights",
     "Quantization",
     "read_quantization",

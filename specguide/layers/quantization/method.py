@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,6 +19,15 @@ _GATED: dict[Activation, Callable[[Tensor], Tensor]] = {
     "silu": silu_mul,
     "gelu_tanh": gelu_tanh_mul,
 }
+
+ProjectionInput: TypeAlias = Any
+"""A tensor [T, in_features] of the model's dtype, or what the projection's `input_format` made of
+it; nobody else looks inside."""
+
+
+def activated(gate_up: Tensor, activation: Activation) -> Tensor:
+    """activation(gate) · up of [T, 2 · D], gate first → [T, D]."""
+    return _GATED[activation](gate_up)
 
 
 @dataclass(frozen=True)
@@ -37,13 +46,42 @@ class MatrixSpec:
     dtype: torch.dtype
 
 
+class InputFormat(ABC):
+    """How a quantization wants the inputs of its products, made together with what comes before."""
+
+    @abstractmethod
+    def of(self, x: ProjectionInput) -> ProjectionInput:
+        """Of x [T, in_features]; what has the format already stays as it is."""
+
+    @abstractmethod
+    def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> ProjectionInput:
+        """Of `kernels.rms_norm` of x [T, in_features]."""
+
+    @abstractmethod
+    def of_added_norm(
+        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    ) -> tuple[Tensor, ProjectionInput]:
+        """Of the norm that `kernels.add_rms_norm` gives, behind the sum."""
+
+    @abstractmethod
+    def of_gated(self, gate_up: Tensor, activation: Activation) -> ProjectionInput:
+        """Of `activated(gate_up, activation)`."""
+
+
 class ProjectionWeights(ABC):
     """The weights of a linear map in the form in which one quantization holds them.
 
     A quantization writes `destinations`, `rows`, `columns` and `product`; the other products are
     made from these, and are overridden where a kernel does better. A product reads nothing back to
     the host, so that it can be captured in a CUDA graph.
+
+    Inputs are tensors. A quantization with an `input_format` also takes what that makes.
     """
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """None: inputs are tensors of the model's dtype."""
+        return None
 
     @abstractmethod
     def destinations(self) -> dict[str, Destination]:
@@ -58,18 +96,18 @@ class ProjectionWeights(ABC):
         """Of the input features `start` … `stop` - 1: a view of the same memory, without bias."""
 
     @abstractmethod
-    def product(self, x: Tensor) -> Tensor:
+    def product(self, x: ProjectionInput) -> Tensor:
         """x [T, in_features] → x · weightᵀ + bias [T, out_features]."""
 
-    def product_parts(self, x: Tensor) -> Tensor:
+    def product_parts(self, x: ProjectionInput) -> Tensor:
         """[T, in_features] → [P, T, out_features], whose sum over P is the product; float32 where
         P > 1."""
         return self.product(x)[None]
 
-    def product_gated(self, x: Tensor, activation: Activation) -> Tensor:
+    def product_gated(self, x: ProjectionInput, activation: Activation) -> Tensor:
         """[T, in_features] → activation(gate) · up [T, out_features / 2]; the first half of the
         output features is the gate."""
-        return _GATED[activation](self.product(x))
+        return activated(self.product(x), activation)
 
 
 class Quantization(Protocol):

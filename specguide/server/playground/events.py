@@ -12,7 +12,7 @@ from specguide.engine import RequestDelta
 from specguide.request import Iteration
 from specguide.server.backend import Backend
 from specguide.server.playground.allowed import Allowed, AllowedWalk, Take, free
-from specguide.server.turn import Turn
+from specguide.server.task import Task
 from specguide.trace import Span
 
 MAX_SPANS = 8000
@@ -26,8 +26,8 @@ class Narrator:
     Blocks for the grammar walk: some 0.1 ms for each token. Not for the thread of an event loop.
     """
 
-    def __init__(self, backend: Backend, turn: Turn) -> None:
-        self._backend, self._turn = backend, turn
+    def __init__(self, backend: Backend, task: Task) -> None:
+        self._backend, self._task = backend, task
         self._vocabulary = backend.tokenizer.vocabulary(backend.engine.vocab_size)
         self._take: Take | None = None
         self._origin_s: float | None = None
@@ -40,8 +40,8 @@ class Narrator:
         return {
             "type": "start",
             "model": self._backend.config.model_name,
-            "prompt_tokens": len(self._turn.prompt_ids),
-            "is_guided": self._turn.params.guide is not None,
+            "prompt_tokens": len(self._task.prompts[0]),
+            "is_guided": self._task.params.guide is not None,
             "vocab_size": engine.vocab_size,
             "num_draft_tokens": engine.config.spec.num_draft_tokens if engine.config.spec else 0,
         }
@@ -137,7 +137,7 @@ class Narrator:
         """A walk that fails ends, and the output does not: its grammar is the engine's affair."""
         try:
             if self._take is None:  # the engine has compiled the grammar before there is a token
-                grammar = self._backend.engine.grammar_of(self._turn.params)
+                grammar = self._backend.engine.grammar_of(self._task.params)
                 self._take = (
                     free
                     if grammar is None

@@ -13,14 +13,15 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
-from specguide.server.backend import Backend, begun, unless_left
+from specguide.server.backend import Backend, unless_left
 from specguide.server.body import BodyRoute
-from specguide.server.chat import understand
+from specguide.server.chat import parse
 from specguide.server.clients import client_of
 from specguide.server.errors import ApiError
 from specguide.server.playground.events import Narrator
 from specguide.server.requests import ChatRequest
-from specguide.server.turn import Turn
+from specguide.server.run import begun
+from specguide.server.task import Task
 
 _PAGE = Path(__file__).parent / "page"
 _PARTS = {
@@ -61,20 +62,20 @@ async def generate(body: ChatRequest, request: Request) -> StreamingResponse:
     """Answer a conversation as /v1/chat/completions does, always streamed, and tell how each token
     came about."""
     backend: Backend = request.app.state.backend
-    turn = await backend.understood(len(await request.body()), _understood, body)
+    task = await backend.understood(len(await request.body()), _task, body)
     client = client_of(request, backend.config)
     stream = backend.engine.generate(
-        turn.prompt_ids, turn.params, priority=body.priority, client=client
+        task.prompts[0], task.params, priority=task.priority, client=client
     )
-    deltas = await unless_left(request, begun(stream, turn.schema_params))
+    deltas = await unless_left(request, begun(stream, task.schema_params))
     return StreamingResponse(
-        _lines(backend.engine, Narrator(backend, turn), deltas),
+        _lines(backend.engine, Narrator(backend, task), deltas),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-cache"},
     )
 
 
-def _understood(backend: Backend, body: ChatRequest) -> Turn:
+def _task(backend: Backend, body: ChatRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     if body.n not in (None, 1):
         raise InvalidParams("the playground shows one sample: leave n out", param="n")
@@ -82,8 +83,8 @@ def _understood(backend: Backend, body: ChatRequest) -> Turn:
         raise InvalidParams(
             "the playground shows no log-probabilities: leave logprobs out", param="logprobs"
         )
-    turn = understand(backend, body)
-    return replace(turn, params=replace(turn.params, return_drafts=True))
+    task = parse(backend, body)
+    return replace(task, params=replace(task.params, return_drafts=True))
 
 
 async def _lines(

@@ -1,6 +1,6 @@
 // Owns what the playground does: the form, the request, and reading its stream.
-import { Timeline, ms } from "/playground/timeline.js";
-import { TokenView, make } from "/playground/tokens.js";
+import { Timeline, ms } from "./timeline.js";
+import { TokenView, make } from "./tokens.js";
 
 const byId = (id) => document.getElementById(id);
 const PERSON = {
@@ -63,7 +63,7 @@ function askForKey() {
 }
 
 async function findModel() {
-  const answer = await fetch("/v1/models", { headers: headers() });
+  const answer = await fetch("v1/models", { headers: headers() });
   if (!answer.ok) throw new Error(await failureOf(answer));
   byId("key-form").hidden = true;
   const [served] = (await answer.json()).data;
@@ -149,7 +149,7 @@ async function run(event) {
   clear();
   try {
     if (model === null) await findModel();
-    const answer = await fetch("/playground/generate", {
+    const answer = await fetch("playground/generate", {
       method: "POST", headers: headers(), body: JSON.stringify(requestBody()), signal: running.signal });
     if (!answer.ok) throw new Error(await failureOf(answer));
     for await (const told of events(answer.body)) take(told);

@@ -1,5 +1,5 @@
 // Owns the tokens on the page, and the card that says how one of them came about.
-import { mark, ms } from "/playground/timeline.js";
+import { mark, ms } from "./timeline.js";
 
 // Elements are made of text alone: nothing that came from a model or a server is ever read as HTML.
 export function make(name, attributes = {}, ...children) {

@@ -1,52 +1,34 @@
-"""Owns understanding what is asked of a conversation's next turn, alike for chat completions and
-responses."""
+"""Owns what all APIs that answer a conversation have in common: from its messages and tools to a
+task."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from specguide.guide import Guide
-from specguide.guided.tools import ToolFormat
-from specguide.params import SamplingParams
 from specguide.server.backend import Backend
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import TurnFields
+from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
 from specguide.server.tools import function_of, tools_of
 
 
-@dataclass(frozen=True)
-class Turn:
-    """A request that has been understood.
-
-    tool_format:   None where no tool may be called
-    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
-                   made of several;
-                   None: not of a tool
-    """
-
-    prompt_ids: list[int]
-    params: SamplingParams
-    tool_format: ToolFormat | None
-    schema_params: tuple[str | None, ...] = ()
-
-
-def turn_of(
+def conversation_task(
     backend: Backend,
     body: TurnFields,
     messages: tuple[str, Sequence[dict[str, Any]]],
     answer: Guide | None,
     **sampling: Any,
-) -> Turn:
+) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field.
 
     messages: the field that has them, and what chat templates read of them
     answer:   what the turn's text must match
     sampling: further values of SamplingParams; max_tokens None: all that the model has room for
     """
-    backend.check_model(body.model)
+    model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
     choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
     tool_format, guide, tools = None, answer, None
@@ -74,4 +56,5 @@ def turn_of(
     backend.check_prompt_ids(token_ids, field)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
-    return Turn(token_ids, body.sampling(**sampling, guide=guide), tool_format, schema_params)
+    params = body.sampling(**sampling, guide=guide)
+    return Task(model, (token_ids,), params, tool_format, schema_params, body.priority)

@@ -1,0 +1,125 @@
+"""Owns the plain-torch kernels of float8 products: rounding inputs, alone or with the norm or
+activation before, and multiplying.
+
+Numbers are held in float8 e4m3 (largest 448, no infinities; Micikevicius et al. 2022) with a scale,
+by which they are multiplied. Inputs are rounded token by token, so that what a token gives does not
+depend on the tokens beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specguide.kernels.pointwise import add_parts, rms_norm, silu_mul
+
+FLOAT8 = torch.float8_e4m3fn
+LARGEST = 448.0
+LEAST_ROW = 1e-10
+"""What the largest number of a row or group counts as at least, so that zeros have a scale."""
+BLOCK = 128
+"""Rows and columns of a weight that share a scale, and features of an input, where blocks do."""
+
+
+class Float8Rows(NamedTuple):
+    """Rows x ≈ values · scale.
+
+    values: float8 [T, D]
+    scale:  float32 [T, 1]; [T, D / 128] where groups of features have scales of their own
+    """
+
+    values: Tensor
+    scale: Tensor
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are."""
+        return self.values.device
+
+
+@dataclass(frozen=True, eq=False)
+class Float8Scaling:
+    """How rows are rounded.
+
+    static_scale: float32 [1], of all tokens; what is larger than 448 times it is cut. None: each
+                  row's largest number becomes 448
+    is_grouped:   the same for each 128 features of a row; not with a static_scale
+    """
+
+    static_scale: Tensor | None = None
+    is_grouped: bool = False
+
+
+def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
+    """x [T, D] rounded."""
+    if scaling.static_scale is not None:
+        values = rounded(x.float(), scaling.static_scale)
+        return Float8Rows(values, scaling.static_scale.expand(len(x), 1))
+    groups = x.float().unflatten(1, (-1, BLOCK if scaling.is_grouped else x.shape[1]))
+    scale = scale_of(groups)
+    return Float8Rows(rounded(groups, scale).flatten(1), scale[:, :, 0])
+
+
+def scale_of(x: Tensor) -> Tensor:
+    """float32 [..., D] → [..., 1]: what makes the largest number 448."""
+    return x.abs().amax(-1, keepdim=True).clamp_(min=LEAST_ROW) / LARGEST
+
+
+def rounded(x: Tensor, scale: Tensor) -> Tensor:
+    """x / scale in float8; numbers that are too large become the largest."""
+    return (x / scale).clamp_(-LARGEST, LARGEST).to(FLOAT8)
+
+
+def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling) -> Float8Rows:
+    """`rms_norm` of x [T, D], rounded to x's dtype and then to float8."""
+    return to_float8(rms_norm(x, weight, eps), scaling)
+
+
+def add_rms_norm_float8(
+    residual: Tensor, parts: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling
+) -> tuple[Tensor, Float8Rows]:
+    """`add_rms_norm`, whose norm is rounded to residual's dtype and then to float8."""
+    total = add_parts(residual, parts)
+    return total, rms_norm_float8(total, weight, eps, scaling)
+
+
+def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
+    """`silu_mul` of gate_up [T, 2 · D], rounded to its dtype and then to float8."""
+    return to_float8(silu_mul(gate_up), scaling)
+
+
+def linear_float8(
+    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """x · weightᵀ + bias, summed in float32.
+
+    x:      [T, in_features], in groups where the weight has blocks
+    weight: float8 [out_features, in_features]
+    scale:  float32 [out_features], or of blocks of 128 × 128 [⌈out_features / 128⌉, in_features /
+            128]
+    bias:   [out_features]
+    Returns [T, out_features] of `dtype`.
+    """
+    if scale.dim() == 1:
+        product = F.linear(x.values.float(), weight.float()) * scale * x.scale
+    else:
+        inputs = x.values.float() * x.scale.repeat_interleave(BLOCK, 1)
+        product = F.linear(inputs, weight.float() * spread(scale, weight.shape[0]))
+    return (product if bias is None else product + bias.float()).to(dtype)
+
+
+def linear_float8_parts(
+    x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """`linear_float8` in parts that are yet to be summed, [P, T, out_features]; float32 where there
+    are several."""
+    return linear_float8(x, weight, scale, bias, dtype)[None]
+
+
+def spread(scale: Tensor, num_rows: int) -> Tensor:
+    """Scales of blocks → of each number, [num_rows, in_features]."""
+    return scale.repeat_interleave(BLOCK, 0)[:num_rows].repeat_interleave(BLOCK, 1)

@@ -1,0 +1,117 @@
+"""Owns the Triton kernels that round to float8: rows as they are, or behind the gated
+activation."""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.float8 import BLOCK, FLOAT8, LARGEST, LEAST_ROW, Float8Rows, Float8Scaling
+from specguide.kernels.triton.device import await_results, overlap
+
+_LARGEST = tl.constexpr(LARGEST)
+_LEAST_ROW = tl.constexpr(LEAST_ROW)
+_CHUNK = 1024
+"""Features of a program, where it need not see a whole row."""
+
+
+@triton.jit
+def store_float8(
+    values,
+    output,
+    scales,
+    static_scale,
+    row,
+    column,
+    num_rows,
+    DIM: tl.constexpr,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    GROUP: tl.constexpr,
+):
+    """Round values [ROWS, WIDTH], 0 beyond DIM, of rows `row` [ROWS, 1] and columns `column` [1,
+    WIDTH]; GROUP of them share a scale."""
+    row = row.to(tl.int64)
+    exists = (row < num_rows) & (column < DIM)
+    groups = tl.reshape(values, (ROWS, WIDTH // GROUP, GROUP))
+    if static_scale is not None:
+        scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(static_scale)
+    else:
+        scale = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW) / _LARGEST
+    groups = groups / scale[:, :, None]
+    rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
+    tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
+    NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
+    group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]
+    tl.store(scales + row * NUM_GROUPS + group, scale, mask=(row < num_rows) & (group < NUM_GROUPS))
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def _round_kernel(
+    x,
+    output,
+    scales,
+    static_scale,
+    num_rows,
+    row_stride,
+    GATED: tl.constexpr,
+    DIM: tl.constexpr,
+    WIDTH: tl.constexpr,
+    GROUP: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    await_results(OVERLAP)
+    row = tl.program_id(0) + tl.zeros((1, 1), tl.int32)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    source = x + row.to(tl.int64) * row_stride + column
+    values = tl.load(source, mask=column < DIM, other=0).to(tl.float32)
+    if GATED:
+        up = tl.load(source + DIM, mask=column < DIM, other=0).to(tl.float32)
+        values = values / (1.0 + tl.exp(-values)) * up
+        values = values.to(x.dtype.element_ty).to(tl.float32)
+    store_float8(values, output, scales, static_scale, row, column, num_rows, DIM, 1, WIDTH, GROUP)
+
+
+def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
+    """See float8.to_float8."""
+    x = x if x.stride(1) == 1 else x.contiguous()
+    return _round(x, x.shape[1], scaling, is_gated=False)
+
+
+def silu_mul_float8(gate_up: Tensor, scaling: Float8Scaling) -> Float8Rows:
+    """See float8.silu_mul_float8."""
+    return _round(gate_up, gate_up.shape[1] // 2, scaling, is_gated=True)
+
+
+def empty_rows(num_rows: int, dim: int, scaling: Float8Scaling, device: torch.device) -> Float8Rows:
+    """Uninitialised."""
+    num_groups = triton.cdiv(dim, BLOCK) if scaling.is_grouped else 1
+    return Float8Rows(
+        torch.empty(num_rows, dim, dtype=FLOAT8, device=device),
+        torch.empty(num_rows, num_groups, dtype=torch.float32, device=device),
+    )
+
+
+def _round(x: Tensor, dim: int, scaling: Float8Scaling, *, is_gated: bool) -> Float8Rows:
+    rows = empty_rows(len(x), dim, scaling, x.device)
+    width = min(_CHUNK, triton.next_power_of_2(dim))
+    if not scaling.is_grouped:
+        width = triton.next_power_of_2(dim)
+    _round_kernel[(len(x), triton.cdiv(dim, width))](
+        x,
+        *rows,
+        scaling.static_scale,
+        len(x),
+        x.stride(0),
+        GATED=is_gated,
+        DIM=dim,
+        WIDTH=width,
+        GROUP=BLOCK if scaling.is_grouped else width,
+        num_warps=min(32, max(1, width // 512)),
+        **overlap(x.device),
+    )
+    return rows

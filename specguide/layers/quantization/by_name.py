@@ -1,0 +1,112 @@
+"""Owns ByName, a quantization that differs from map to map, and ModuleList, the lists of modules
+that a checkpoint states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import shown
+from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
+from specguide.layers.quantization.name_pattern import NamePattern
+from specguide.layers.quantization.none import UNQUANTIZED
+
+_PATTERN = "re:"
+_MOST_WILDCARDS = 4
+
+
+@dataclass(frozen=True)
+class ModuleList:
+    """Modules of a model, as `ignore` and `targets` name them.
+
+    names:     in full
+    patterns:  what stood behind `re:`
+    wildcards: in the shell's syntax
+    parts:     a module whose name begins or ends with it, up to a dot, is meant too
+    """
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[NamePattern, ...] = ()
+    wildcards: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[str]) -> ModuleList:
+        """Full names, and patterns behind `re:`. Raises CheckpointError for a wrong pattern."""
+        return cls(frozenset(entries), _patterns(entries))
+
+    @classmethod
+    def of_parts(cls, entries: Iterable[str]) -> ModuleList:
+        """The same; a name stands also for what lies in the module, and may lack what it lies
+        in."""
+        return cls(frozenset(entries), _patterns(entries), parts=tuple(entries))
+
+    @classmethod
+    def of_wildcards(cls, entries: Iterable[str]) -> ModuleList:
+        """As ModelOpt writes them: with `*`; a name stands also for what lies in the module.
+        Raises CheckpointError for one with too many `*`."""
+        for entry in entries:
+            if entry.count("*") > _MOST_WILDCARDS:
+                raise CheckpointError(
+                    f"{shown(entry)} has more than {_MOST_WILDCARDS} '*', the most that are known"
+                )
+        return cls(frozenset(entries), wildcards=tuple(entries), parts=tuple(entries))
+
+    def __contains__(self, name: str) -> bool:
+        return (
+            name in self.names
+            or any(name.startswith(f"{part}.") or name.endswith(f".{part}") for part in self.parts)
+            or any(fnmatchcase(name, wildcard) for wildcard in self.wildcards)
+            or any(pattern.matches(name) for pattern in self.patterns)
+        )
+
+
+@dataclass(frozen=True)
+class ByName:
+    """Each map is held as the first of `choices` says whose modules it is among; maps in
+    `ignored`, and those that nothing names, are not quantized."""
+
+    choices: tuple[tuple[ModuleList | None, Quantization], ...]
+    ignored: ModuleList = ModuleList()
+
+    def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
+        """Raises CheckpointError where maps that lie in one matrix are held differently."""
+        found = {name: self._choice(name) for name in spec.names}
+        first, *others = found
+        for other in others:
+            if found[other] != found[first]:
+                raise CheckpointError(
+                    f"{shown(first)} and {shown(other)} are read as one matrix, and "
+                    "'quantization_config' holds them differently: list both or none of them as "
+                    "not quantized"
+                )
+        return found[first].create_weights(spec)
+
+    def _choice(self, name: str) -> Quantization:
+        if name not in self.ignored:
+            for modules, quantization in self.choices:
+                if modules is None or name in modules:
+                    return quantization
+        return UNQUANTIZED
+
+
+def module_names(stated: Mapping[str, Any], name: str) -> list[str]:
+    """A list of modules; a missing or null one is empty. Raises CheckpointError."""
+    entries = stated.get(name)
+    if entries is None:
+        return []
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise CheckpointError(f"{name!r} must be a list of names, found {shown(entries)}")
+    return entries
+
+
+def _patterns(entries: Iterable[str]) -> tuple[NamePattern, ...]:
+    patterns = tuple(
+        NamePattern(entry.removeprefix(_PATTERN)) for entry in entries if entry.startswith(_PATTERN)
+    )
+    for pattern in patterns:
+        pattern.check()
+    return patterns

@@ -1,0 +1,141 @@
+"""Owns what a group of compressed-tensors' `config_groups` says: which modules, and how their
+weights and inputs are held (vllm-project/compressed-tensors, `QuantizationScheme`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import flag, mapping, positive_int, shown
+from specguide.layers.quantization.by_name import module_names
+
+_ARGUMENTS = {
+    "num_bits",
+    "type",
+    "symmetric",
+    "group_size",
+    "strategy",
+    "block_structure",
+    "dynamic",
+    "actorder",
+    # how the scales were found, and how they are stored
+    "observer",
+    "observer_kwargs",
+    "scale_dtype",
+    "zp_dtype",
+}
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """How numbers are held.
+
+    kind:       "int" or "float"
+    strategy:   what shares a scale: "tensor", "channel", "group", "block" or "token"
+    group_size: columns, for "group"
+    block:      rows and columns, for "block"
+    is_dynamic: scales are found as the model runs
+    actorder:   the order of the columns in which GPTQ rounded: "group", "weight" or None
+    """
+
+    num_bits: int
+    kind: str
+    is_symmetric: bool
+    strategy: str
+    group_size: int | None
+    block: tuple[int, ...] | None
+    is_dynamic: bool
+    actorder: str | None
+
+    @classmethod
+    def read(cls, stated: Mapping[str, Any]) -> Arguments:
+        """With the defaults of compressed-tensors. Raises CheckpointError."""
+        unknown = [name for name in stated if name not in _ARGUMENTS]
+        if unknown:
+            raise CheckpointError(f"{shown(unknown[0])} is unknown")
+        group_size = _group_size(stated)
+        return cls(
+            num_bits=positive_int(stated, "num_bits", 8),
+            kind=_word(stated, "type", "int") or "int",
+            is_symmetric=flag(stated, "symmetric", True),
+            strategy=_word(stated, "strategy", None) or _strategy(group_size),
+            group_size=None if group_size == -1 else group_size,
+            block=_block(stated.get("block_structure")),
+            is_dynamic=flag(stated, "dynamic"),
+            actorder=_word(stated, "actorder", None),
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """One of `config_groups`.
+
+    name:    in `config_groups`
+    format:  how the weights are stored
+    targets: names, patterns or classes of modules
+    weights: None: they are not quantized
+    inputs:  None: they are not quantized
+    """
+
+    name: str
+    format: str
+    targets: tuple[str, ...]
+    weights: Arguments | None
+    inputs: Arguments | None
+
+    @classmethod
+    def read(cls, name: str, stated: Mapping[str, Any], default_format: str) -> Group:
+        """Raises CheckpointError for what is wrong, and for quantized outputs."""
+        if stated.get("output_activations") is not None:
+            raise CheckpointError("'output_activations' are not supported: only null is")
+        return cls(
+            name=name,
+            format=_word(stated, "format", None) or default_format,
+            targets=tuple(module_names(stated, "targets")),
+            weights=_arguments(stated, "weights"),
+            inputs=_arguments(stated, "input_activations"),
+        )
+
+
+def _arguments(stated: Mapping[str, Any], name: str) -> Arguments | None:
+    if stated.get(name) is None:
+        return None
+    try:
+        return Arguments.read(mapping(stated, name))
+    except CheckpointError as error:
+        raise CheckpointError(f"{name!r}: {error}") from None
+
+
+def _word(stated: Mapping[str, Any], name: str, default: str | None) -> str | None:
+    value = stated.get(name)
+    if value is None or value is False:
+        return default
+    if not isinstance(value, str):
+        raise CheckpointError(f"{name!r} must be a word, found {shown(value)}")
+    return value.lower()
+
+
+def _group_size(stated: Mapping[str, Any]) -> int | None:
+    """-1: a group is a whole row."""
+    value = stated.get("group_size")
+    if value is None or value == -1:
+        return value
+    return positive_int(stated, "group_size")
+
+
+def _strategy(group_size: int | None) -> str:
+    if group_size is None:
+        return "tensor"
+    return "channel" if group_size == -1 else "group"
+
+
+def _block(value: Any) -> tuple[int, ...] | None:
+    """Two numbers, or as older files write them: "128x128"."""
+    if value is None:
+        return None
+    sizes = value.split("x") if isinstance(value, str) else value
+    if not isinstance(sizes, list) or len(sizes) != 2 or not all(str(s).isdecimal() for s in sizes):
+        raise CheckpointError(f"'block_structure' must be two sizes, found {shown(value)}")
+    return tuple(int(size) for size in sizes)

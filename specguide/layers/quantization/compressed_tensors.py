@@ -1,0 +1,94 @@
+"""Owns the checkpoints of compressed-tensors (vllm-project/compressed-tensors, written by
+llm-compressor): a table of their formats, and how `config_groups` chooses among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import mapping, shown
+from specguide.layers.quantization.by_name import ByName, ModuleList, module_names
+from specguide.layers.quantization.compressed_group import Group
+from specguide.layers.quantization.float8_formats import of_group as float8_of_group
+from specguide.layers.quantization.method import Quantization
+
+FORMATS: dict[str, Callable[[Group], Quantization]] = {
+    "float-quantized": float8_of_group,
+    "naive-quantized": float8_of_group,
+}
+"""By the `format` of a group: what makes a quantization of the group; it raises CheckpointError for
+arguments that it does not implement."""
+
+_LINEAR = "Linear"
+_STATUSES = (None, "compressed", "frozen")
+_NEUTRAL = ("sparsity_config", "transform_config", "moe_sparsity_config")
+_HARMLESS = (
+    "quant_method",
+    "config_groups",
+    "format",
+    "ignore",
+    "quantization_status",
+    "global_compression_ratio",
+    "kv_cache_scheme",  # the cache's matter
+    "version",
+    "provider",
+    "run_compressed",
+)
+
+
+def read(stated: Mapping[str, Any]) -> Quantization:
+    """From `quantization_config`. Raises CheckpointError for what is not implemented."""
+    _check_fields(stated)
+    groups = [
+        _group(name, fields, str(stated.get("format")))
+        for name, fields in mapping(stated, "config_groups").items()
+    ]
+    if not groups:
+        raise CheckpointError("'quantization_config' states no 'config_groups'")
+    named = [group for group in groups if _LINEAR not in group.targets]
+    others = [group for group in groups if _LINEAR in group.targets]
+    choices = tuple(
+        (None if _LINEAR in group.targets else ModuleList.of(group.targets), _quantization(group))
+        for group in (*named, *others)  # a module's name counts for more than its class
+    )
+    return ByName(choices, ModuleList.of(module_names(stated, "ignore")))
+
+
+def _check_fields(stated: Mapping[str, Any]) -> None:
+    for name, value in stated.items():
+        if name not in _HARMLESS and value not in (None, False, {}, []):
+            known = "is not supported" if name in _NEUTRAL else "is unknown"
+            raise CheckpointError(f"'quantization_config': {shown(name)} {shown(value)} {known}")
+    if stated.get("quantization_status") not in _STATUSES:
+        raise CheckpointError(
+            f"'quantization_status' {shown(stated['quantization_status'])} is not supported: the "
+            "checkpoint must be saved as 'compressed'"
+        )
+
+
+def _group(name: str, stated: Any, default_format: str) -> Group:
+    if not isinstance(stated, dict):
+        raise CheckpointError(f"'config_groups': {shown(name)} must be a JSON object")
+    with _naming(name):
+        return Group.read(name, stated, default_format)
+
+
+def _quantization(group: Group) -> Quantization:
+    if group.format not in FORMATS:
+        raise CheckpointError(
+            f"'quantization_config': format {shown(group.format)} of {shown(group.name)} is not "
+            f"supported; known: {', '.join(FORMATS)}"
+        )
+    with _naming(group.name):
+        return FORMATS[group.format](group)
+
+
+@contextmanager
+def _naming(group: str) -> Iterator[None]:
+    """Put the group in front of the message of a CheckpointError."""
+    try:
+        yield
+    except CheckpointError as error:
+        raise CheckpointError(f"'config_groups': {shown(group)}: {error}") from None

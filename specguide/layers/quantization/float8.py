@@ -1,0 +1,177 @@
+"""Owns float8 weights with a scale for each output feature, and how float8 products want their
+inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import torch
+from torch import Tensor
+
+from specguide import kernels
+from specguide.errors import CheckpointError
+from specguide.kernels.float8 import FLOAT8, Float8Rows, Float8Scaling, rounded, scale_of
+from specguide.layers.destination import Destination
+from specguide.layers.quantization.method import (
+    Activation,
+    InputFormat,
+    MatrixSpec,
+    ProjectionWeights,
+    activated,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Float8Input(InputFormat):
+    """Inputs in float8, rounded with what comes before them."""
+
+    scaling: Float8Scaling
+
+    def of(self, x: Tensor | Float8Rows) -> Float8Rows:
+        return x if isinstance(x, Float8Rows) else kernels.to_float8(x, self.scaling)
+
+    def of_norm(self, x: Tensor, weight: Tensor, eps: float) -> Float8Rows:
+        return kernels.rms_norm_float8(x, weight, eps, self.scaling)
+
+    def of_added_norm(
+        self, residual: Tensor, parts: Tensor, weight: Tensor, eps: float
+    ) -> tuple[Tensor, Float8Rows]:
+        return kernels.add_rms_norm_float8(residual, parts, weight, eps, self.scaling)
+
+    def of_gated(self, gate_up: Tensor, activation: Activation) -> Float8Rows:
+        if activation == "silu":
+            return kernels.silu_mul_float8(gate_up, self.scaling)
+        return self.of(activated(gate_up, activation))
+
+
+class Stored(Enum):
+    """What of a weight a checkpoint holds: float8 with one scale, float8 with a scale for each row,
+    or the numbers themselves, which are rounded as they are read."""
+
+    TENSOR = "tensor"
+    CHANNEL = "channel"
+    UNROUNDED = "unrounded"
+
+
+@dataclass(frozen=True, eq=False)
+class Float8Weights(ProjectionWeights):
+    """Maps that lie in one matrix keep each its own scales.
+
+    Across ranks: cut by output features, weight, scale and bias are cut alike, and each rank rounds
+    the whole input; cut by input features, all ranks have all scales, and each rank rounds its own
+    features, with its own scales where these are dynamic.
+
+    weight: float8 [out_features, in_features]
+    scale:  float32 [out_features]
+    bias:   [out_features] or None
+    input:  how inputs are rounded
+    dtype:  of products
+    stored: what the checkpoint holds
+    """
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    input: Float8Input
+    dtype: torch.dtype
+    stored: Stored
+    has_whole_rows: bool = True
+
+    @property
+    def input_format(self) -> InputFormat:
+        return self.input
+
+    def destinations(self) -> dict[str, Destination]:
+        """Raises CheckpointError for a part of the columns, whose scales would be its own."""
+        if not self.has_whole_rows:
+            raise CheckpointError(
+                "maps whose outputs are summed in one matrix (experts) are not supported in fp8: "
+                "list them as not quantized"
+            )
+        destinations = self._weight_destinations()
+        if self.bias is not None:
+            destinations["bias"] = Destination.of(self.bias)
+        static_scale = self.input.scaling.static_scale
+        if static_scale is not None:
+            destinations["input_scale"] = _largest_of_all(static_scale)
+        return destinations
+
+    def rows(self, start: int, stop: int) -> Float8Weights:
+        bias = None if self.bias is None else self.bias[start:stop]
+        return replace(
+            self, weight=self.weight[start:stop], scale=self.scale[start:stop], bias=bias
+        )
+
+    def columns(self, start: int, stop: int) -> Float8Weights:
+        return replace(
+            self,
+            weight=self.weight[:, start:stop],
+            bias=None,
+            has_whole_rows=stop - start == self.weight.shape[1],
+        )
+
+    def product(self, x: Tensor | Float8Rows) -> Tensor:
+        return kernels.linear_float8(
+            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+        )
+
+    def product_parts(self, x: Tensor | Float8Rows) -> Tensor:
+        return kernels.linear_float8_parts(
+            self.input.of(x), self.weight, self.scale, self.bias, self.dtype
+        )
+
+    def _weight_destinations(self) -> dict[str, Destination]:
+        shape = tuple(self.weight.shape)
+        if self.stored is Stored.UNROUNDED:
+            return {
+                "weight": Destination(self.weight, shape, self._round, stored_dtype=torch.bfloat16)
+            }
+        weight = Destination.of(self.weight)
+        num_rows = len(self.scale)
+        scale = (
+            Destination(self.scale, (1,), other_shapes=((),))
+            if self.stored is Stored.TENSOR
+            else Destination(self.scale, (num_rows, 1), torch.flatten, other_shapes=((num_rows,),))
+        )
+        return {"weight": weight, "weight_scale": scale}
+
+    def _round(self, stored: Tensor) -> Tensor:
+        """Writes the scales too."""
+        weight = stored.to(self.weight.device).float()
+        scale = scale_of(weight)
+        self.scale.copy_(scale[:, 0])
+        return rounded(weight, scale)
+
+
+@dataclass(frozen=True)
+class Float8:
+    """Weights in float8, with a scale for each tensor or row.
+
+    has_static_inputs: the checkpoint states the scale of inputs; else each token has its own
+    """
+
+    stored: Stored
+    has_static_inputs: bool = False
+
+    def create_weights(self, spec: MatrixSpec) -> Float8Weights:
+        """Uninitialised."""
+        device = spec.device
+        static_scale = torch.zeros(1, device=device) if self.has_static_inputs else None
+        return Float8Weights(
+            torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=device),
+            torch.empty(spec.out_features, dtype=torch.float32, device=device),
+            torch.empty(spec.out_features, dtype=spec.dtype, device=device) if spec.bias else None,
+            Float8Input(Float8Scaling(static_scale)),
+            spec.dtype,
+            self.stored,
+        )
+
+
+def _largest_of_all(static_scale: Tensor) -> Destination:
+    """Maps of one matrix have one input, which is rounded by the largest of their scales."""
+
+    def largest(stored: Tensor) -> Tensor:
+        return torch.maximum(static_scale, stored.to(static_scale))
+
+    return Destination(static_scale, (1,), largest, other_shapes=((),))

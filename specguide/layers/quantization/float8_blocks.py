@@ -1,0 +1,115 @@
+"""Owns float8 weights with a scale for each block of 128 × 128 (DeepSeek-V3, arXiv 2412.19437,
+section 3.3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from specguide import kernels
+from specguide.errors import CheckpointError
+from specguide.json_fields import shown
+from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Rows, Float8Scaling
+from specguide.layers.destination import Destination
+from specguide.layers.quantization.float8 import Float8Input
+from specguide.layers.quantization.method import InputFormat, MatrixSpec, ProjectionWeights
+
+_INPUT = Float8Input(Float8Scaling(is_grouped=True))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWeights(ProjectionWeights):
+    """Inputs are rounded in groups of 128 features, each token's with scales of its own.
+
+    Across ranks: cut by output or input features at multiples of 128, weight and scale are cut
+    alike, and each rank rounds the features that it has exactly as all ranks together would.
+
+    weight:     float8 [out_features, in_features]
+    scale:      float32 [⌈out_features / 128⌉, in_features / 128]
+    bias:       [out_features] or None
+    dtype:      of products
+    scale_name: of the scales in the checkpoint
+    """
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+    dtype: torch.dtype
+    scale_name: str
+
+    @property
+    def input_format(self) -> InputFormat:
+        return _INPUT
+
+    def destinations(self) -> dict[str, Destination]:
+        destinations = {
+            "weight": Destination.of(self.weight),
+            self.scale_name: Destination.of(self.scale),
+        }
+        if self.bias is not None:
+            destinations["bias"] = Destination.of(self.bias)
+        return destinations
+
+    def rows(self, start: int, stop: int) -> BlockWeights:
+        """Raises CheckpointError where a block would be cut."""
+        _check_cut(start, stop, self.weight.shape[0])
+        return replace(
+            self,
+            weight=self.weight[start:stop],
+            scale=self.scale[start // BLOCK : -(-stop // BLOCK)],
+            bias=None if self.bias is None else self.bias[start:stop],
+        )
+
+    def columns(self, start: int, stop: int) -> BlockWeights:
+        """Raises CheckpointError where a block would be cut."""
+        _check_cut(start, stop, self.weight.shape[1])
+        return replace(
+            self,
+            weight=self.weight[:, start:stop],
+            scale=self.scale[:, start // BLOCK : stop // BLOCK],
+            bias=None,
+        )
+
+    def product(self, x: Tensor | Float8Rows) -> Tensor:
+        return kernels.linear_float8(_INPUT.of(x), self.weight, self.scale, self.bias, self.dtype)
+
+    def product_parts(self, x: Tensor | Float8Rows) -> Tensor:
+        return kernels.linear_float8_parts(
+            _INPUT.of(x), self.weight, self.scale, self.bias, self.dtype
+        )
+
+
+@dataclass(frozen=True)
+class Float8Blocks:
+    """Weights in float8, with a scale for each block of 128 × 128.
+
+    scale_name: of the scales in the checkpoint
+    """
+
+    scale_name: str
+
+    def create_weights(self, spec: MatrixSpec) -> BlockWeights:
+        """Uninitialised. Raises CheckpointError where a row has no whole number of blocks."""
+        if spec.in_features % BLOCK:
+            raise CheckpointError(
+                f"{shown(spec.names[0])} has {spec.in_features} input features, and fp8 in blocks "
+                f"needs a multiple of {BLOCK}"
+            )
+        shape = (spec.out_features, spec.in_features)
+        return BlockWeights(
+            torch.empty(shape, dtype=FLOAT8, device=spec.device),
+            torch.empty(-(-shape[0] // BLOCK), shape[1] // BLOCK, device=spec.device),
+            torch.empty(shape[0], dtype=spec.dtype, device=spec.device) if spec.bias else None,
+            spec.dtype,
+            self.scale_name,
+        )
+
+
+def _check_cut(start: int, stop: int, size: int) -> None:
+    if start % BLOCK or (stop % BLOCK and stop != size):
+        raise CheckpointError(
+            f"features {start} to {stop} of {size} lie in one matrix with others, and fp8 in "
+            f"blocks needs multiples of {BLOCK} there"
+        )

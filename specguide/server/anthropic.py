@@ -1,0 +1,253 @@
+"""Owns /v1/messages: Anthropic's API over the same model.
+
+Source: Anthropic, "Messages", "Streaming Messages", "Count Message tokens" and "Errors"
+        (docs.anthropic.com/en/api).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from specguide.errors import InvalidParams
+from specguide.guide import Guide
+from specguide.server.anthropic_input import template_choice, template_messages, template_tools
+from specguide.server.api import Api, Renderer, Told
+from specguide.server.backend import Backend
+from specguide.server.conversation import conversation_task
+from specguide.server.errors import ApiError
+from specguide.server.events import Arguments, CallBegin, End, Event, Text
+from specguide.server.guides import naming
+from specguide.server.prompt import prompt_ids
+from specguide.server.requests import GeneratingBody, TemplateFields, TurnFields, Values
+from specguide.server.task import Task
+from specguide.server.tools import function_of
+
+_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+class ConversationFields(GeneratingBody, TemplateFields):
+    """What a prompt is made of. cache_control: prefixes are always cached"""
+
+    messages: Values[dict[str, Any]]
+    system: str | Values[dict[str, Any]] | None = None
+    tools: Values[dict[str, Any]] | None = None
+    tool_choice: dict[str, Any] | None = None
+    thinking: dict[str, Any] | None = None
+    cache_control: dict[str, Any] | None = None
+    output_config: dict[str, Any] | None = None
+    output_format: dict[str, Any] | None = None
+    mcp_servers: Values[dict[str, Any]] | None = None
+    context_management: dict[str, Any] | None = None
+
+
+class MessagesRequest(ConversationFields):
+    """/v1/messages"""
+
+    max_tokens: int = Field(ge=1)
+    stop_sequences: Values[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+    container: str | dict[str, Any] | None = None
+    inference_geo: str | None = None
+
+
+class CountRequest(ConversationFields):
+    """/v1/messages/count_tokens"""
+
+
+def parse(backend: Backend, body: MessagesRequest) -> Task:
+    """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
+    if body.container is not None:
+        raise InvalidParams("nothing is run here: leave container out", param="container")
+    messages = "messages", template_messages(body.system, body.messages)
+    turn = _turn(
+        body,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_k=body.top_k,
+        stop=body.stop_sequences,
+    )
+    return conversation_task(backend, turn, messages, _answer(body), max_tokens=body.max_tokens)
+
+
+def count(backend: Backend, body: CountRequest) -> Told:
+    """The prompt's tokens, of which there may be too many. Raises as `parse` does."""
+    backend.check_model(body.model)
+    turn, answer = _turn(body), _answer(body)
+    tools = [{"type": "function", "function": function_of(tool)} for tool in turn.tools or ()]
+    schema = None if answer is None else answer.source()
+    messages = "messages", template_messages(body.system, body.messages)
+    is_called = turn.tool_choice != "none"
+    prompt = prompt_ids(
+        backend, turn, messages, tools=tools if is_called else None, json_schema=schema
+    )
+    return {"input_tokens": len(prompt)}
+
+
+def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
+    """What OpenAI's chat calls the same."""
+    if body.mcp_servers:
+        raise InvalidParams("no MCP server is asked from here; run the tools", param="mcp_servers")
+    return TurnFields(
+        model=body.model,
+        tools=template_tools(body.tools),
+        tool_choice=template_choice(body.tool_choice),
+        parallel_tool_calls=not (body.tool_choice or {}).get("disable_parallel_tool_use"),
+        chat_template_kwargs=body.chat_template_kwargs,
+        chat_template=body.chat_template,
+        allow_special_tokens=body.allow_special_tokens,
+        **{name: value for name, value in sampling.items() if value is not None},
+    )
+
+
+def _answer(body: ConversationFields) -> Guide | None:
+    """What the answer must match, which later and earlier clients ask for in different fields."""
+    configured = (body.output_config or {}).get("format")
+    param = "output_config.format" if configured else "output_format"
+    stated = configured or body.output_format
+    if stated is None:
+        return None
+    if not isinstance(stated, dict) or stated.get("type") != "json_schema":
+        raise InvalidParams('it must be {"type": "json_schema", "schema": …}', param=param)
+    return naming(f"{param}.schema", json_schema=stated.get("schema"))
+
+
+class MessageRenderer(Renderer[MessagesRequest]):
+    """Tells one message: blocks of text and of calls, each begun, added to and ended."""
+
+    names_lines: ClassVar[bool] = True
+
+    def __init__(self, body: MessagesRequest, task: Task) -> None:
+        super().__init__(body, task)
+        self._id = f"msg_{secrets.token_hex(12)}"
+        self._blocks: list[Told] = []
+        self._arguments: dict[int, str] = {}
+        self._is_open = False
+        self._stop: Told = {"stop_reason": None, "stop_sequence": None}
+
+    def begin(self) -> Iterator[Told]:
+        yield {"type": "message_start", "message": self._message([])}
+
+    def take(self, event: Event) -> Iterable[Told]:
+        if isinstance(event, Text):
+            if event.text:
+                yield from self._add_text(event.text)
+        elif isinstance(event, CallBegin):
+            call_id = f"toolu_{secrets.token_hex(12)}"
+            block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
+            yield from self._begin_block(block)
+            self._arguments[self._last] = ""
+        elif isinstance(event, Arguments):
+            self._arguments[self._last] += event.text
+            yield self._delta({"type": "input_json_delta", "partial_json": event.text})
+        elif isinstance(event, End):
+            yield from self._end_block()
+            self._stop = self._reason(event)
+
+    def end(self) -> Iterator[Told]:
+        yield {"type": "message_delta", "delta": self._stop, "usage": self._usage()}
+        yield {"type": "message_stop"}
+
+    def failed(self, error: ApiError) -> Iterable[Told]:
+        return (error_body(error),)
+
+    def whole(self) -> Told:
+        """The message. A call that was cut off is no call, and left out."""
+        blocks = []
+        for index, block in enumerate(self._blocks):
+            if block["type"] == "tool_use":
+                try:
+                    block = {**block, "input": json.loads(self._arguments[index] or "{}")}
+                except ValueError:
+                    continue
+            blocks.append(block)
+        return self._message(blocks)
+
+    @property
+    def _last(self) -> int:
+        return len(self._blocks) - 1
+
+    def _add_text(self, text: str) -> Iterator[Told]:
+        if not self._is_open or self._blocks[-1]["type"] != "text":
+            yield from self._begin_block({"type": "text", "text": ""})
+        self._blocks[-1]["text"] += text
+        yield self._delta({"type": "text_delta", "text": text})
+
+    def _begin_block(self, block: Told) -> Iterator[Told]:
+        yield from self._end_block()
+        self._blocks.append(block)
+        self._is_open = True
+        yield {"type": "content_block_start", "index": self._last, "content_block": {**block}}
+
+    def _end_block(self) -> Iterator[Told]:
+        if self._is_open:
+            yield {"type": "content_block_stop", "index": self._last}
+        self._is_open = False
+
+    def _delta(self, delta: Told) -> Told:
+        return {"type": "content_block_delta", "index": self._last, "delta": delta}
+
+    def _reason(self, end: End) -> Told:
+        has_called = bool(self._blocks) and self._blocks[-1]["type"] == "tool_use"
+        if end.finish_reason == "length":
+            reason = "max_tokens"
+        elif isinstance(end.stop_reason, str):
+            return {"stop_reason": "stop_sequence", "stop_sequence": end.stop_reason}
+        else:
+            reason = "tool_use" if has_called else "end_turn"
+        return {"stop_reason": reason, "stop_sequence": None}
+
+    def _message(self, blocks: list[Told]) -> Told:
+        return {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.task.model,
+            "content": blocks,
+            **self._stop,
+            "usage": self._usage(),
+        }
+
+    def _usage(self) -> Told:
+        usage = self.usage
+        return {
+            "input_tokens": usage.num_prompt - usage.num_cached,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": usage.num_cached,
+            "output_tokens": usage.num_output,
+        }
+
+
+def error_body(error: ApiError) -> Told:
+    """Anthropic's error object; a message begins with the field that is wrong."""
+    told = error.body()["error"]
+    place = f"{told['param']}: " if told["param"] else ""
+    if error.code == "context_length_exceeded":
+        place = "prompt is too long: "  # by which clients know it
+    kind = _ERRORS.get(error.status, "api_error" if error.status >= 500 else _ERRORS[400])
+    return {"type": "error", "error": {"type": kind, "message": place + told["message"]}}
+
+
+API = Api(
+    "/v1/messages",
+    "Answer a conversation, as Anthropic's API does.",
+    MessagesRequest,
+    parse,
+    MessageRenderer,
+    error_body,
+)

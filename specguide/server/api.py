@@ -1,0 +1,140 @@
+"""Owns the seam at which an API is added: parse(body) → task, run(task) → events, render(events) →
+wire."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from specguide.server.backend import Backend, unless_left
+from specguide.server.clients import client_of
+from specguide.server.errors import ApiError
+from specguide.server.events import Event
+from specguide.server.requests import GeneratingBody
+from specguide.server.run import run
+from specguide.server.task import Task, Usage
+
+Told = dict[str, Any]
+"""A JSON object of the API: an answer, or an event of a stream."""
+B = TypeVar("B", bound=GeneratingBody)
+_JSON = msgspec.json.Encoder()
+
+
+class Renderer(ABC, Generic[B]):
+    """Tells a client of a task what happens, in the words of its API: as a stream of what its
+    methods return, or as a whole.
+
+    body, task:  what was asked, and what it was understood as
+    usage:       tokens so far
+    names_lines: lines of a stream have their object's "type" as the event's name
+    last_line:   of a stream
+    """
+
+    names_lines: ClassVar[bool] = False
+    last_line: ClassVar[bytes] = b""
+
+    def __init__(self, body: B, task: Task) -> None:
+        self.body, self.task, self.usage = body, task, Usage(task)
+
+    def begin(self) -> Iterable[Told]:
+        """Before the first event."""
+        return ()
+
+    @abstractmethod
+    def take(self, event: Event) -> Iterable[Told]:
+        """What an event adds. Called for each in order, and read to its end."""
+
+    def end(self) -> Iterable[Told]:
+        """After the last event."""
+        return ()
+
+    def failed(self, error: ApiError) -> Iterable[Told]:
+        """In place of what is left of the stream."""
+        return (error.body(),)
+
+    @abstractmethod
+    def whole(self) -> Told:
+        """The answer that is not streamed, once all events have been taken."""
+
+
+@dataclass(frozen=True)
+class Api(Generic[B]):
+    """An API of a vendor: one file of `server/`, and an entry in `app.APIS`.
+
+    path:       of its route, to which bodies are posted
+    about:      what it is, for the documentation of the routes
+    body:       its fields
+    parse:      what a body asks for. Runs in a thread, since a schema or a prompt may be long.
+                Raises ApiError and UserError, which name the field
+    renderer:   made from body and task, in the same thread
+    error_body: what an error is on the wire where no stream has begun
+    """
+
+    path: str
+    about: str
+    body: type[B]
+    parse: Callable[[Backend, B], Task]
+    renderer: Callable[[B, Task], Renderer[B]]
+    error_body: Callable[[ApiError], Told] = ApiError.body
+
+    def prepare(self, backend: Backend, body: B) -> tuple[Task, Renderer[B]]:
+        """The first stage, and who will do the third. Raises what `parse` does."""
+        task = self.parse(backend, body)
+        return task, self.renderer(body, task)
+
+    async def answer(self, body: B, request: Request) -> Response:
+        """All three stages. Raises ApiError and UserError while nothing has been sent."""
+        backend: Backend = request.app.state.backend
+        num_bytes = len(await request.body())
+        prepared = backend.understood(num_bytes, self.prepare, body)
+        task, renderer = await unless_left(request, prepared)
+        client = client_of(request, backend.config)
+        events = await unless_left(request, run(backend, task, client))
+        if not body.stream:
+            return JSONResponse(await unless_left(request, rendered(renderer, events)))
+        return StreamingResponse(
+            lines(renderer, events),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-cache"},
+        )
+
+
+async def rendered(renderer: Renderer[Any], events: AsyncIterator[Event]) -> Told:
+    """The answer as a whole. Raises ApiError."""
+    async for event in events:
+        renderer.usage.take(event)
+        for _ in renderer.take(event):
+            pass
+    return renderer.whole()
+
+
+async def told(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[Told]:
+    """The answer as the objects of a stream. An error is the last of them."""
+    for one in renderer.begin():
+        yield one
+    try:
+        async for event in events:
+            renderer.usage.take(event)
+            for one in renderer.take(event):
+                yield one
+    except ApiError as error:
+        for one in renderer.failed(error):
+            yield one
+        return
+    for one in renderer.end():
+        yield one
+
+
+async def lines(renderer: Renderer[Any], events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    """The answer as server-sent events."""
+    async for one in told(renderer, events):
+        name = b"event: %b\n" % one["type"].encode() if renderer.names_lines else b""
+        yield name + b"data: %b\n\n" % _JSON.encode(one)
+    if renderer.last_line:
+        yield renderer.last_line

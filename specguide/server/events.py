@@ -1,0 +1,99 @@
+"""Owns what may happen while a task runs, as typed events: the words between those who generate and
+those who render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from specguide.request import FinishReason, RequestMetrics
+
+
+@dataclass(frozen=True)
+class Score:
+    """A token and how likely it was, by the model's own logits.
+
+    spelled: what it adds to a text, its leading space included; the name of a special token
+    rank:    its place among all tokens, 1 is the likeliest
+    rivals:  the likeliest tokens of its place, likeliest first, as many as were asked for
+    """
+
+    token_id: int
+    spelled: bytes
+    logprob: float
+    rank: int
+    rivals: tuple[Score, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`spelled`; bytes that are no text are replaced."""
+        return self.spelled.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class PromptScores:
+    """The prompt of a sample, token by token; None for the first, before which there is nothing.
+
+    The first event of a prompt's first sample, where they are asked for.
+    """
+
+    scores: tuple[Score | None, ...]
+    sample: int = 0
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A sample got so many more tokens. What they add to it follows, now or later."""
+
+    count: int
+    sample: int = 0
+
+
+@dataclass(frozen=True)
+class Text:
+    """More text that is no call; it may be empty where there are scores.
+
+    scores: of the tokens that it is from, where they are asked for; as those of the other events
+    """
+
+    text: str
+    sample: int = 0
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True)
+class CallBegin:
+    """A call, whose arguments follow. index: which of the sample's"""
+
+    index: int
+    name: str
+    sample: int = 0
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """More of a call's arguments, which are JSON."""
+
+    index: int
+    text: str
+    sample: int = 0
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True)
+class End:
+    """A sample's last event.
+
+    stop_reason: the stop string or stop token id that ended it; None for the model's own end
+    """
+
+    finish_reason: FinishReason
+    stop_reason: str | int | None = None
+    sample: int = 0
+    metrics: RequestMetrics = field(default_factory=RequestMetrics)
+
+
+Said = Text | CallBegin | Arguments
+"""What a sample says."""
+
+Event = PromptScores | Tokens | Said | End

@@ -1,0 +1,26 @@
+"""Owns objects that several of OpenAI's APIs have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specguide.server.events import Score
+from specguide.server.task import Usage
+
+
+def token_score(score: Score) -> dict[str, Any]:
+    """A token's log-probability and those of its rivals."""
+    return {**_named(score), "top_logprobs": [_named(rival) for rival in score.rivals]}
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Tokens so far, as chat and completions tell them."""
+    return {
+        "prompt_tokens": usage.num_prompt,
+        "completion_tokens": usage.num_output,
+        "total_tokens": usage.num_prompt + usage.num_output,
+    }
+
+
+def _named(score: Score) -> dict[str, Any]:
+    return {"token": score.text, "logprob": score.logprob, "bytes": list(score.spelled)}

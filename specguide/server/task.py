@@ -1,0 +1,53 @@
+"""Owns what is to be generated, whichever API asked for it: what parsers make, and `run` takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specguide.guided.tools import ToolFormat
+from specguide.params import SamplingParams
+from specguide.server.events import End, Event, Tokens
+
+
+@dataclass(frozen=True)
+class Task:
+    """Prompts that are answered alike.
+
+    model:         the name by which the model was asked for
+    prompts:       token ids of each; of each there are `params.n` samples
+    tool_format:   None where no tool may be called
+    schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
+                   made of several; None: not of a tool
+    priority:      as RequestSpec has it
+    """
+
+    model: str
+    prompts: tuple[list[int], ...]
+    params: SamplingParams
+    tool_format: ToolFormat | None = None
+    schema_params: tuple[str | None, ...] = ()
+    priority: int = 0
+
+    @property
+    def num_samples(self) -> int:
+        """Of all prompts together; those of a prompt follow each other."""
+        return len(self.prompts) * self.params.n
+
+
+class Usage:
+    """Tokens of a task, as far as it has come.
+
+    num_cached: of the prompts', those whose keys were there already
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.num_prompt = sum(map(len, task.prompts))
+        self.num_output = self.num_cached = 0
+        self._num_samples = task.params.n
+
+    def take(self, event: Event) -> None:
+        """Count what an event says."""
+        if isinstance(event, Tokens):
+            self.num_output += event.count
+        elif isinstance(event, End) and event.sample % self._num_samples == 0:
+            self.num_cached += event.metrics.num_cached

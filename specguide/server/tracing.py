@@ -1,0 +1,65 @@
+"""Owns the spans of requests: FastAPI's of HTTP, to which is added what was generated, by
+OpenTelemetry's names where it has some (semantic conventions of generative AI)."""
+
+from __future__ import annotations
+
+from fastapi.telemetry import TelemetryConfig
+from opentelemetry import trace
+
+from specguide.engine import RequestDelta
+from specguide.errors import InvalidParams
+from specguide.server.config import Exposure
+
+_UNTRACED = ("/health", "/ready", "/metrics")
+
+
+def telemetry(exposure: Exposure, model_name: str) -> TelemetryConfig | None:
+    """FastAPI's setting: spans go to the endpoint; without one, to whatever the process that makes
+    the application has set up. Raises InvalidParams where the extra [otel] is missing."""
+    if exposure.otlp_traces_endpoint is None:
+        return None
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        raise InvalidParams(
+            f'otlp_traces_endpoint needs {error.name}: pip install "specguide[otel]"',
+            param="otlp_traces_endpoint",
+        ) from error
+    provider = TracerProvider(resource=Resource.create(_service(model_name)))
+    exporter = OTLPSpanExporter(endpoint=exposure.otlp_traces_endpoint)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return {
+        "tracer_provider": provider,
+        "metrics": False,
+        "logs": False,
+        "operation_spans": False,
+        "exclude": lambda scope: scope.get("path", "").endswith(_UNTRACED),
+    }
+
+
+def _service(model_name: str) -> dict[str, str]:
+    return {"service.name": "specguide", "gen_ai.request.model": model_name}
+
+
+def note_generation(delta: RequestDelta) -> None:
+    """Add to the current request's span what one of its samples came to.
+
+    delta: the last one of a sample
+    """
+    span, metrics = trace.get_current_span(), delta.metrics
+    if metrics is None or not span.is_recording():
+        return
+    span.add_event(
+        "generation",
+        {
+            "gen_ai.response.finish_reason": delta.finish_reason or "",
+            "gen_ai.usage.input_tokens": metrics.prompt_tokens,
+            "gen_ai.usage.output_tokens": metrics.output_tokens,
+            "specguide.queue_s": metrics.queue_s,
+            "specguide.time_to_first_token_s": metrics.time_to_first_token_s,
+            "specguide.acceptance_length": metrics.acceptance_length,
+        },
+    )

@@ -1,0 +1,262 @@
+"""/v1/messages, live on the shipped model, driven by Anthropic's own client; and what is read of
+its messages."""
+
+from __future__ import annotations
+
+import json
+
+import anthropic
+import httpx
+import jsonschema
+import pytest
+from live_server import KEY
+
+from specguide.errors import InvalidParams
+from specguide.params import SamplingParams
+from specguide.server.anthropic import MessageRenderer, MessagesRequest
+from specguide.server.anthropic_input import template_messages
+from specguide.server.events import Arguments, CallBegin, End, Text
+from specguide.server.task import Task
+
+SAID = "My name is Anna and I am 31 years old."
+WEATHER = {
+    "name": "get_weather",
+    "description": "Weather of a city",
+    "input_schema": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+TIME = {
+    "name": "get_time",
+    "input_schema": {
+        "type": "object",
+        "properties": {"zone": {"enum": ["UTC", "CET"]}},
+        "required": ["zone"],
+        "additionalProperties": False,
+    },
+}
+ASKED = {"model": "small", "max_tokens": 64, "messages": [{"role": "user", "content": SAID}]}
+
+GREEDY = {"extra_body": {"temperature": 0.0}}
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with anthropic.Anthropic(base_url=server.url, api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+def test_text(client):
+    message = client.messages.create(**ASKED, system="Answer in one line.")
+    assert message.type == "message" and message.role == "assistant" and message.model == "small"
+    assert [block.type for block in message.content] == ["text"]
+    assert message.stop_reason in ("end_turn", "max_tokens")
+    assert message.usage.input_tokens > 0 and message.usage.output_tokens > 0
+
+
+def test_a_stream_is_the_same(client):
+    whole = client.messages.create(**ASKED, **GREEDY)
+    with client.messages.stream(**ASKED, **GREEDY) as stream:
+        text = "".join(stream.text_stream)
+        streamed = stream.get_final_message()
+    assert text == whole.content[0].text == streamed.content[0].text
+    assert streamed.stop_reason == whole.stop_reason
+    assert streamed.usage.output_tokens == whole.usage.output_tokens
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ({"type": "any"}, {"get_weather", "get_time"}),
+        ({"type": "tool", "name": "get_time"}, {"get_time"}),
+        ({"type": "any", "disable_parallel_tool_use": True}, {"get_weather", "get_time"}),
+    ],
+)
+def test_calls(client, choice, names, is_streamed):
+    asked = {**ASKED, "max_tokens": 300, "tools": [WEATHER, TIME], "tool_choice": choice}
+    if is_streamed:
+        with client.messages.stream(**asked) as stream:
+            message = stream.get_final_message()
+    else:
+        message = client.messages.create(**asked)
+    calls = [block for block in message.content if block.type == "tool_use"]
+    assert message.stop_reason == "tool_use" and calls
+    schemas = {tool["name"]: tool["input_schema"] for tool in (WEATHER, TIME)}
+    for call in calls:
+        assert call.name in names
+        jsonschema.validate(call.input, schemas[call.name])
+    assert len(calls) == 1 or not choice.get("disable_parallel_tool_use")
+
+
+def test_a_loop_of_calls(client):
+    """As an agent goes on: the call and its result are sent back."""
+    messages = [*ASKED["messages"]]
+    called = client.messages.create(
+        **{**ASKED, "max_tokens": 200}, tools=[WEATHER], tool_choice={"type": "any"}
+    )
+    (call, *_) = [block for block in called.content if block.type == "tool_use"]
+    messages.append({"role": "assistant", "content": called.content})
+    result = {"type": "tool_result", "tool_use_id": call.id, "content": "rain", "is_error": False}
+    messages.append({"role": "user", "content": [result, {"type": "text", "text": "And now?"}]})
+    answer = client.messages.create(
+        **{**ASKED, "messages": messages}, tools=[WEATHER], tool_choice={"type": "none"}
+    )
+    assert [block.type for block in answer.content] == ["text"]
+
+
+def test_the_traffic_of_a_coding_agent(client, server):
+    """With all that such clients send along."""
+    cached = {"cache_control": {"type": "ephemeral"}}
+    body = {
+        "model": "small",
+        "max_tokens": 40,
+        "stream": True,
+        "system": [
+            {"type": "text", "text": "You are a coding agent."},
+            {"type": "text", "text": "Use the tools.", **cached},
+        ],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": SAID, **cached}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Which city?", "signature": "abc"},
+                    {"type": "text", "text": "I look."},
+                    {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "toolu_1",
+                        "content": [{"type": "text", "text": "rain"}],
+                        "is_error": True,
+                        **cached,
+                    }
+                ],
+            },
+        ],
+        "tools": [{**WEATHER, **cached}, {**TIME, "type": "custom"}],
+        "metadata": {"user_id": "someone"},
+        "thinking": {"type": "adaptive"},
+        "output_config": {"effort": "high"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+    }
+    headers = {"x-api-key": KEY, "anthropic-version": "2023-06-01", "anthropic-beta": "a,b"}
+    answer = httpx.post(
+        f"{server.url}/v1/messages?beta=true", json=body, headers=headers, timeout=60
+    )
+    assert answer.status_code == 200, answer.text
+    lines = answer.text.split("\n\n")[:-1]
+    names = [line.split("\n")[0].removeprefix("event: ") for line in lines]
+    told = [json.loads(line.split("\n")[1].removeprefix("data: ")) for line in lines]
+    assert names == [one["type"] for one in told]
+    assert names[0] == "message_start" and names[-2:] == ["message_delta", "message_stop"]
+
+
+def test_an_answer_in_a_schema(client):
+    schema = {**WEATHER["input_schema"]}
+    for field in ("output_format", "output_config"):
+        stated = {"type": "json_schema", "schema": schema}
+        extra = {field: stated if field == "output_format" else {"format": stated}}
+        message = client.messages.create(**{**ASKED, "max_tokens": 200}, extra_body=extra)
+        jsonschema.validate(json.loads(message.content[0].text), schema)
+
+
+def test_stop_sequences(client):
+    text = client.messages.create(**ASKED, **GREEDY).content[0].text
+    stop = text[3:6]
+    message = client.messages.create(**ASKED, **GREEDY, stop_sequences=[stop])
+    assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", stop)
+    assert "".join(block.text for block in message.content) == text[: text.index(stop)]
+
+
+def test_tokens_are_counted(client):
+    asked = {name: ASKED[name] for name in ("model", "messages")}
+    alone = client.messages.count_tokens(**asked).input_tokens
+    usage = client.messages.create(**ASKED).usage
+    assert alone == usage.input_tokens + usage.cache_read_input_tokens
+    assert client.messages.count_tokens(**asked, tools=[WEATHER]).input_tokens > alone
+    assert client.messages.count_tokens(**asked, system="One line.").input_tokens > alone
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"model": "another"}, anthropic.NotFoundError, "does not exist"),
+        ({"max_tokens": 0}, anthropic.BadRequestError, "max_tokens"),
+        ({"messages": []}, anthropic.BadRequestError, "at least one message"),
+        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, anthropic.BadRequestError, "bash"),
+        ({"tool_choice": {"type": "any"}}, anthropic.BadRequestError, "tool_choice"),
+        ({"extra_body": {"mcp_servers": [{}]}}, anthropic.BadRequestError, "mcp_servers"),
+    ],
+)
+def test_errors_are_anthropics(client, change, error, words):
+    with pytest.raises(error, match=words) as caught:
+        client.messages.create(**{**ASKED, **change})
+    body = caught.value.body
+    assert body["type"] == "error" and body["error"]["type"].endswith("_error")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ([{"type": "image", "source": {}}], "found type 'image'"),
+        ([{"type": "text"}], "reads text only"),
+        ([1], "a list of blocks"),
+        (None, "a text or a list"),
+    ],
+)
+def test_what_is_no_text_is_named(content, words):
+    with pytest.raises(InvalidParams, match=words) as caught:
+        template_messages(None, [{"role": "user", "content": content}])
+    assert caught.value.param.startswith("messages[0].content")
+
+
+def test_messages_become_those_of_the_template():
+    blocks = [
+        {"type": "tool_result", "tool_use_id": "1", "content": "a"},
+        {"type": "tool_result", "tool_use_id": "2"},
+        {"type": "text", "text": "b"},
+        {"type": "text", "text": "c"},
+    ]
+    call = {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}
+    thought = {"type": "thinking", "thinking": "hm"}
+    made = template_messages(
+        [{"type": "text", "text": "s"}],
+        [
+            {"role": "user", "content": "q"},
+            {"role": "assistant", "content": [thought, {"type": "redacted_thinking"}, call]},
+            {"role": "user", "content": blocks},
+        ],
+    )
+    function = {"name": "f", "arguments": {"x": 1}}
+    assert made == [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "q"},
+        {
+            "role": "assistant",
+            "content": "",
+            "reasoning_content": "hm",
+            "tool_calls": [{"id": "1", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "a"},
+        {"role": "tool", "tool_call_id": "2", "content": ""},
+        {"role": "user", "content": "bc"},
+    ]
+
+
+def test_a_call_that_is_cut_off_is_left_out():
+    body = MessagesRequest(**ASKED)
+    renderer = MessageRenderer(body, Task("small", ([1],), SamplingParams()))
+    for event in (Text("Well."), CallBegin(0, "f"), Arguments(0, '{"x": '), End("length")):
+        list(renderer.take(event))
+    message = renderer.whole()
+    assert [block["type"] for block in message["content"]] == ["text"]
+    assert message["stop_reason"] == "max_tokens"

@@ -1,0 +1,184 @@
+"""How a server is seen from outside: keys, web pages, proxies, certificates, request ids, spans."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+from live_server import Server, until
+
+from specguide.config import EngineConfig
+from specguide.engine import AsyncEngine, Engine
+from specguide.errors import InvalidParams
+from specguide.server.app import create_app
+from specguide.server.config import Exposure, ServerConfig
+from specguide.server.tls import check_tls
+
+KEY = "a secret"
+
+
+@pytest.fixture(scope="module")
+def engine():
+    return Engine(EngineConfig(max_batch_size=2))
+
+
+def client_of(engine, keys=(KEY,), **exposure) -> TestClient:
+    """Of an application that is never started, whose engine only those ask that wait for tokens."""
+    config = ServerConfig("small", api_keys=keys, exposure=Exposure(**exposure))
+    return TestClient(create_app(AsyncEngine(engine), config))
+
+
+@pytest.fixture(scope="module")
+def plain(engine):
+    return client_of(engine)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": f"Bearer {KEY}"}, 200),
+        ({"Authorization": f"bearer {KEY}"}, 200),
+        ({"Authorization": f"BEARER  {KEY} "}, 200),
+        ({"Authorization": KEY}, 401),
+        ({"Authorization": "Bearer another"}, 401),
+        ({"x-api-key": KEY}, 200),
+        ({"x-api-key": "another"}, 401),
+        ({"Authorization": "Bearer another", "x-api-key": KEY}, 401),
+    ],
+)
+def test_keys(plain, headers, status):
+    assert plain.get("/v1/models", headers=headers).status_code == status
+
+
+def test_metrics_are_open_or_not(engine, plain):
+    assert plain.get("/metrics").status_code == 200
+    behind_the_key = client_of(engine, protect_metrics=True)
+    assert behind_the_key.get("/metrics").status_code == 401
+    assert behind_the_key.get("/metrics", headers={"x-api-key": KEY}).status_code == 200
+    assert behind_the_key.get("/health").status_code == 200
+
+
+def test_request_ids(plain):
+    made = [plain.get("/health").headers["x-request-id"] for _ in range(2)]
+    assert made[0] != made[1] and all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
+    assert plain.get("/v1/models").headers["x-request-id"]  # a refusal has one, too
+    given = plain.get("/health", headers={"x-request-id": "job-7"})
+    assert given.headers.get_list("x-request-id") == ["job-7"]
+    for odd in ("a b", "x" * 129, "é".encode()):
+        assert plain.get("/health", headers={"x-request-id": odd}).headers["x-request-id"] != odd
+
+
+def test_web_pages_of_some_origins_may_ask(engine):
+    client = client_of(engine, allowed_origins=("https://one.example",))
+    ask = {
+        "Origin": "https://one.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    allowed = client.options("/v1/chat/completions", headers=ask)
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == "https://one.example"
+    refused = client.options("/v1/models", headers={**ask, "Origin": "https://two.example"})
+    assert "access-control-allow-origin" not in refused.headers
+    without_key = client.get("/v1/models", headers={"Origin": "https://one.example"})
+    assert without_key.status_code == 401  # and the page may read why
+    assert without_key.headers["access-control-allow-origin"] == "https://one.example"
+
+
+@pytest.mark.parametrize("prefix", ["", "/llm"])
+def test_behind_a_proxy_that_strips_the_path_or_not(engine, prefix):
+    client = client_of(engine, root_path="/llm")
+    assert client.get(f"{prefix}/health").status_code == 200
+    assert client.get(f"{prefix}/v1/models").status_code == 401
+    assert client.get(f"{prefix}/v1/models", headers={"x-api-key": KEY}).status_code == 200
+    page = client.get(f"{prefix}/").text
+    assert 'href="playground/playground.css"' in page
+
+
+@pytest.mark.parametrize("path", ["llm", "/llm/", "//"])
+def test_root_paths_that_are_none(path):
+    with pytest.raises(InvalidParams, match="root_path"):
+        Exposure(root_path=path)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "cert.pem", folder / "key.pem"
+    names = "-subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    key = f"-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout {paths[1]}"
+    command = f"openssl req -x509 -days 1 {names} {key} -out {paths[0]}"
+    subprocess.run(command.split(), check=True, capture_output=True)
+    return paths
+
+
+def test_https(certificate):
+    exposure = Exposure(ssl_certfile=certificate[0], ssl_keyfile=certificate[1])
+    server = Server(EngineConfig(max_batch_size=2), ServerConfig("small", exposure=exposure))
+    try:
+        url = f"https://127.0.0.1:{server.port}/v1/completions"
+        trust = ssl.create_default_context(cafile=certificate[0])
+        body = {"model": "small", "prompt": "One", "max_tokens": 8, "stream": True}
+        answer = httpx.post(url, json=body, verify=trust, timeout=60)
+        assert answer.status_code == 200 and answer.text.endswith("data: [DONE]\n\n")
+    finally:
+        server.stop()
+
+
+def test_certificates_that_are_none(certificate, tmp_path):
+    check_tls(Exposure(ssl_certfile=certificate[0], ssl_keyfile=certificate[1]))
+    (tmp_path / "no.pem").write_text("no certificate")
+    with pytest.raises(InvalidParams, match=r"no\.pem cannot be used for TLS"):
+        check_tls(Exposure(ssl_certfile=tmp_path / "no.pem"))
+    with pytest.raises(InvalidParams, match=r"absent\.pem cannot be used"):
+        check_tls(Exposure(ssl_certfile=tmp_path / "absent.pem"))
+    with pytest.raises(InvalidParams, match="ssl_keyfile needs ssl_certfile"):
+        Exposure(ssl_keyfile=certificate[1])
+
+
+class Collector(HTTPServer):
+    """Takes spans as an OpenTelemetry collector does."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Taker)
+        self.bodies: list[bytes] = []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Taker(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_spans(monkeypatch):
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+    collector = Collector()
+    exposure = Exposure(otlp_traces_endpoint=f"http://127.0.0.1:{collector.server_port}/v1/traces")
+    server = Server(EngineConfig(max_batch_size=2), ServerConfig("small", exposure=exposure))
+    try:
+        parent = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"}
+        httpx.get(f"{server.url}/health")
+        for stream in (False, True):
+            body = {"model": "small", "prompt": "One", "max_tokens": 8, "stream": stream}
+            httpx.post(f"{server.url}/v1/completions", json=body, headers=parent, timeout=60)
+        until(lambda: b"".join(collector.bodies).count(b"/v1/completions") >= 2)
+    finally:
+        server.stop()
+        collector.shutdown()
+        collector.server_close()
+    told = b"".join(collector.bodies)
+    assert bytes.fromhex("ab" * 16) in told and b"specguide" in told
+    assert told.count(b"gen_ai.usage.output_tokens") == 2
+    assert b"/health" not in told

@@ -1,0 +1,39 @@
+"""Logits of a model of this project, for comparison with another's."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.kernels.attention import ForwardContext, attention_backend
+from specguide.models import Decoder
+
+
+def logits_of(decoder: Decoder, token_ids: list[int], page_size: int = 16) -> Tensor:
+    """[T, vocab_size], float32, of one sequence in one pass."""
+    config, device, num_tokens = decoder.config, decoder.device, len(token_ids)
+    num_pages = -(-num_tokens // page_size)
+    cache = KVCache.allocate(
+        config.num_layers,
+        num_pages,
+        page_size,
+        config.num_kv_heads,
+        config.head_dim,
+        decoder.dtype,
+        device,
+    )
+    positions = torch.arange(num_tokens, device=device)
+    context = ForwardContext(
+        position_ids=positions,
+        slot_mapping=positions,
+        block_table=torch.arange(num_pages, device=device, dtype=torch.int32)[None],
+        query_start_loc=torch.tensor([0, num_tokens], device=device, dtype=torch.int32),
+        seq_lens=torch.tensor([num_tokens], device=device, dtype=torch.int32),
+        max_query_len=num_tokens,
+        page_size=page_size,
+        attention=attention_backend(device),
+    )
+    with torch.inference_mode():
+        hidden, _ = decoder.forward(torch.tensor(token_ids, device=device), context, cache)
+        return decoder.logits(hidden).float()
