@@ -109,9 +109,11 @@ def pack_words(numbers: Tensor, group_size: int) -> Tensor:
     out_features, width]."""
     width = plane_size(group_size)
     missing = -numbers.shape[1] % (PLANES * width)
-    tiles = F.pad(numbers.to(torch.int32), (0, missing)).unflatten(1, (-1, PLANES, width))
-    words = sum(tiles[:, :, plane] << 4 * plane for plane in range(PLANES))
-    return words.to(torch.int16).transpose(0, 1)
+    tiles = F.pad(numbers.to(torch.int16), (0, missing)).unflatten(1, (-1, PLANES, width))
+    words = torch.zeros_like(tiles[:, :, 0])
+    for plane in range(PLANES):
+        words |= tiles[:, :, plane] << 4 * plane
+    return words.transpose(0, 1)
 
 
 def unpack_words(words: Tensor) -> Tensor:
