@@ -7,7 +7,7 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import float8, int4, pointwise, reference, triton
+from specguide.kernels import experts, float8, int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
@@ -20,6 +20,8 @@ add_rms_norm = operation(pointwise.add_rms_norm, lambda: triton.norm.add_rms_nor
 add_rms_norm_float8 = operation(float8.add_rms_norm_float8, lambda: triton.norm.add_rms_norm_float8)
 apply_bitmask = operation(reference.apply_bitmask, lambda: triton.bitmask.apply_bitmask)
 copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.copy_guided_rows)
+expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
+gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
 int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
 int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
@@ -37,6 +39,7 @@ norm_into = operation(pointwise.norm_into, lambda: triton.norm.norm_into)
 rms_norm = operation(pointwise.rms_norm, lambda: triton.norm.rms_norm)
 rms_norm_float8 = operation(float8.rms_norm_float8, lambda: triton.norm.rms_norm_float8)
 rope_and_store = operation(pointwise.rope_and_store, lambda: triton.rope.rope_and_store)
+route = operation(experts.route, lambda: triton.routing.route)
 silu_mul = operation(pointwise.silu_mul, lambda: triton.activation.silu_mul)
 silu_mul_float8 = operation(float8.silu_mul_float8, lambda: triton.float8.silu_mul_float8)
 to_float8 = operation(float8.to_float8, lambda: triton.float8.to_float8)
@@ -53,6 +56,8 @@ __all__ = [
     "apply_bitmask",
     "constant",
     "copy_guided_rows",
+    "expert_parts",
+    "gated_experts",
     "gated_linear",
     "gelu_tanh_mul",
     "int4_gated_linear",
@@ -71,6 +76,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_float8",
     "rope_and_store",
+    "route",
     "silu_mul",
     "silu_mul_float8",
     "to_float8",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
@@ -35,6 +35,13 @@ _ERRORS = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+
+
+class Refused(BaseModel):
+    """Anthropic's error: its type, and what is wrong."""
+
+    type: Literal["error"]
+    error: dict[str, str]
 
 
 class ConversationFields(GeneratingBody, TemplateFields):
@@ -250,4 +257,5 @@ API = Api(
     parse,
     MessageRenderer,
     error_body,
+    Refused,
 )

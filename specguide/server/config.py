@@ -58,6 +58,7 @@ class ServerConfig:
     """Address, names and limits of an API server.
 
     model_name:     what clients call it; the folder's name
+    model_aliases:  what clients may call it, too. May be repeated on the command line
     host:           address to listen on; 0.0.0.0 for all
     port:           port to listen on; 0: one that is free, which is told
     max_waiting:    requests beyond max_batch_size; further ones are told to come back
@@ -78,6 +79,12 @@ class ServerConfig:
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
+    strict_fields:  unknown fields of requests are refused; else they are taken, and the header
+                    x-specguide-ignored names them
+    openai_strict:  strict: true refuses what OpenAI's subset of JSON Schema does not have; else it
+                    asks for what is done anyway, to enforce the schema
+    closed_objects: objects of JSON schemas have no properties but those that are named, unless
+                    additionalProperties says otherwise
     metrics_names:  "specguide"; "vllm": /metrics has vLLM's names beside, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
@@ -115,6 +122,7 @@ class ServerConfig:
     """
 
     model_name: str
+    model_aliases: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
     max_waiting: int = 1024
@@ -128,6 +136,9 @@ class ServerConfig:
     drain_s: float = 30.0
     api_servers: int = 1
     restart: bool = False
+    strict_fields: bool = False
+    openai_strict: bool = False
+    closed_objects: bool = False
     metrics_names: str = "specguide"
     max_body_values: int = 500_000
     max_samples: int = 128
@@ -152,6 +163,11 @@ class ServerConfig:
                 f"{', '.join(METRICS_NAMES)}",
                 param="metrics_names",
             )
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """All that clients may call the model."""
+        return self.model_name, *self.model_aliases
 
     @property
     def longest_wait_s(self) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from specguide.guide import Guide
 from specguide.server.backend import Backend
+from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import TurnFields
 from specguide.server.task import Task
@@ -30,7 +31,9 @@ def conversation_task(
     """
     model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
-    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
+    rules = schema_rules(backend.config, body)
+    answer = closed_guide(answer, rules)
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules))
     tool_format, guide, tools = None, answer, None
     schema_params: tuple[str | None, ...] = ()
     if choice is not None:

@@ -26,6 +26,7 @@ def prompt_ids(
     *,
     tools: Sequence[Mapping[str, Any]] | None = None,
     json_schema: Any = None,
+    add_generation_prompt: bool = True,
 ) -> list[int]:
     """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
 
@@ -41,6 +42,7 @@ def prompt_ids(
             tools,
             json_schema,
             variables=variables,
+            add_generation_prompt=add_generation_prompt,
             client_template=_client_template(backend, asked),
             allow_special_tokens=backend.config.allow_special_tokens
             if is_allowed is None

@@ -29,8 +29,6 @@ pytestmark = pytest.mark.gpu
 
 TREE = DraftTree((-1, 0, 0, 1, 1, 2, 4))
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-if IS_INTERPRETED:
-    del TOLERANCE[torch.bfloat16]  # the interpreter knows no products of it
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ def test_any_batch(seed: int) -> None:
         seed=seed,
         heads=[(8, 2), (5, 1), (3, 3)][seed % 3],
         head_dim=[64, 128, 80][seed // 3 % 3],
-        dtype=list(TOLERANCE)[seed % len(TOLERANCE)],
+        dtype=list(TOLERANCE)[seed % 3],
         spare_pages=draw(0, 300),
     )
     check(case)
@@ -206,7 +204,7 @@ def test_number_of_splits_does_not_matter(num_splits: int, monkeypatch: pytest.M
 
     monkeypatch.setattr(triton_backend, "choose_launch", fixed)
     for window, tree in ((None, None), (40, None), (None, TREE)):
-        check(make_case([0, 17, 500], [TREE.num_nodes] * 3, window=window, tree=tree))
+        check(make_case([0, 17, 200], [TREE.num_nodes] * 3, window=window, tree=tree))
 
 
 def test_token_without_keys_gives_zeros() -> None:
@@ -288,7 +286,7 @@ def test_store_into_another_dtype_and_of_nothing() -> None:
     query_key, value = torch.randn(3, 4, 8), torch.randn(3, 2, 8)
     rotary = torch.stack((torch.ones(3, 1, 8), torch.zeros(3, 1, 8)), 1)
     for slots in (torch.tensor([5, -1, 2]), torch.tensor([-1, -1, -1])):
-        caches = [torch.zeros(2, 4, 2, 8, dtype=torch.float16) for _ in range(2)]
+        caches = [torch.zeros(2, 4, 2, 8, dtype=torch.bfloat16) for _ in range(2)]
         live = [to_device(cache) for cache in caches]
         rope_and_store(*map(to_device, (query_key, value, rotary)), *live, to_device(slots))
         pointwise.rope_and_store(query_key, value, rotary, *caches, slots)

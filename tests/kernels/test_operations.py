@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -88,6 +89,13 @@ def test_triton_implementation_is_found(pair: Pair) -> None:
     assert inspect.signature(found).parameters.keys() == (
         inspect.signature(pair.implementations.twin).parameters.keys()
     )
+
+
+@each_pair
+def test_kernel_is_compared_with_its_twin(pair: Pair) -> None:
+    tests = Path(__file__).parent.parent
+    files = [*tests.glob("gpu/test_gpu_kernels_*.py"), tests / "support/draft_trees.py"]
+    assert any(re.search(rf"\b{pair.name}\(|\({pair.name},", file.read_text()) for file in files)
 
 
 def test_a_twin_runs_on_a_cpu_and_is_bound_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from specguide.errors import CheckpointError
-from specguide.layers.feed_forward import ExpertsShape
+from specguide.layers.experts import ExpertsShape
 from specguide.layers.rope import RopeConfig
 from specguide.models import config_of
 from specguide.models.gemma3 import Gemma3Config

@@ -17,10 +17,12 @@ from transformers import (
     PreTrainedModel,
 )
 
+from specguide import kernels
 from specguide.draft_tree import DraftTree
 from specguide.errors import InvalidParams
 from specguide.kernels import pointwise
 from specguide.kernels.attention import AttentionPlan, ForwardContext
+from specguide.kernels.experts import ExpertMatrices, Routing
 from specguide.models import Decoder
 
 
@@ -177,6 +179,21 @@ class NoAttention:
         return query
 
 
+def no_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU the products of experts read which are in use; those of a GPU do not."""
+
+    def gated(x: Tensor, matrices: ExpertMatrices, routing: Routing, limits: object) -> Tensor:
+        return x.new_zeros(routing.weights.numel(), matrices.out_features // 2)
+
+    def parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> Tensor:
+        num_tokens, num_chosen = routing.weights.shape
+        return inner.new_zeros(num_chosen, num_tokens, matrices.out_features)
+
+    cpu = torch.device("cpu")
+    monkeypatch.setitem(kernels.gated_experts.implementations, cpu, gated)
+    monkeypatch.setitem(kernels.expert_parts.implementations, cpu, parts)
+
+
 @pytest.mark.parametrize("name", ["llama", "qwen3-window", "gemma3", "qwen3-moe"])
 def test_forward_never_reads_a_tensor_back(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -190,6 +207,7 @@ def test_forward_never_reads_a_tensor_back(
     context = replace(sequences.extend([5]), attention=NoAttention())
     cache = sequences.cache(decoder.config)
     monkeypatch.setattr(pointwise, "store_kv", lambda *args: None)
+    no_products(monkeypatch)
     decoder.forward(tokens(5), context, cache)  # makes what is made once, as before a capture
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         ids = mode.from_tensor(tokens(5))

@@ -25,12 +25,10 @@ def runs_kernels() -> bool:
 
 def put_in(patch: pytest.MonkeyPatch) -> None:
     """Operations and attention run their Triton implementations on CPU tensors."""
-    from triton.runtime.interpreter import InterpreterBuilder
-
     for implementations in _all_implementations():
         patch.setitem(implementations, torch.device("cpu"), implementations.triton())
     patch.setitem(attention.BACKENDS, "cpu", attention.BACKENDS["cuda"])
-    patch.setattr(InterpreterBuilder, "binary_op", _of_right_type(InterpreterBuilder.binary_op))
+    _mend(patch)
 
 
 def _all_implementations() -> Iterator[Implementations]:
@@ -41,14 +39,39 @@ def _all_implementations() -> Iterator[Implementations]:
                 yield found
 
 
-def _of_right_type(binary_op):
-    """As the interpreter's, which says of a comparison that it has the type of what it compared."""
-    from triton.language import int1
+def _mend(patch: pytest.MonkeyPatch) -> None:
+    """The interpreter gives comparisons the type of what they compare, multiplies the bits of
+    bfloat16, and loses the carry where it rounds."""
+    from triton import language as tl
+    from triton.runtime import interpreter
 
-    def mended(self, left, right, op):
-        result = binary_op(self, left, right, op)
+    builder = interpreter.InterpreterBuilder
+    torch_dtypes = {
+        tl.float32: torch.float32,
+        tl.float16: torch.float16,
+        tl.bfloat16: torch.bfloat16,
+        tl.float8e4nv: torch.float8_e4m3fn,
+    }
+
+    def binary_op(self, left, right, op, unmended=builder.binary_op):
+        result = unmended(self, left, right, op)
         if result.data.dtype == bool:
-            result.dtype = int1
+            result.dtype = tl.int1
         return result
 
-    return mended
+    def create_dot(self, left, right, total, *options, unmended=builder.create_dot):
+        if left.dtype.scalar == tl.bfloat16:
+            left, right = (self.cast_impl(operand, tl.float32) for operand in (left, right))
+        return unmended(self, left, right, total, *options)
+
+    def convert_float(values, dtype, new_dtype, rounding_mode):
+        as_tensor = torch.from_numpy(values.copy()).view(torch_dtypes[dtype.scalar])
+        converted = as_tensor.to(torch_dtypes[new_dtype.scalar])
+        return converted.view(_BITS[converted.element_size()]).numpy()
+
+    patch.setattr(builder, "binary_op", binary_op)
+    patch.setattr(builder, "create_dot", create_dot)
+    patch.setattr(interpreter, "_convert_float", convert_float)
+
+
+_BITS = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}

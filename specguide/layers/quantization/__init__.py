@@ -10,6 +10,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
+from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
 from specguide.layers.quantization.gptq import read_gptq
@@ -22,6 +23,7 @@ from specguide.layers.quantization.method import (
     ProjectionWeights,
     Quantization,
 )
+from specguide.layers.quantization.mxfp4 import read_mxfp4
 from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
 
 QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
@@ -30,6 +32,7 @@ QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
     "fp8": read_fp8,
     "gptq": read_gptq,
     "modelopt": read_modelopt,
+    "mxfp4": read_mxfp4,
 }
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
@@ -58,11 +61,13 @@ __all__ = [
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "ExpertWeights",
     "InputFormat",
     "MatrixSpec",
     "PlainWeights",
     "ProjectionInput",
     "ProjectionWeights",
     "Quantization",
+    "create_experts",
     "read_quantization",
 ]

@@ -3,13 +3,14 @@ that a checkpoint states."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import shown
+from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
 from specguide.layers.quantization.name_pattern import NamePattern
 from specguide.layers.quantization.none import UNQUANTIZED
@@ -74,7 +75,14 @@ class ByName:
 
     def create_weights(self, spec: MatrixSpec) -> ProjectionWeights:
         """Raises CheckpointError where maps that lie in one matrix are held differently."""
-        found = {name: self._choice(name) for name in spec.names}
+        return self._common(spec.names).create_weights(spec)
+
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+        """Raises CheckpointError where experts of a layer are held differently."""
+        return create_experts(self._common([name for spec in specs for name in spec.names]), specs)
+
+    def _common(self, names: Sequence[str]) -> Quantization:
+        found = {name: self._choice(name) for name in names}
         first, *others = found
         for other in others:
             if found[other] != found[first]:
@@ -83,7 +91,7 @@ class ByName:
                     "'quantization_config' holds them differently: list both or none of them as "
                     "not quantized"
                 )
-        return found[first].create_weights(spec)
+        return found[first]
 
     def _choice(self, name: str) -> Quantization:
         if name not in self.ignored:

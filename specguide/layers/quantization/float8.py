@@ -3,6 +3,7 @@ inputs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -11,8 +12,10 @@ from torch import Tensor
 
 from specguide import kernels
 from specguide.errors import CheckpointError
+from specguide.kernels.experts import ExpertMatrices
 from specguide.kernels.float8 import FLOAT8, Float8Rows, Float8Scaling, rounded, scale_of
 from specguide.layers.destination import Destination
+from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
     Activation,
     InputFormat,
@@ -20,6 +23,8 @@ from specguide.layers.quantization.method import (
     ProjectionWeights,
     activated,
 )
+
+_ADA = (8, 9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +160,43 @@ class Float8:
     has_static_inputs: bool = False
 
     def create_weights(self, spec: MatrixSpec) -> Float8Weights:
-        """Uninitialised."""
+        """Uninitialised. Raises CheckpointError for a device that has no float8."""
+        check_device(spec.device)
+        weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
+        scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
+        return self._holding(spec, weight, scale)
+
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+        """Uninitialised. Their products take inputs as they are."""
+        spec, num = specs[0], len(specs)
+        check_device(spec.device)
+        shape = (num, spec.out_features, spec.in_features)
+        values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
+        scales = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
+        experts = tuple(map(self._holding, specs, values, scales))
+        return ExpertWeights(
+            experts, ExpertMatrices(values, scales[:, :, None], block=(1, shape[2]))
+        )
+
+    def _holding(self, spec: MatrixSpec, weight: Tensor, scale: Tensor) -> Float8Weights:
         device = spec.device
         static_scale = torch.zeros(1, device=device) if self.has_static_inputs else None
         return Float8Weights(
-            torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=device),
-            torch.empty(spec.out_features, dtype=torch.float32, device=device),
+            weight,
+            scale,
             torch.empty(spec.out_features, dtype=spec.dtype, device=device) if spec.bias else None,
             Float8Input(Float8Scaling(static_scale)),
             spec.dtype,
             self.stored,
+        )
+
+
+def check_device(device: torch.device) -> None:
+    """Raise CheckpointError for a GPU that has no products of float8."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _ADA:
+        raise CheckpointError(
+            "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: take the "
+            "model in bfloat16"
         )
 
 

@@ -15,9 +15,12 @@ from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.layers.quantization.method import Quantization
 from specguide.layers.quantization.none import UNQUANTIZED
 
-ONLINE = ByName(((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"})))
+_ROUTERS = ("mlp.gate", "block_sparse_moe.gate", "mlp.router")
+ONLINE = ByName(
+    ((None, Float8(Stored.UNROUNDED)),), ModuleList(frozenset({"lm_head"}), parts=_ROUTERS)
+)
 """Of a checkpoint that is not quantized: rounded row by row while it is read; the output matrix
-stays as it is."""
+and the routers of experts stay as they are."""
 
 _BLOCKS = (BLOCK, BLOCK)
 _STORED = {"tensor": Stored.TENSOR, "channel": Stored.CHANNEL}

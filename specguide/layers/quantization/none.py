@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from specguide import kernels
+from specguide.kernels.experts import ExpertMatrices
 from specguide.layers.destination import Destination
+from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
 
 
@@ -52,17 +55,25 @@ class Unquantized:
         bias = torch.empty(spec.out_features, device=spec.device, dtype=spec.dtype)
         return PlainWeights(empty_matrix(spec), bias if spec.bias else None)
 
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+        spec, num = specs[0], len(specs)
+        values = empty_matrix(spec, num)
+        bias = torch.empty(num, spec.out_features, device=spec.device, dtype=spec.dtype)
+        biases = list(bias) if spec.bias else [None] * num
+        experts = tuple(map(PlainWeights, values, biases))
+        return ExpertWeights(experts, ExpertMatrices(values, None, bias if spec.bias else None))
+
 
 UNQUANTIZED = Unquantized()
 
 
-def empty_matrix(spec: MatrixSpec) -> Tensor:
-    """Uninitialised [out_features, in_features].
+def empty_matrix(spec: MatrixSpec, *num: int) -> Tensor:
+    """Uninitialised [*num, out_features, in_features].
 
     For float32 on a CPU the memory order is input-major: the products of a few tokens, which is
     what decoding does, take a third less time that way.
     """
     shape = (spec.out_features, spec.in_features)
     if spec.device.type == "cpu" and spec.dtype == torch.float32:
-        return torch.empty(shape[::-1], device=spec.device, dtype=spec.dtype).t()
-    return torch.empty(shape, device=spec.device, dtype=spec.dtype)
+        return torch.empty(*num, *shape[::-1], device=spec.device, dtype=spec.dtype).mT
+    return torch.empty(*num, *shape, device=spec.device, dtype=spec.dtype)

@@ -1,0 +1,187 @@
+"""Owns the plain-torch kernels of a mixture of experts, and what they read: Routing and
+ExpertMatrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+MXFP4_GROUP = 32
+"""Columns that share a scale (OCP Microscaling Formats 1.0)."""
+
+_FP4_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertBlocks:
+    """The (token, expert) pairs of a pass sorted by expert, in blocks of one expert each, as fast
+    kernels read them. All on the device: nobody waits for how many there are.
+
+    rows:    most pairs of a block
+    pairs:   int32 [most blocks · rows], token · k + place of each pair of a block
+    experts: int32 [most blocks], of each block
+    sizes:   int32 [most blocks], pairs of each block
+    num:     int32 [1], blocks in use
+    """
+
+    rows: int
+    pairs: Tensor
+    experts: Tensor
+    sizes: Tensor
+    num: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """Which k experts compute each of T tokens.
+
+    experts: int [T, k]; None where `blocks` says it
+    weights: float32 [T, k], of their outputs in the sum
+    blocks:  None on a CPU
+    """
+
+    experts: Tensor | None
+    weights: Tensor
+    blocks: ExpertBlocks | None = None
+
+    def products(self, x: Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
+        """Of each pair with its expert; which are in use is read back.
+
+        x:       [T, in], a row for each token, or [T · k, in], for each pair
+        product: of rows [n, in] with the matrix of an expert, [n, out]
+        Returns [T · k, out].
+        """
+        assert self.experts is not None
+        experts = self.experts.flatten()
+        order = experts.argsort(stable=True)
+        rows = x[order // max(1, len(experts) // max(1, len(x)))]
+        chunks = rows.split(experts.bincount(minlength=1).tolist())
+        sorted_products = torch.cat(
+            [product(chunk, expert) for expert, chunk in enumerate(chunks) if len(chunk)]
+            or [product(x, 0)]
+        )
+        return torch.empty_like(sorted_products).index_copy_(0, order, sorted_products)
+
+
+@dataclass(frozen=True)
+class GateLimits:
+    """The gated activation of gpt-oss: gate · sigmoid(alpha · gate) · (up + 1), of gates of `limit`
+    at most and ups within ± limit."""
+
+    alpha: float
+    limit: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertMatrices:
+    """A matrix [out, in] of each of E experts.
+
+    values: [E, out, in] of the inputs' dtype or float8_e4m3fn; or uint8 [E, out, in / 2], two
+            numbers of four bits (E2M1) a byte, the even column in its lower bits
+    scales: of float8, float32 [E, ⌈out / r⌉, ⌈in / c⌉], a factor for each `block` of r × c; of four
+            bits, uint8 [E, out, in / 32], exponents of two + 127; None of the inputs' dtype
+    bias:   [E, out] or None
+    """
+
+    values: Tensor
+    scales: Tensor | None = None
+    bias: Tensor | None = None
+    block: tuple[int, int] = (1, 1)
+
+    @property
+    def device(self) -> torch.device:
+        return self.values.device
+
+    @property
+    def is_mxfp4(self) -> bool:
+        return self.values.dtype == torch.uint8
+
+    @property
+    def num_experts(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        return self.values.shape[1]
+
+    @property
+    def in_features(self) -> int:
+        return self.values.shape[2] * (2 if self.is_mxfp4 else 1)
+
+    def matrix(self, expert: int, dtype: torch.dtype) -> Tensor:
+        """The numbers of one expert, [out, in]."""
+        values = self.values[expert]
+        if self.scales is None:
+            return values
+        if self.is_mxfp4:
+            return mxfp4_numbers(values, self.scales[expert]).to(dtype)
+        scales = self.scales[expert]
+        for axis, size in enumerate(self.block):
+            scales = scales.repeat_interleave(size, axis).narrow(axis, 0, values.shape[axis])
+        return (values.float() * scales).to(dtype)
+
+    def product(self, x: Tensor, expert: int) -> Tensor:
+        """[T, in] → x · matrixᵀ + bias [T, out]."""
+        bias = None if self.bias is None else self.bias[expert]
+        return F.linear(x, self.matrix(expert, x.dtype), bias)
+
+
+def mxfp4_numbers(values: Tensor, scales: Tensor) -> Tensor:
+    """Of values uint8 [out, in / 2] and scales uint8 [out, in / 32], as ExpertMatrices has them:
+    float32 [out, in]."""
+    table = torch.tensor([*_FP4_VALUES, *(-value for value in _FP4_VALUES)], device=values.device)
+    both = torch.stack([values & 15, values >> 4], dim=-1).flatten(-2)
+    exponents = scales.to(torch.int32).repeat_interleave(MXFP4_GROUP, -1) - 127
+    return torch.ldexp(table[both.to(torch.int64)], exponents)
+
+
+def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
+    """The experts of each token: those of its highest logits, weighted by how likely a softmax over
+    all makes them.
+
+    logits:        [T, E]
+    is_normalised: divide the weights of a token by their sum
+    """
+    weights, experts = logits.softmax(-1, dtype=torch.float32).topk(num_chosen)
+    if is_normalised:
+        weights = weights / weights.sum(-1, keepdim=True)
+    return Routing(experts, weights)
+
+
+def gated_experts(
+    x: Tensor, matrices: ExpertMatrices, routing: Routing, limits: GateLimits | None = None
+) -> Tensor:
+    """What the experts of each token make of it before their second product.
+
+    x:        [T, in]
+    matrices: the gates in the first half of the output features
+    limits:   None: silu(gate) · up
+    Returns [T · k, out / 2].
+    """
+    return gate(routing.products(x, matrices.product), limits)
+
+
+def expert_parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> Tensor:
+    """The second product of each expert, weighted: [T · k, in] → [k, T, out], to be summed over k;
+    of inner's dtype or float32."""
+    return weighted(routing.products(inner, matrices.product), routing)
+
+
+def weighted(products: Tensor, routing: Routing) -> Tensor:
+    """Products of the pairs, [T · k, out] → [k, T, out], times their weights."""
+    parts = products.unflatten(0, routing.weights.shape) * routing.weights[:, :, None]
+    return parts.to(products.dtype).transpose(0, 1)
+
+
+def gate(gate_up: Tensor, limits: GateLimits | None) -> Tensor:
+    """[T, 2 · D], gates first → [T, D]."""
+    gates, ups = gate_up.chunk(2, dim=-1)
+    if limits is None:
+        return F.silu(gates).mul_(ups)
+    gates = gates.clamp(max=limits.limit)
+    ups = ups.clamp(-limits.limit, limits.limit)
+    return gates * torch.sigmoid(gates * limits.alpha) * (ups + 1)

@@ -1,0 +1,248 @@
+"""Owns the Triton routing of tokens to experts: the choice, and the pairs sorted by expert.
+
+Of few tokens one program does all at once, since every launch before the products counts; of many
+each program takes some tokens to choose for, and then one expert whose pairs it finds. Nothing is
+counted by atomics, so that the order of the pairs is the same in every run.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from specguide.kernels.experts import ExpertBlocks, Routing
+from specguide.kernels.triton.device import await_results, overlap
+
+_MOST_SCORES = 8192
+"""Of one program that routes all tokens."""
+_TOKENS_EACH = 16
+_PAIRS_EACH = 1024
+
+
+@triton.jit
+def _choose(score, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr, K: tl.constexpr):
+    """Of each token and expert, [tokens, experts]: its place among the token's K, -1 where it is
+    not chosen."""
+    place = tl.where((token < num_tokens) & (expert < NUM_EXPERTS), -1, K)
+    for number in tl.static_range(K):
+        best = tl.max(tl.where(place < 0, score, float("-inf")), 1)[:, None]
+        is_best = (place < 0) & (score == best)
+        at = tl.min(tl.where(is_best, expert, 2**30), 1)[:, None]
+        place = tl.where(expert == at, number, place)
+    return tl.where(place < K, place, -1)
+
+
+@triton.jit
+def _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS: tl.constexpr):
+    """A NaN is the lowest score: each token must find its experts, whatever it is."""
+    source = logits + token.to(tl.int64) * logits_stride + expert
+    exists = (token < num_tokens) & (expert < NUM_EXPERTS)
+    score = tl.load(source, mask=exists, other=float("-inf")).to(tl.float32)
+    return tl.where(score == score, score, float("-inf"))
+
+
+@triton.jit
+def _weights(score, place, NORMALISED: tl.constexpr):
+    """How likely each expert is, [tokens, experts]; among those chosen where NORMALISED."""
+    likely = tl.exp(score - tl.max(score, 1)[:, None])
+    counted = likely
+    if NORMALISED:
+        counted = tl.where(place >= 0, likely, 0.0)
+    return likely / tl.sum(counted, 1)[:, None]
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def _route_few_kernel(
+    logits,
+    weights,
+    pairs,
+    block_experts,
+    block_sizes,
+    num_blocks,
+    num_tokens,
+    logits_stride,
+    NUM_EXPERTS: tl.constexpr,
+    K: tl.constexpr,
+    NORMALISED: tl.constexpr,
+    TOKENS: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """Everything, in one program."""
+    await_results(OVERLAP)
+    token, expert = tl.arange(0, TOKENS)[:, None], tl.arange(0, EXPERTS)[None, :]
+    score = _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
+    place = _choose(score, token, expert, num_tokens, NUM_EXPERTS, K)
+    pair, is_pair = token * K + place, place >= 0
+    tl.store(weights + pair, _weights(score, place, NORMALISED), mask=is_pair)
+    counted = is_pair.to(tl.int32)
+    count = tl.sum(counted, 0)
+    blocks = tl.cdiv(count, ROWS)
+    first = tl.cumsum(blocks, 0) - blocks
+    rank = tl.cumsum(counted, 0) - counted
+    tl.store(pairs + first[None, :] * ROWS + rank, pair, mask=is_pair)
+    for number in tl.static_range(0, (TOKENS + ROWS - 1) // ROWS):
+        is_block = number < blocks
+        tl.store(block_experts + first + number, tl.arange(0, EXPERTS), mask=is_block)
+        size = tl.minimum(count - number * ROWS, ROWS)
+        tl.store(block_sizes + first + number, size, mask=is_block)
+    tl.store(num_blocks, tl.sum(blocks, 0))
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def _choose_kernel(
+    logits,
+    experts,
+    weights,
+    num_tokens,
+    logits_stride,
+    NUM_EXPERTS: tl.constexpr,
+    K: tl.constexpr,
+    NORMALISED: tl.constexpr,
+    TOKENS: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """The experts of some tokens."""
+    await_results(OVERLAP)
+    token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS))[:, None]
+    expert = tl.arange(0, EXPERTS)[None, :]
+    score = _load_scores(logits, logits_stride, token, expert, num_tokens, NUM_EXPERTS)
+    place = _choose(score, token, expert, num_tokens, NUM_EXPERTS, K)
+    pair, is_pair = token * K + place, place >= 0
+    tl.store(weights + pair, _weights(score, place, NORMALISED), mask=is_pair)
+    tl.store(experts + pair, expert, mask=is_pair)
+
+
+@triton.jit(do_not_specialize=["num_pairs"])
+def _count_kernel(experts, counts, num_pairs, PAIRS: tl.constexpr, OVERLAP: tl.constexpr):
+    """The pairs of one expert."""
+    await_results(OVERLAP)
+    expert, total = tl.program_id(0), tl.zeros((PAIRS,), tl.int32)
+    for start in range(0, num_pairs, PAIRS):
+        pair = start + tl.arange(0, PAIRS)
+        found = tl.load(experts + pair, mask=pair < num_pairs, other=-1)
+        total += (found == expert).to(tl.int32)
+    tl.store(counts + expert, tl.sum(total, 0))
+
+
+@triton.jit(do_not_specialize=["num_pairs"])
+def _sort_kernel(
+    experts,
+    counts,
+    pairs,
+    block_experts,
+    block_sizes,
+    num_blocks,
+    num_pairs,
+    NUM_EXPERTS: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    PAIRS: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """The blocks of one expert, and its pairs in order."""
+    await_results(OVERLAP)
+    expert, each = tl.program_id(0), tl.arange(0, EXPERTS)
+    all_blocks = tl.cdiv(tl.load(counts + each, mask=each < NUM_EXPERTS, other=0), ROWS)
+    first = tl.sum(tl.where(each < expert, all_blocks, 0), 0)
+    tl.store(num_blocks, tl.sum(all_blocks, 0))  # the same from every program
+    count = tl.load(counts + expert)
+    for number in range(0, tl.cdiv(count, ROWS)):
+        tl.store(block_experts + first + number, expert)
+        tl.store(block_sizes + first + number, tl.minimum(count - number * ROWS, ROWS))
+    sink = pairs + first * ROWS
+    for start in range(0, num_pairs, PAIRS):
+        pair = start + tl.arange(0, PAIRS)
+        is_own = tl.load(experts + pair, mask=pair < num_pairs, other=-1) == expert
+        counted = is_own.to(tl.int32)
+        tl.store(sink + tl.cumsum(counted, 0) - counted, pair, mask=is_own)
+        sink += tl.sum(counted, 0)
+
+
+def route(logits: Tensor, num_chosen: int, is_normalised: bool) -> Routing:
+    """See experts.route."""
+    num_tokens, num_experts = logits.shape
+    device = logits.device
+    weights = torch.empty(num_tokens, num_chosen, dtype=torch.float32, device=device)
+    blocks = _empty_blocks(num_tokens * num_chosen, num_experts, device)
+    constants = dict(
+        NUM_EXPERTS=num_experts, EXPERTS=triton.next_power_of_2(num_experts), **overlap(device)
+    )
+    choice = dict(K=num_chosen, NORMALISED=is_normalised)
+    tokens = triton.next_power_of_2(max(1, num_tokens))
+    arguments = (blocks.pairs, blocks.experts, blocks.sizes, blocks.num)
+    if tokens * constants["EXPERTS"] <= _MOST_SCORES:
+        _route_few_kernel[(1,)](
+            logits,
+            weights,
+            *arguments,
+            num_tokens,
+            logits.stride(0),
+            **choice,
+            TOKENS=tokens,
+            ROWS=blocks.rows,
+            num_warps=8,
+            **constants,
+        )
+    else:
+        experts = torch.empty(num_tokens, num_chosen, dtype=torch.int32, device=device)
+        _choose_kernel[(triton.cdiv(num_tokens, _TOKENS_EACH),)](
+            logits,
+            experts,
+            weights,
+            num_tokens,
+            logits.stride(0),
+            **choice,
+            TOKENS=_TOKENS_EACH,
+            num_warps=4,
+            **constants,
+        )
+        _sort(experts, blocks, constants)
+    return Routing(None, weights, blocks)
+
+
+def _sort(experts: Tensor, blocks: ExpertBlocks, constants: dict[str, Any]) -> None:
+    """Fill `blocks` with the pairs of experts [T, k]."""
+    num_experts = constants["NUM_EXPERTS"]
+    counts = torch.empty(num_experts, dtype=torch.int32, device=experts.device)
+    _count_kernel[(num_experts,)](
+        experts,
+        counts,
+        experts.numel(),
+        PAIRS=_PAIRS_EACH,
+        num_warps=4,
+        **overlap(experts.device),
+    )
+    _sort_kernel[(num_experts,)](
+        experts,
+        counts,
+        blocks.pairs,
+        blocks.experts,
+        blocks.sizes,
+        blocks.num,
+        experts.numel(),
+        ROWS=blocks.rows,
+        PAIRS=_PAIRS_EACH,
+        num_warps=4,
+        **constants,
+    )
+
+
+def _empty_blocks(num_pairs: int, num_experts: int, device: torch.device) -> ExpertBlocks:
+    """Of twice the pairs that an expert has in the mean, so that most experts have one."""
+    rows = min(128, max(16, triton.next_power_of_2(2 * num_pairs // num_experts)))
+    most_blocks = min(num_pairs, triton.cdiv(num_pairs, rows) + num_experts)
+
+    def empty(size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.int32, device=device)
+
+    pairs, experts, sizes = empty(most_blocks * rows), empty(most_blocks), empty(most_blocks)
+    return ExpertBlocks(rows, pairs, experts, sizes, empty(1))

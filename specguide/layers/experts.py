@@ -1,0 +1,149 @@
+"""Owns Experts, the feed-forward layer of a mixture of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from specguide.kernels import route
+from specguide.kernels.experts import GateLimits
+from specguide.layers.destination import Destination
+from specguide.layers.placement import Placement
+from specguide.layers.projection import PartialSums, Projection
+from specguide.layers.quantization import ExpertWeights, InputFormat, create_experts
+
+
+@dataclass(frozen=True)
+class ExpertsShape:
+    """A mixture of experts.
+
+    num_chosen:    experts of a token
+    expert_size:   inner features of an expert
+    is_normalised: the weights of the chosen experts sum to 1
+    has_bias:      of the router and of the experts
+    limits:        of the activation; None: silu(gate) · up
+    """
+
+    num_experts: int
+    num_chosen: int
+    expert_size: int
+    is_normalised: bool
+    has_bias: bool = False
+    limits: GateLimits | None = None
+
+
+class ExpertsLayout(Protocol):
+    """How a checkpoint holds the layer.
+
+    router:        its name
+    gate_up, down: names of the maps that lie in an expert's two matrices
+    """
+
+    @property
+    def router(self) -> str: ...
+
+    @property
+    def gate_up(self) -> tuple[str, ...]: ...
+
+    @property
+    def down(self) -> tuple[str, ...]: ...
+
+    def destinations(
+        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+    ) -> dict[str, Destination]:
+        """Where the experts' tensors go, by their full names, which begin with `prefix`."""
+
+
+@dataclass(frozen=True)
+class SeparateExperts:
+    """Tensors of its own for each expert and map, within `experts.N`."""
+
+    router: str = "gate"
+    gate_up: tuple[str, str] = ("gate_proj", "up_proj")
+    down: tuple[str] = ("down_proj",)
+
+    def destinations(
+        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+    ) -> dict[str, Destination]:
+        """See ExpertsLayout."""
+        size = shape.expert_size
+        gate_name, up_name = self.gate_up
+        return {
+            f"{prefix}experts.{expert}.{name}.{tensor}": destination
+            for expert in range(shape.num_experts)
+            for name, parts in (
+                (gate_name, gate_up.part(expert, 0, size)),
+                (up_name, gate_up.part(expert, size, 2 * size)),
+                (self.down[0], down.experts[expert].destinations()),
+            )
+            for tensor, destination in parts.items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Experts:
+    """The gated MLPs that a router chooses for each token, weighted by how likely it says they are
+    (Shazeer et al. 2017; Switch Transformer, arXiv 2101.03961).
+
+    Of the experts, only those in use are read. Their choice stays on the device, and no shape
+    depends on it: a CUDA graph can capture the layer.
+
+    router:  hidden → num_experts
+    gate_up: of each expert hidden → 2 · expert_size, gate first
+    down:    of each expert expert_size → hidden
+    stored:  where the experts' tensors of a checkpoint go, by their full names
+    """
+
+    shape: ExpertsShape
+    router: Projection
+    gate_up: ExpertWeights
+    down: ExpertWeights
+    stored: Mapping[str, Destination]
+
+    @classmethod
+    def create(
+        cls,
+        place: Placement,
+        hidden_size: int,
+        shape: ExpertsShape,
+        layout: ExpertsLayout,
+    ) -> Experts:
+        """Uninitialised weights."""
+        size = shape.expert_size
+        gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size))
+        down = _weights(place, shape, layout.down, (hidden_size, size))
+        router = Projection.create(
+            place, hidden_size, {layout.router: shape.num_experts}, bias=shape.has_bias
+        )
+        stored = layout.destinations(place.prefix, gate_up, down, shape)
+        return cls(shape, router, gate_up, down, stored)
+
+    @property
+    def input_format(self) -> InputFormat | None:
+        """None: the router reads a tensor."""
+        return None
+
+    def __call__(self, x: Tensor) -> PartialSums:
+        """[T, hidden] → [T, hidden]."""
+        shape = self.shape
+        routing = route(self.router.forward(x), shape.num_chosen, shape.is_normalised)
+        inner = self.gate_up.gated(x, routing, shape.limits)
+        return PartialSums(self.down.weighted(inner, routing))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return {**self.router.destinations(), **self.stored}
+
+
+def _weights(
+    place: Placement, shape: ExpertsShape, names: tuple[str, ...], size: tuple[int, int]
+) -> ExpertWeights:
+    """A matrix of `size` for each expert, in which its maps `names` lie."""
+    specs = [
+        place.matrix(*size, [f"experts.{expert}.{name}" for name in names], bias=shape.has_bias)
+        for expert in range(shape.num_experts)
+    ]
+    return create_experts(place.quantization, specs)
