@@ -20,10 +20,17 @@ from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
-from specguide.server.events import Arguments, CallBegin, End, Event, Text
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.guides import naming
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import GeneratingBody, TemplateFields, TurnFields, Values
+from specguide.server.requests import (
+    Body,
+    Effort,
+    GeneratingBody,
+    TemplateFields,
+    TurnFields,
+    Values,
+)
 from specguide.server.task import Task
 from specguide.server.tools import function_of
 
@@ -35,6 +42,13 @@ _ERRORS = {
     429: "rate_limit_error",
     503: "overloaded_error",
 }
+_EFFORTS: dict[str, Effort] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "xhigh",
+}
 
 
 class Refused(BaseModel):
@@ -44,6 +58,14 @@ class Refused(BaseModel):
     error: dict[str, str]
 
 
+class Thinking(Body):
+    """Whether the model reasons, and how long. display: it is always told"""
+
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: int | None = Field(None, ge=1)
+    display: str | None = None
+
+
 class ConversationFields(GeneratingBody, TemplateFields):
     """What a prompt is made of. cache_control: prefixes are always cached"""
 
@@ -51,7 +73,7 @@ class ConversationFields(GeneratingBody, TemplateFields):
     system: str | Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     tool_choice: dict[str, Any] | None = None
-    thinking: dict[str, Any] | None = None
+    thinking: Thinking | None = None
     cache_control: dict[str, Any] | None = None
     output_config: dict[str, Any] | None = None
     output_format: dict[str, Any] | None = None
@@ -115,11 +137,25 @@ def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
         tools=template_tools(body.tools),
         tool_choice=template_choice(body.tool_choice),
         parallel_tool_calls=not (body.tool_choice or {}).get("disable_parallel_tool_use"),
+        reasoning_effort=_effort(body),
+        max_reasoning_tokens=None if body.thinking is None else body.thinking.budget_tokens,
         chat_template_kwargs=body.chat_template_kwargs,
         chat_template=body.chat_template,
         allow_special_tokens=body.allow_special_tokens,
         **{name: value for name, value in sampling.items() if value is not None},
     )
+
+
+def _effort(body: ConversationFields) -> Effort | None:
+    if body.thinking is not None and body.thinking.type == "disabled":
+        return "none"
+    effort = (body.output_config or {}).get("effort")
+    if effort is not None and (not isinstance(effort, str) or effort not in _EFFORTS):
+        raise InvalidParams(
+            f"effort must be one of {', '.join(_EFFORTS)}, found {effort!r}",
+            param="output_config.effort",
+        )
+    return None if effort is None else _EFFORTS[effort]
 
 
 def _answer(body: ConversationFields) -> Guide | None:
@@ -151,9 +187,11 @@ class MessageRenderer(Renderer[MessagesRequest]):
         yield {"type": "message_start", "message": self._message([])}
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Text):
+        if isinstance(event, Reasoned):
+            yield from self._add("thinking", event.text)
+        elif isinstance(event, Text):
             if event.text:
-                yield from self._add_text(event.text)
+                yield from self._add("text", event.text)
         elif isinstance(event, CallBegin):
             call_id = f"toolu_{secrets.token_hex(12)}"
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
@@ -189,11 +227,12 @@ class MessageRenderer(Renderer[MessagesRequest]):
     def _last(self) -> int:
         return len(self._blocks) - 1
 
-    def _add_text(self, text: str) -> Iterator[Told]:
-        if not self._is_open or self._blocks[-1]["type"] != "text":
-            yield from self._begin_block({"type": "text", "text": ""})
-        self._blocks[-1]["text"] += text
-        yield self._delta({"type": "text_delta", "text": text})
+    def _add(self, kind: str, text: str) -> Iterator[Told]:
+        if not self._is_open or self._blocks[-1]["type"] != kind:
+            signature = {"signature": ""} if kind == "thinking" else {}
+            yield from self._begin_block({"type": kind, kind: "", **signature})
+        self._blocks[-1][kind] += text
+        yield self._delta({"type": f"{kind}_delta", kind: text})
 
     def _begin_block(self, block: Told) -> Iterator[Told]:
         yield from self._end_block()

@@ -158,14 +158,27 @@ class TemplateFields(Body):
     allow_special_tokens: bool | None = None
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+"""OpenAI's `reasoning_effort`."""
+
+
 class TurnFields(TemplateFields, SamplingFields):
-    """What the endpoints that answer a conversation have in common."""
+    """What the endpoints that answer a conversation have in common.
+
+    max_reasoning_tokens: after so many tokens of reasoning it has to end
+    """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
     metadata: dict[str, str] | None = None
+    reasoning_effort: Effort | None = None
+    max_reasoning_tokens: int | None = Field(None, ge=0)
+
+    def effort(self) -> str | None:
+        """How much the model is to think before it answers; None: as it does by itself."""
+        return self.reasoning_effort
 
 
 class ChatRequest(TurnFields):
@@ -197,6 +210,15 @@ class TextConfig(Body):
     verbosity: Literal["medium"] | None = None
 
 
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    effort: Effort | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
+
+
 class ResponsesRequest(TurnFields):
     """/v1/responses. What only a server that stores answers can do is there to be refused in words
     of its own."""
@@ -212,11 +234,15 @@ class ResponsesRequest(TurnFields):
     conversation: str | dict[str, Any] | None = None
     previous_response_id: str | None = None
     prompt: dict[str, Any] | None = None
-    reasoning: dict[str, Any] | None = None
+    reasoning: ReasoningConfig | None = None
     truncation: str | None = None
     service_tier: Literal["auto", "default"] | None = None
     prompt_cache_key: str | None = None
     safety_identifier: str | None = None
+
+    def effort(self) -> str | None:
+        """OpenAI has it in `reasoning`."""
+        return super().effort() if self.reasoning is None else self.reasoning.effort
 
 
 class CompletionRequest(SamplingFields):

@@ -307,7 +307,6 @@ def test_guides_as_vllm_has_them(client, extra):
         ({"prompt": {"id": "x"}}, "prompt", "stored"),
         ({"background": True}, "background", "not supported"),
         ({"truncation": "auto"}, "truncation", "never cut"),
-        ({"reasoning": {"effort": "high"}}, "reasoning", "not supported"),
         ({"text": {"verbosity": "low"}}, "text.verbosity", "medium"),
         (
             {"stream_options": {"include_obfuscation": True}},
