@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.server import fields
 from specguide.server.anthropic_input import template_choice, template_messages, template_tools
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
@@ -25,7 +26,6 @@ from specguide.server.guides import naming
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import (
     Body,
-    Effort,
     GeneratingBody,
     TemplateFields,
     TurnFields,
@@ -41,13 +41,6 @@ _ERRORS = {
     413: "request_too_large",
     429: "rate_limit_error",
     503: "overloaded_error",
-}
-_EFFORTS: dict[str, Effort] = {
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "xhigh",
 }
 
 
@@ -67,18 +60,16 @@ class Thinking(Body):
 
 
 class ConversationFields(GeneratingBody, TemplateFields):
-    """What a prompt is made of. cache_control: prefixes are always cached"""
+    """What a prompt is made of."""
 
+    beside = fields.ANTHROPIC
     messages: Values[dict[str, Any]]
     system: str | Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     tool_choice: dict[str, Any] | None = None
     thinking: Thinking | None = None
-    cache_control: dict[str, Any] | None = None
     output_config: dict[str, Any] | None = None
     output_format: dict[str, Any] | None = None
-    mcp_servers: Values[dict[str, Any]] | None = None
-    context_management: dict[str, Any] | None = None
 
 
 class MessagesRequest(ConversationFields):
@@ -89,10 +80,6 @@ class MessagesRequest(ConversationFields):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
-    metadata: dict[str, Any] | None = None
-    service_tier: str | None = None
-    container: str | dict[str, Any] | None = None
-    inference_geo: str | None = None
 
 
 class CountRequest(ConversationFields):
@@ -101,8 +88,6 @@ class CountRequest(ConversationFields):
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    if body.container is not None:
-        raise InvalidParams("nothing is run here: leave container out", param="container")
     messages = "messages", template_messages(body.system, body.messages)
     turn = _turn(
         body,
@@ -130,8 +115,6 @@ def count(backend: Backend, body: CountRequest) -> Told:
 
 def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
     """What OpenAI's chat calls the same."""
-    if body.mcp_servers:
-        raise InvalidParams("no MCP server is asked from here; run the tools", param="mcp_servers")
     return TurnFields(
         model=body.model,
         tools=template_tools(body.tools),
@@ -146,16 +129,14 @@ def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
     )
 
 
-def _effort(body: ConversationFields) -> Effort | None:
+def _effort(body: ConversationFields) -> str | None:
+    """By OpenAI's names."""
     if body.thinking is not None and body.thinking.type == "disabled":
         return "none"
     effort = (body.output_config or {}).get("effort")
-    if effort is not None and (not isinstance(effort, str) or effort not in _EFFORTS):
-        raise InvalidParams(
-            f"effort must be one of {', '.join(_EFFORTS)}, found {effort!r}",
-            param="output_config.effort",
-        )
-    return None if effort is None else _EFFORTS[effort]
+    if effort is not None and not isinstance(effort, str):
+        raise InvalidParams("effort must be a text", param="output_config.effort")
+    return "xhigh" if effort == "max" else effort
 
 
 def _answer(body: ConversationFields) -> Guide | None:

@@ -81,6 +81,12 @@ class ServerConfig:
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
+    strict_fields:  unknown fields of requests are refused; else they are taken, and the header
+                    x-specguide-ignored names them
+    openai_strict:  strict: true refuses what OpenAI's subset of JSON Schema does not have; else it
+                    asks for what is done anyway, to enforce the schema
+    closed_objects: objects of JSON schemas have no properties but those that are named, unless
+                    additionalProperties says otherwise
     metrics_names:  "specguide"; "vllm": /metrics has vLLM's names beside, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
@@ -133,6 +139,9 @@ class ServerConfig:
     drain_s: float = 30.0
     api_servers: int = 1
     restart: bool = False
+    strict_fields: bool = False
+    openai_strict: bool = False
+    closed_objects: bool = False
     metrics_names: str = "specguide"
     max_body_values: int = 500_000
     max_samples: int = 128

@@ -8,6 +8,7 @@ from typing import Any
 
 from specguide.guide import Guide
 from specguide.server.backend import Backend
+from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
 from specguide.server.reasoning import ReasoningPlan
 from specguide.server.requests import TurnFields
@@ -31,7 +32,9 @@ def conversation_task(
     """
     model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
-    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
+    rules = schema_rules(backend.config, body)
+    answer = closed_guide(answer, rules)
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules))
     tool_format, guide, tools = None, answer, None
     schema_params: tuple[str | None, ...] = ()
     if choice is not None:
@@ -45,7 +48,7 @@ def conversation_task(
         )
         schema_params = choice.schema_params(answer)
         tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
-    plan = ReasoningPlan(backend.reasoning_format, body.effort(), body.max_reasoning_tokens)
+    plan = ReasoningPlan.of(body, backend.reasoning_format)
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
     token_ids = prompt_ids(

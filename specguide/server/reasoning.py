@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from specguide.errors import InvalidParams
 from specguide.guide import Guide, Reasoning
 from specguide.guided.reasoning_formats import ReasoningFormat
+from specguide.server.requests import TurnFields
 from specguide.server.task import ExpectedReasoning
 from specguide.tokenizer import Tokenizer
 
 _TAIL = 64
 """Tokens at a prompt's end in which it may begin the section, or leave it out."""
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _ANYTHING = Guide(regex=r"[\s\S]*")
 
 
@@ -24,11 +27,25 @@ class ReasoningPlan:
     format:     None for a model that does not reason
     effort:     OpenAI's; "none" switches reasoning off; None: as the model does by itself
     max_tokens: of the section; None: no bound
+    is_told:    the client wants to read it
     """
 
     format: ReasoningFormat | None
     effort: str | None = None
     max_tokens: int | None = None
+    is_told: bool = True
+
+    @classmethod
+    def of(cls, body: TurnFields, one: ReasoningFormat | None) -> ReasoningPlan:
+        """Raises InvalidParams for an effort that there is not, where the model reasons."""
+        effort, most = body.effort(), body.max_reasoning_tokens
+        if one is not None and effort is not None and effort not in _EFFORTS:
+            raise InvalidParams(
+                f"the effort must be one of {', '.join(_EFFORTS)}, found {effort!r}",
+                param="reasoning_effort",
+            )
+        most = body.thinking_token_budget if most is None else most
+        return cls(one, effort, most, body.include_reasoning)
 
     def variables(self) -> dict[str, Any]:
         """What the chat template is told."""
@@ -52,9 +69,9 @@ class ReasoningPlan:
             return None
         tail = _tail(prompt, tokenizer)
         if one.is_begun(tail):
-            return ExpectedReasoning(one, is_begun=True)
+            return ExpectedReasoning(one, True, self.is_told)
         is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail)
-        return ExpectedReasoning(one, is_begun=False) if is_left else None
+        return ExpectedReasoning(one, False, self.is_told) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
         """Values of SamplingParams: the guide begins behind the section."""

@@ -16,7 +16,7 @@ from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
-from specguide.server.guides import guide_of, text_format_guide
+from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
@@ -25,14 +25,18 @@ from specguide.server.task import Task, Usage
 from specguide.server.tools import function_of
 
 _LOGPROBS = "message.output_text.logprobs"
-_STORED = "nothing is stored here: send the whole conversation as input"
-_REFUSED = {
-    "previous_response_id": _STORED,
-    "conversation": _STORED,
-    "prompt": _STORED,
-    "background": "leave it out, and stream instead",
-    "truncation": "a conversation is never cut: leave it out, and send a shorter input",
-}
+_WITHOUT_EFFECT = frozenset(
+    {
+        "reasoning.encrypted_content",
+        "file_search_call.results",
+        "web_search_call.results",
+        "web_search_call.action.sources",
+        "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs",
+    }
+)
+"""Of what may be included: that which an answer here never has."""
 _ECHOED = (
     "instructions",
     "metadata",
@@ -48,30 +52,24 @@ _ECHOED = (
 
 def parse(backend: Backend, body: ResponsesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    for name, advice in _REFUSED.items():
-        value = getattr(body, name)
-        asked = any(one is not None for one in value.values()) if isinstance(value, dict) else value
-        if asked and asked != "disabled":
-            raise InvalidParams(
-                f"{name} = {json.dumps(value)} is not supported; {advice}", param=name
-            )
     for index, included in enumerate(body.include or ()):
-        if included != _LOGPROBS:
+        if included != _LOGPROBS and included not in _WITHOUT_EFFECT:
             raise InvalidParams(
                 f"{included!r} cannot be included; {_LOGPROBS!r} can", param=f"include[{index}]"
             )
-    if body.top_logprobs and not body.include:
+    has_scores = _LOGPROBS in (body.include or ())
+    if body.top_logprobs and not has_scores:
         raise InvalidParams(f'top_logprobs needs include: ["{_LOGPROBS}"]', param="top_logprobs")
-    answer = guide_of(
-        body, {"text.format": text_format_guide(body.text.format if body.text else None)}
-    )
+    rules = schema_rules(backend.config, body)
+    asked = text_format_guide(body.text.format if body.text else None, rules)
+    answer = guide_of(body, rules, {"text.format": asked})
     return conversation_task(
         backend,
         body,
         ("input", input_messages(body.instructions, body.input)),
         answer,
         max_tokens=body.max_output_tokens,
-        logprobs=(body.top_logprobs or 0) if body.include else None,
+        logprobs=(body.top_logprobs or 0) if has_scores else None,
     )
 
 

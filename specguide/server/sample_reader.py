@@ -24,6 +24,7 @@ class SampleReader:
         self._backend, self._sample = backend, sample
         self._num_rivals = task.params.logprobs or 0
         self._reasoning = None if task.reasoning is None else ReasoningReader(task.reasoning)
+        self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
         self._parser = None if task.tool_format is None else ToolCallParser(task.tool_format)
         self._visible: VisibleText | None = None
         forms = [one for one in (task.tool_format, task.reasoning and task.reasoning.format) if one]
@@ -76,7 +77,9 @@ class SampleReader:
         )
 
     def _answered(self, split: Split) -> list[Said]:
-        said: list[Said] = [Reasoned(split.reasoning)] if split.reasoning else []
+        said: list[Said] = []
+        if split.reasoning and self._tells_reasoning:
+            said.append(Reasoned(split.reasoning))
         if self._parser is not None:
             return said + self._parser.feed(split.answer)
         return said + ([Text(split.answer)] if split.answer else [])

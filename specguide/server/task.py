@@ -12,10 +12,15 @@ from specguide.server.events import End, Event, Tokens
 
 @dataclass(frozen=True)
 class ExpectedReasoning:
-    """How a sample may begin. is_begun: the prompt has begun the section"""
+    """How a sample may begin.
+
+    is_begun: the prompt has begun the section
+    is_told:  the client wants to read it
+    """
 
     format: ReasoningFormat
     is_begun: bool
+    is_told: bool = True
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,14 @@ from specguide.layers.quantization.method import (
     ProjectionWeights,
     Quantization,
 )
+from specguide.layers.quantization.mxfp4 import read_mxfp4
 from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
 
 QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
     "compressed-tensors": compressed_tensors.read,
     "fp8": read_fp8,
     "modelopt": read_modelopt,
+    "mxfp4": read_mxfp4,
 }
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
