@@ -60,4 +60,12 @@ def conversation_task(
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     params = body.sampling(**sampling, guide=guide)
-    return Task(model, (token_ids,), params, tool_format, schema_params, body.priority)
+    return Task(
+        model,
+        (token_ids,),
+        params,
+        tool_format,
+        must_call=choice is not None and choice.must_call,
+        schema_params=schema_params,
+        priority=body.priority,
+    )

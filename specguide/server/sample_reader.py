@@ -3,14 +3,14 @@ tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from specguide.engine import RequestDelta
 from specguide.guided.tools import ToolFormat
 from specguide.request import Logprob, RequestMetrics
 from specguide.server.backend import Backend
-from specguide.server.events import End, Event, Said, Score, Text, Tokens
+from specguide.server.events import End, Event, PromptScores, Said, Score, Text, Tokens
 from specguide.server.task import Task
 from specguide.server.tool_parser import ToolCallParser
 from specguide.server.visible import VisibleText
@@ -20,20 +20,24 @@ class SampleReader:
     """Reads the deltas of one sample. sample: which of the task's"""
 
     def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
-        self._backend, self._sample = backend, sample
+        self._backend, self._sample, self._params = backend, sample, task.params
+        self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         self._parser: ToolCallParser | None = None
         if task.tool_format is not None:
             self._parser = ToolCallParser(task.tool_format)
+            self._must_call = task.must_call
             self._visible = VisibleText(
                 backend.tokenizer,
                 special_ids(backend, task.tool_format),
-                task.prompts[sample // task.params.n],
+                self._prompt_ids,
                 is_guided=task.params.guide is not None,
             )
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""
+        if delta.prompt_logprobs is not None:
+            yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
         if delta.token_ids:
             yield Tokens(len(delta.token_ids), self._sample)
         scores = tuple(
@@ -57,7 +61,15 @@ class SampleReader:
             yield from self._told(parser.feed(self._visible.add(step)), scores[number : number + 1])
         if delta.finish_reason is not None:
             rest = parser.feed(self._visible.add((), is_last=True))
-            yield from self._told(rest + parser.finish())
+            yield from self._told(rest + ([] if self._must_call else parser.finish()))
+
+    def _prompt_scores(self, entries: Sequence[Mapping[int, Logprob] | None]) -> Iterator[Score]:
+        num_rivals = self._params.prompt_logprobs or 0
+        for token, entry in zip(self._prompt_ids, entries, strict=False):
+            if entry is None:
+                yield Score(token, self._backend.token_bytes(token), None, 0)
+            else:
+                yield score_of(self._backend, token, entry, num_rivals)
 
     def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
         """As this sample's; scores go with the first of them, or alone."""

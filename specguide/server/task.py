@@ -16,17 +16,21 @@ class Task:
     model:         the name by which the model was asked for
     prompts:       token ids of each; of each there are `params.n` samples
     tool_format:   None where no tool may be called
+    must_call:     the answer is calls, and no text
     schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
                    made of several; None: not of a tool
     priority:      as RequestSpec has it
+    echoed:        texts of the prompts, where they are told again
     """
 
     model: str
     prompts: tuple[list[int], ...]
     params: SamplingParams
     tool_format: ToolFormat | None = None
+    must_call: bool = False
     schema_params: tuple[str | None, ...] = ()
     priority: int = 0
+    echoed: tuple[str, ...] = ()
 
     @property
     def num_samples(self) -> int:
@@ -37,10 +41,12 @@ class Task:
 class Usage:
     """Tokens of a task, as far as it has come.
 
-    num_cached: of the prompts', those whose keys were there already
+    num_cached:    of the prompts', those whose keys were there already
+    counts_output: False: the prompts are all that is told
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, counts_output: bool = True) -> None:
+        self._counts_output = counts_output
         self.num_prompt = sum(map(len, task.prompts))
         self.num_output = self.num_cached = 0
         self._num_samples = task.params.n
@@ -48,6 +54,6 @@ class Usage:
     def take(self, event: Event) -> None:
         """Count what an event says."""
         if isinstance(event, Tokens):
-            self.num_output += event.count
+            self.num_output += event.count if self._counts_output else 0
         elif isinstance(event, End) and event.sample % self._num_samples == 0:
             self.num_cached += event.metrics.num_cached
