@@ -47,6 +47,11 @@ def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, 
     assert error < 0.1 * (unrounded - expected.logits[0]).abs().mean()
 
 
+@pytest.mark.parametrize(
+    "named_folder",
+    ["compressed tensor, static", "compressed channel, token", "fp8 block"],
+    indirect=True,
+)
 def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) -> None:
     _, folder = named_folder
     prompts, all_params = cases(5, 6, temperature=0.0)
