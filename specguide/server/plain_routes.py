@@ -17,10 +17,10 @@ from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import DetokenizeRequest, TokenizeRequest
+from specguide.server.requests import Body, DetokenizeRequest, TokenizeRequest
 
 T = TypeVar("T")
-B = TypeVar("B")
+B = TypeVar("B", bound=Body)
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _TEXT: dict[int | str, dict[str, Any]] = {
