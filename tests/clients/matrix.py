@@ -125,7 +125,8 @@ def page(rows: list[Row]) -> str:
                 notes.append(f"{row.client}, {cell}: {outcome}, {why}.")
             cells.append(outcome + (f" [{len(notes)}]" if why else ""))
         lines.append(f"| {row.client} | {row.versions} | {' | '.join(cells)} |")
-    meaning = "\n".join(f"- **{cell}**: {words}" for cell, words in CELLS.items())
+    meaning = [f"- **{cell}**: {words}" for cell, words in CELLS.items()]
+    meaning.append("- **–**: the client does not do this")
     why = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
     table = "\n".join(lines)
     return (

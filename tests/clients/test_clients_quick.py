@@ -1,4 +1,4 @@
-"""The client matrix's own clients that the tests have installed; `make clients` runs all of them."""
+"""Of the client matrix, the clients that the tests have; `make clients` runs all of them."""
 
 from __future__ import annotations
 
