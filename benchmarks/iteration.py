@@ -16,8 +16,9 @@ successive iterations on the forward stream. Prints a table, then one JSON line.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,12 @@ from specguide.trace import write_chrome_trace
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
+    models:    by the format of the target's weights, as `Mode.format` has it
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """
 
-    models: RandomModels
+    models: Mapping[str | None, RandomModels]
     workload: Workload
     num_iterations: int
     bandwidth: float
@@ -54,7 +56,11 @@ class Setting:
 def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(
-        mode, setting.models, batch_size, setting.workload, is_traced=setting.trace is not None
+        mode,
+        setting.models[mode.format],
+        batch_size,
+        setting.workload,
+        is_traced=setting.trace is not None,
     )
     case.run(NUM_WARM_UP)
     case.check()
@@ -90,7 +96,9 @@ def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting) -> float:
     """Seconds to read what an iteration must read once, in the mean over those timed."""
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
-    num_bytes = setting.models.num_bytes_read(method, mode.layout.num_model, num_cached)
+    num_bytes = setting.models[mode.format].num_bytes_read(
+        method, mode.layout.num_model, num_cached
+    )
     return num_bytes / setting.bandwidth
 
 
@@ -146,10 +154,12 @@ def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
     """To the modes of one batch size that draft as the engine without guides does: how many times
     its iteration they take."""
     medians = {row["mode"]: row["median_ms"] for row in rows}
-    for row in rows:
-        if "grammarless" in medians and row["mode"] in ("unguided", "guided", "20 % guided"):
-            row["of_grammarless"] = round(row["median_ms"] / medians["grammarless"], 4)
-            print(f"       {row['mode']} ÷ grammarless: {row['of_grammarless']:.4f}", flush=True)
+    for row, kind in product(rows, ("unguided", "20 % guided", "guided")):
+        form, is_kind, _ = row["mode"].rpartition(kind)
+        baseline = f"{form}grammarless"
+        if is_kind and baseline in medians and row["mode"].endswith(kind):
+            row["of_grammarless"] = round(row["median_ms"] / medians[baseline], 4)
+            print(f"       {row['mode']} ÷ {baseline}: {row['of_grammarless']:.4f}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -194,7 +204,10 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
+    models = {
+        form: RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny, form=form)
+        for form in dict.fromkeys(mode.format for mode in chosen)
+    }
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,

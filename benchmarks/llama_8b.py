@@ -52,6 +52,11 @@ TINY = LLAMA_8B | dict(
 )
 DRAFT_VOCAB_SIZE = 32_000
 
+QUANTIZED: dict[str, dict[str, Any]] = {
+    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
+    "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
+}
+"""Formats of published checkpoints of such a model: what their `quantization_config` says."""
 
 DraftModel = Eagle3Head | MtpHead | Decoder
 
@@ -73,15 +78,17 @@ class RandomModels:
         max_len: int,
         *,
         is_tiny: bool = False,
+        form: str | None = None,
     ) -> RandomModels:
         """Shapes of Llama-3.1-8B, and of Llama-3.2-1B for the small model, for contexts of up to
-        `max_len` tokens."""
+        `max_len` tokens. form: of QUANTIZED, of the target"""
         torch.manual_seed(0)
         config, small = (
             (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
         )
+        held = config | {"quantization_config": QUANTIZED[form] if form else None}
         target = _random(
-            Decoder(config_of(config), device=device, dtype=dtype, max_positions=max_len)
+            Decoder(config_of(held), device=device, dtype=dtype, max_positions=max_len)
         )
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(config, target),
@@ -124,7 +131,12 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
         tensor = destination.tensor
-        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
+        if not tensor.is_floating_point():
+            tensor.random_(*((0, 16) if tensor.dtype == torch.uint8 else ()))
+        elif tensor.ndim == 1:
+            tensor.fill_(1)
+        else:
+            tensor.copy_(torch.empty_like(tensor, dtype=model.dtype).normal_(std=0.02))
     return model
 
 
