@@ -14,6 +14,7 @@ from fastapi import Request
 from specguide.config import GuideConfig
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
@@ -88,6 +89,11 @@ class Backend:
     def tool_format(self) -> ToolFormat:
         """Raises InvalidParams where it is not known."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
+
+    @cached_property
+    def reasoning_format(self) -> ReasoningFormat | None:
+        """None where the model does not reason. Raises InvalidParams for an unknown name."""
+        return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
 
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
         """In a thread, large bodies one after another: they hold the interpreter, and would hold up

@@ -219,12 +219,26 @@ class TemplateFields(Body):
 
 
 class TurnFields(TemplateFields, SamplingFields):
-    """What the endpoints that answer a conversation have in common."""
+    """What the endpoints that answer a conversation have in common.
+
+    reasoning_effort:      OpenAI's; "none": the model does not think before it answers
+    max_reasoning_tokens:  after so many tokens of reasoning it has to end
+    thinking_token_budget: the same, by vLLM's name
+    include_reasoning:     tell what the model thinks
+    """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
+    reasoning_effort: str | None = None
+    max_reasoning_tokens: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=0)
+    include_reasoning: bool = True
+
+    def effort(self) -> str | None:
+        """How much the model is to think before it answers; None: as it does by itself."""
+        return self.reasoning_effort
 
 
 class ChatRequest(TurnFields):
@@ -259,6 +273,15 @@ class TextConfig(Body):
     format: TextFormat | None = None
 
 
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
+
+
 class ResponsesRequest(TurnFields):
     """/v1/responses. metadata and the fields after it are told again, and nothing else is done with
     them."""
@@ -272,8 +295,13 @@ class ResponsesRequest(TurnFields):
     stream_options: EventOptions | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
+    reasoning: ReasoningConfig | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+
+    def effort(self) -> str | None:
+        """OpenAI has it in `reasoning`."""
+        return super().effort() if self.reasoning is None else self.reasoning.effort
 
 
 class CompletionRequest(SamplingFields):
