@@ -2,7 +2,7 @@
 against another.
 
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …]
-    [--iterations 200]
+    [--iterations 200] [--model llama-8b]
 
 Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model
 as drafter, the vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630
@@ -11,6 +11,10 @@ real-world schemas from different places on, and the drafter guesses the same pa
 forced and looked-up drafts may add. Before anything is timed, each output is compared with its text
 and walked through a fresh matcher, which must take every token. Times are between the ends of
 successive iterations on the forward stream. Prints a table, then one JSON line.
+
+With `--model qwen3-30b-a3b`, the same at the shapes of a model of experts: beside another, "plain
+unguided" and "unguided" say what speculation gains where each token that is verified may need
+experts of its own. It is kept as iteration_qwen3-30b-a3b.json.
 """
 
 from __future__ import annotations
@@ -30,9 +34,14 @@ from benchmarks.gpu_timing import copy_bandwidth
 from benchmarks.iteration_modes import K, Mode, modes
 from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
-from benchmarks.llama_8b import RandomModels
+from benchmarks.llama_8b import SHAPES as LLAMA_8B
+from benchmarks.llama_8b import TINY_SHAPES, RandomModels
+from benchmarks.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 from specguide.config import GuideConfig
 from specguide.trace import write_chrome_trace
+
+SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS)}
+"""By the name of the model: in full, and tiny."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,9 @@ def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting) -> float:
     """Seconds to read what an iteration must read once, in the mean over those timed."""
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
-    num_bytes = setting.models.num_bytes_read(method, mode.layout.num_model, num_cached)
+    layout, num_requests = mode.layout, len(case.requests)
+    num_tokens = num_requests * (1 + layout.num_drafts)
+    num_bytes = setting.models.num_bytes_read(method, layout.num_model, num_cached, num_tokens)
     return num_bytes / setting.bandwidth
 
 
@@ -162,6 +173,7 @@ def arguments() -> argparse.Namespace:
         default="grammarless,unguided,guided,20 % guided",
         help="comma-separated, or all",
     )
+    parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
@@ -194,7 +206,7 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
+    models = RandomModels.of(methods, device, dtype, MAX_LEN, SHAPES[args.model][args.tiny])
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,
@@ -241,7 +253,7 @@ def main() -> None:
     rows = measured(chosen, [int(size) for size in args.batches.split(",")], setting)
     has_ceiling = setting.bandwidth < float("inf")
     emit(
-        "iteration",
+        "iteration" if args.model == "llama-8b" else f"iteration_{args.model}",
         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},
         rows,
         {"copy_gb_per_s": round(setting.bandwidth / 1e9, 1)} if has_ceiling else None,

@@ -53,6 +53,19 @@ TINY = LLAMA_8B | dict(
 DRAFT_VOCAB_SIZE = 32_000
 
 
+@dataclass(frozen=True)
+class Shapes:
+    """The contents of config.json of a target, of a head for it and of a small model beside it."""
+
+    target: dict[str, Any]
+    head: dict[str, Any]
+    small: dict[str, Any]
+
+
+SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
+TINY_SHAPES = Shapes(TINY, TINY, TINY | dict(num_hidden_layers=2))
+
+
 DraftModel = Eagle3Head | MtpHead | Decoder
 
 
@@ -71,34 +84,38 @@ class RandomModels:
         device: torch.device,
         dtype: torch.dtype,
         max_len: int,
-        *,
-        is_tiny: bool = False,
+        shapes: Shapes = SHAPES,
     ) -> RandomModels:
-        """Shapes of Llama-3.1-8B, and of Llama-3.2-1B for the small model, for contexts of up to
-        `max_len` tokens."""
+        """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
+        contexts of up to `max_len` tokens."""
         torch.manual_seed(0)
-        config, small = (
-            (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
-        )
+        head, small = shapes.head, shapes.small
         target = _random(
-            Decoder(config_of(config), device=device, dtype=dtype, max_positions=max_len)
+            Decoder(config_of(shapes.target), device=device, dtype=dtype, max_positions=max_len)
         )
         makers: dict[str, Callable[[], DraftModel]] = {
-            "eagle3": lambda: _eagle3(config, target),
-            "mtp": lambda: _random(MtpHead(config_of(config), target)),
+            "eagle3": lambda: _eagle3(head, target),
+            "mtp": lambda: _random(MtpHead(config_of(head), target)),
             "draft_model": lambda: _random(
                 Decoder(config_of(small), device=device, dtype=dtype, max_positions=max_len)
             ),
         }
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
-    def num_bytes_read(self, method: str, num_drafts: int, num_cached: float) -> float:
+    def num_bytes_read(
+        self, method: str, num_drafts: int, num_cached: float, num_tokens: int
+    ) -> float:
         """What an iteration must read once: weights, the drafter's once for each draft, and keys
         and values.
 
         num_cached: tokens in the cache, of all requests
+        num_tokens: that the target computes; of its experts it reads those that they use, which is
+                    reckoned as if each token chose at random
         """
-        total = _num_bytes(self.target) + _kv_bytes(self.target.config, self.target) * num_cached
+        total = (
+            _num_bytes(self.target, num_tokens)
+            + _kv_bytes(self.target.config, self.target) * num_cached
+        )
         if num_drafts:
             drafter = self.drafters[method]
             once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
@@ -128,10 +145,13 @@ def _random(model: Any) -> Any:
     return model
 
 
-def _num_bytes(model: DraftModel) -> int:
-    """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows."""
+def _num_bytes(model: DraftModel, num_tokens: int = 1) -> float:
+    """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows, of
+    experts those in use."""
+    shape = getattr(model.config, "experts", None)
+    share = 0.0 if shape is None else 1 - (1 - shape.num_chosen / shape.num_experts) ** num_tokens
     weights = sum(
-        d.tensor.nbytes
+        d.tensor.nbytes * (share if ".experts." in name else 1)
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )

@@ -21,6 +21,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
         "env",
+        "release",
         "integers",
         "converted",
         "json_fields",

@@ -10,9 +10,10 @@ import shutil
 import subprocess
 import sys
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from specguide.release import installed_version
 
 _ROOT = Path(__file__).parent.parent.parent
 
@@ -28,15 +29,6 @@ def provenance(secret: str = "") -> dict[str, Any]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "hardware": hardware(),
     }
-
-
-def installed_version() -> str | None:
-    """None where specguide runs from a checkout that is not installed; its commit says more
-    there."""
-    try:
-        return version("specguide")
-    except PackageNotFoundError:
-        return None
 
 
 def commit() -> str | None:

@@ -26,7 +26,11 @@ from specguide.server.config import Exposure, ServerConfig
 _SERVER = ConfigOptions(
     ServerConfig,
     "Server",
-    {"model_name": "served_model_name", "api_keys": "api_key"},
+    {
+        "model_name": "served_model_name",
+        "model_aliases": "served_model_alias",
+        "api_keys": "api_key",
+    },
     {"model_name": None},
     {"api_keys": SERVER_KEYS_VARIABLE},
 )

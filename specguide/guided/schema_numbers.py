@@ -13,8 +13,9 @@ from decimal import Decimal
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.regex.numerals import MAX_DIGITS, Bound, Interval, either, numerals
-from specguide.guided.regex.parse import NOTHING, literal
+from specguide.guided.regex.decimals import MAX_DIGITS, Bound
+from specguide.guided.regex.numerals import Interval, numerals
+from specguide.guided.regex.tree import NOTHING, either, literal
 from specguide.guided.regex.writer import write
 from specguide.guided.schema.json_values import Json, Number, is_number
 from specguide.guided.schema.nodes import (
@@ -78,6 +79,8 @@ class NamedNumbers:
     """
 
     def __init__(self, mark: str) -> None:
+        self.num_given = 0
+        """How many names were given."""
         self._mark = mark
         self._numbers: dict[str, int] = {}  # by their regular expressions
 
@@ -151,6 +154,7 @@ class NamedNumbers:
     def _name_of(self, regex: str) -> str:
         if len(regex) > _MAX_REGEX:
             raise UnsupportedGuide("a number has too many digits; give it other bounds")
+        self.num_given += 1
         return f"{self._mark}.{self._numbers.setdefault(regex, len(self._numbers))}#"
 
     def with_rules(self, grammar: str) -> str:

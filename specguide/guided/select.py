@@ -19,7 +19,8 @@ from specguide.guided.backends import AUTO, backend_names, backend_spec
 from specguide.guided.grammar_form import grammar_form, has_lookahead
 from specguide.guided.lark.attributes import lark_attributes
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas

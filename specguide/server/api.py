@@ -11,11 +11,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel
 
 from specguide.server.backend import Backend, unless_left
 from specguide.server.clients import client_of
-from specguide.server.errors import ApiError
+from specguide.server.errors import ApiError, ErrorBody
 from specguide.server.events import Event
+from specguide.server.ignored import ignored_header
 from specguide.server.requests import GeneratingBody
 from specguide.server.run import run
 from specguide.server.task import Task, Usage
@@ -74,6 +76,7 @@ class Api(Generic[B]):
                 Raises ApiError and UserError, which name the field
     renderer:   made from body and task, in the same thread
     error_body: what an error is on the wire where no stream has begun
+    error:      as what that is documented
     """
 
     path: str
@@ -82,6 +85,7 @@ class Api(Generic[B]):
     parse: Callable[[Backend, B], Task]
     renderer: Callable[[B, Task], Renderer[B]]
     error_body: Callable[[ApiError], Told] = ApiError.body
+    error: type[BaseModel] = ErrorBody
 
     def prepare(self, backend: Backend, body: B) -> tuple[Task, Renderer[B]]:
         """The first stage, and who will do the third. Raises what `parse` does."""
@@ -96,12 +100,14 @@ class Api(Generic[B]):
         task, renderer = await unless_left(request, prepared)
         client = client_of(request, backend.config)
         events = await unless_left(request, run(backend, task, client))
+        headers = ignored_header(body)
         if not body.stream:
-            return JSONResponse(await unless_left(request, rendered(renderer, events)))
+            whole = await unless_left(request, rendered(renderer, events))
+            return JSONResponse(whole, headers=headers)
         return StreamingResponse(
             lines(renderer, events),
             media_type="text/event-stream",
-            headers={"Cache-Control": "no-cache"},
+            headers={"Cache-Control": "no-cache", **headers},
         )
 
 

@@ -12,8 +12,8 @@ from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.events import End, Event, Score, Text
-from specguide.server.guides import guide_of
-from specguide.server.openai_objects import usage_object
+from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
+from specguide.server.openai_objects import ChunkUsage, usage_object
 from specguide.server.requests import CompletionRequest
 from specguide.server.task import Task
 
@@ -21,17 +21,19 @@ from specguide.server.task import Task
 def parse(backend: Backend, body: CompletionRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     model = backend.check_model(body.model)
-    for name in ("echo", "suffix"):
-        if getattr(body, name):
-            raise InvalidParams(f"{name} is not supported; leave it out", param=name)
+    if body.echo:
+        raise InvalidParams("echo is not supported; leave it out", param="echo")
     if body.best_of not in (None, body.n):
         raise InvalidParams(
             "best_of is not supported; leave it out, or ask for n samples", param="best_of"
         )
     prompts = prompts_of(backend, body)
     backend.check_samples(len(prompts), body.n or 1)
+    rules = schema_rules(backend.config, body)
+    asked = response_format_guide(body.response_format, rules)
+    guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
     params = body.sampling(
-        n=body.n, max_tokens=body.max_tokens, guide=guide_of(body), logprobs=body.logprobs
+        n=body.n, max_tokens=body.max_tokens, guide=guide, logprobs=body.logprobs
     )
     return Task(model, prompts, params, priority=body.priority)
 
@@ -94,8 +96,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             "model": task.model,
         }
         self._choices = [Choice(index) for index in range(task.num_samples)]
-        options = body.stream_options
-        self._tells_usage = options is not None and options.include_usage
+        self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
 
     def take(self, event: Event) -> Iterable[Told]:
         if isinstance(event, Text):
@@ -104,7 +105,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             yield self._chunk(self._choices[event.sample].end(event.finish_reason))
 
     def end(self) -> Iterator[Told]:
-        if self._tells_usage:
+        if self._chunk_usage.is_told:
             yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
 
     def whole(self) -> Told:
@@ -125,8 +126,7 @@ class CompletionRenderer(Renderer[CompletionRequest]):
         }
 
     def _chunk(self, choice: Told) -> Told:
-        usage = {"usage": None} if self._tells_usage else {}
-        return {**self._head, "choices": [choice], **usage}
+        return {**self._head, "choices": [choice], **self._chunk_usage.told()}
 
 
 def _scores(offset: int, scores: tuple[Score, ...]) -> dict[str, list[Any]]:

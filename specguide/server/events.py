@@ -42,10 +42,14 @@ class PromptScores:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A sample got so many more tokens. What they add to it follows, now or later."""
+    """A sample got so many more tokens. What they add to it follows, now or later.
+
+    num_reasoning: of them, those that came before the end of its reasoning
+    """
 
     count: int
     sample: int = 0
+    num_reasoning: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,15 @@ class Text:
 
     scores: of the tokens that it is from, where they are asked for; as those of the other events
     """
+
+    text: str
+    sample: int = 0
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reasoned:
+    """More of what the model thinks before it answers."""
 
     text: str
     sample: int = 0
@@ -93,7 +106,7 @@ class End:
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
 
 
-Said = Text | CallBegin | Arguments
+Said = Reasoned | Text | CallBegin | Arguments
 """What a sample says."""
 
 Event = PromptScores | Tokens | Said | End

@@ -21,6 +21,8 @@ from specguide.server.errors import ApiError, Refusal
 OPEN_PATHS = (
     "/health",
     "/ready",
+    "/ping",
+    "/version",
     "/metrics",
     "/docs",
     "/openapi.json",
@@ -69,6 +71,25 @@ class RootPath:
             if not scope["path"].startswith(f"{self._root_path}/"):
                 scope["path"] = self._root_path + scope["path"]
         await self._app(scope, receive, send)
+
+
+class Heads:
+    """ASGI middleware. HEAD is answered as GET is, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
+        async def bodiless(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        await self._app({**scope, "method": "GET"}, receive, bodiless)
 
 
 class RequestIds:

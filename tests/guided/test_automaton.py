@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from specguide.guided.regex.automaton import MAX_STATES, automaton, everything_but
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.parse import Node, UnsupportedRegex, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import Node, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 
 WORDS = ["".join(word) for length in range(6) for word in itertools.product("abc", repeat=length)]

@@ -18,7 +18,8 @@ from specguide.guide import Guide
 from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.charset import EVERYTHING, JSON_TEXT
-from specguide.guided.regex.parse import NOTHING, RegexError, UnsupportedRegex, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import NOTHING, RegexError, UnsupportedRegex
 from specguide.guided.regex.writer import is_exact, restrict, whole, write
 from specguide.guided.schema.formats import FORMAT_LENGTHS, FORMATS
 

@@ -19,7 +19,8 @@ from specguide.guided.budget import Budget
 from specguide.guided.grammar_form import grammar_form, has_lookahead, without_comments
 from specguide.guided.limits import check_limits
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.parse import RegexError, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import RegexError
 from specguide.guided.regex.writer import whole
 from specguide.guided.select import rewrites
 from specguide.server.strict import check_strict

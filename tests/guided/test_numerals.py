@@ -22,7 +22,7 @@ from specguide.guided.backends import backend_names
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.numerals import Interval, numerals
-from specguide.guided.regex.parse import NOTHING
+from specguide.guided.regex.tree import NOTHING
 from specguide.guided.regex.writer import write
 
 INT_64 = 2**63

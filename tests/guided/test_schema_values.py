@@ -7,19 +7,18 @@ import json
 from typing import Any
 
 import pytest
+from lowered_schemas import lowered
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import Guide
-from specguide.guided.backends import backend_spec
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.schema.lower import MAX_NEGATED, lower
+from specguide.guided.schema.lower import MAX_NEGATED
 from specguide.guided.schema.merge import merge
 from specguide.guided.schema.patterns import pattern_matches
 from specguide.guided.schema.prune import prune
 from specguide.server.tools import tools_of
 
-LLGUIDANCE = backend_spec("llguidance").enforced()
 NOT_FINITE = (
     # (schema, keyword, path)
     ({"minItems": "1e999"}, "minItems", "/minItems"),
@@ -79,7 +78,7 @@ def test_a_schema_in_a_lark_grammar_has_finite_numbers_too(compiler: GrammarComp
 @pytest.mark.parametrize("count", [1e308, 2**53 + 2, 10**400])
 def test_a_count_beyond_exact_numbers_is_refused(count: float) -> None:
     with pytest.raises(InvalidGuide, match="/minItems must be an integer from 0 to"):
-        lower({"minItems": count}, LLGUIDANCE)
+        lowered({"minItems": count})
 
 
 def test_a_number_of_thousands_of_digits_is_refused() -> None:
@@ -112,7 +111,7 @@ FLAT = {
 
 @pytest.mark.parametrize("name", FLAT)
 def test_a_flat_schema_of_many_parts_is_not_too_deep(name: str) -> None:
-    core = lower(FLAT[name], LLGUIDANCE)
+    core = lowered(FLAT[name])
     if "not" in FLAT[name]:
         prune(merge(core))
 
@@ -120,9 +119,8 @@ def test_a_flat_schema_of_many_parts_is_not_too_deep(name: str) -> None:
 def test_what_is_negated_through_many_references_says_so() -> None:
     definitions = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(2 * MAX_NEGATED)}
     with pytest.raises(UnsupportedGuide, match=f"more than {MAX_NEGATED} references"):
-        lower(
-            {"not": {"$ref": "#/$defs/d0"}, "$defs": {**definitions, f"d{2 * MAX_NEGATED}": True}},
-            LLGUIDANCE,
+        lowered(
+            {"not": {"$ref": "#/$defs/d0"}, "$defs": {**definitions, f"d{2 * MAX_NEGATED}": True}}
         )
 
 
@@ -130,7 +128,7 @@ def test_what_is_negated_through_many_references_says_so() -> None:
     "words", [["a"], [""], ["", "ab", "abc", "b"], ["a" * 40, "a" * 33 + "b", "a" * 31, "a" * 64]]
 )
 def test_all_strings_but_some(words: list[str]) -> None:
-    core = lower({"not": {"enum": words}}, LLGUIDANCE)
+    core = lowered({"not": {"enum": words}})
     pattern = next(
         option.kinds.strings.pattern for option in core.root.any_of if option.kinds.strings.pattern
     )
@@ -153,7 +151,7 @@ BODIES = (
     ),
     ('"guided_json": SCHEMA', "guided_json"),
     (f'"tools": [{TOOL}]', "tools[0].function.parameters"),
-    ('"structured_outputs": {"json": SCHEMA}', "json_schema"),
+    ('"structured_outputs": {"json": SCHEMA}', "structured_outputs.json"),
     (
         '"response_format": {"type": "structural_tag", "format": {"type": "json_schema", '
         '"json_schema": SCHEMA}}',

@@ -115,6 +115,13 @@ def test_what_a_schema_spells_is_not_taken_for_whitespace() -> None:
     assert not takes(grammar, json.dumps({word: word.replace("{0, 999983}", "")}))
 
 
+def test_numbers_are_told_from_those_that_a_schema_spells() -> None:
+    grammar = compiled("xgrammar", GuideConfig(), json_schema={"enum": ["#999983.0#", 999_984, 7]})
+    assert takes(grammar, '"#999983.0#"')
+    assert takes(grammar, "7")
+    assert not takes(grammar, "999983")
+
+
 def test_indented_instances_of_real_schemas(data_dir: Path) -> None:
     num_tried, refused = 0, []
     compiler = GrammarCompiler(VOCABULARY, GuideConfig())

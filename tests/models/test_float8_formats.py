@@ -17,6 +17,9 @@ from safetensors.torch import load_file, save_file
 
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.layers.quantization import MatrixSpec, Quantization
+from specguide.layers.quantization.float8 import Float8, Stored
+from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.models import Decoder, config_of, read_config
 
 TOKENS = [*b"a house on the hill, seen from the sea"]
@@ -190,7 +193,7 @@ def test_names_count_for_more_than_the_class_linear() -> None:
 def test_blocks_that_would_be_cut_are_refused() -> None:
     stated = FORMATS["fp8 block"].config
     for settings, message in (
-        ({"intermediate_size": 192}, "192 of 384 lie in one matrix"),
+        ({"intermediate_size": 192}, "features 192 to 384 of a matrix are a map"),
         ({"hidden_size": 192}, "'model.layers.0.mlp.gate_proj' has 192 input features"),
     ):
         config = config_of(LLAMA | settings | {"quantization_config": stated})
@@ -203,3 +206,13 @@ def test_a_config_is_json(tmp_path: Path) -> None:
     (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": "FP8"}))
     with pytest.raises(CheckpointError, match=r"hf_quant_config.json: 'quantization' must be a J"):
         read_config(tmp_path)
+
+
+@pytest.mark.parametrize("quantization", [Float8(Stored.CHANNEL), Float8Blocks("weight_scale_inv")])
+def test_a_gpu_without_float8_is_refused(
+    quantization: Quantization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    spec = MatrixSpec(128, 128, False, ("lm_head",), torch.device("cuda", 0), torch.bfloat16)
+    with pytest.raises(CheckpointError, match=r"need a GPU of compute capability 8\.9"):
+        quantization.create_weights(spec)

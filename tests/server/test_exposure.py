@@ -182,3 +182,30 @@ def test_spans(monkeypatch):
     assert bytes.fromhex("ab" * 16) in told and b"specguide" in told
     assert told.count(b"gen_ai.usage.output_tokens") == 2
     assert b"/health" not in told
+
+
+@pytest.mark.parametrize("path", ["/health", "/ping", "/v1/models", "/metrics", "/version"])
+def test_heads(plain, path):
+    headers = {"x-api-key": KEY}
+    answer = plain.head(path, headers=headers)
+    assert answer.status_code == plain.get(path, headers=headers).status_code == 200
+    assert answer.content == b""
+
+
+def test_the_model_has_several_names(engine):
+    config = ServerConfig("small", model_aliases=("gpt-4o", "org/small"))
+    client = TestClient(create_app(AsyncEngine(engine), config))
+    listed = client.get("/v1/models").json()["data"]
+    assert [one["id"] for one in listed] == ["small", "gpt-4o", "org/small"]
+    for one in listed:
+        assert client.get(f"/v1/models/{one['id']}").json() == one
+    missing = client.get("/v1/models/another")
+    assert missing.status_code == 404 and missing.json()["error"]["code"] == "model_not_found"
+    told = client.post("/tokenize", json={"model": "gpt-4o", "prompt": "a"})
+    assert told.status_code == 200
+
+
+def test_tokens_are_spelled_on_request(plain):
+    ask = {"prompt": "One two", "return_token_strs": True, "add_special_tokens": False}
+    told = plain.post("/tokenize", json=ask, headers={"x-api-key": KEY}).json()
+    assert len(told["token_strs"]) == told["count"] and "".join(told["token_strs"]) == "One two"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from specguide.guided.backends import backend_spec
 from specguide.guided.schema.emit import emit
 from specguide.guided.schema.lower import lower
+from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import CoreSchema
 
 NAMES = ("a", "b", "c")
@@ -56,7 +57,7 @@ def plain(core: CoreSchema) -> Any:
 
 
 def lowered(schema: Any, backend: str = "llguidance") -> CoreSchema:
-    return lower(schema, backend_spec(backend).enforced())
+    return lower(without_negations(schema), backend_spec(backend).enforced())
 
 
 def schemas() -> st.SearchStrategy[Any]:

@@ -16,7 +16,8 @@ from specguide.guided.backend_spec import BackendSpec, Library
 from specguide.guided.matcher import Row
 from specguide.guided.python_matcher import LibraryMatcher
 from specguide.guided.regex.automaton import Automaton, automaton
-from specguide.guided.regex.parse import literals, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import literals
 from specguide.tokenizer.vocabulary import Vocabulary
 
 NAME = "toy"

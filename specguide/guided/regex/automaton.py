@@ -19,7 +19,7 @@ from specguide.guided.budget import kept, spend
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.elimination import tree_of
 from specguide.guided.regex.nfa import Edge, Nfa
-from specguide.guided.regex.parse import Chars, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.tree import Chars, Node, Repeat, UnsupportedRegex
 
 MAX_STATES = 400
 _NOWHERE = -1

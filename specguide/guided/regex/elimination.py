@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import CharSet, union
-from specguide.guided.regex.parse import (
+from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Chars,

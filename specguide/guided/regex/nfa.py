@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specguide.guided.budget import spend
-from specguide.guided.regex.parse import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
+from specguide.guided.regex.tree import Chars, Concat, Either, Node, Repeat, UnsupportedRegex
 
 Edge = tuple[int, int, int]
 """First and last code point, state that they lead to."""

@@ -1,5 +1,5 @@
-"""Owns the regular expressions of guides: one dialect, read into a tree whose meaning no backend
-can change.
+"""Owns how the regular expressions of guides are read: one dialect, into a tree whose meaning no
+backend can change.
 
 The dialect is what ECMA-262 and Python's `re` agree on, the regular part of it: literals, classes,
 groups, alternatives, repetitions, the anchors `^` and `$`, and lookaheads. Lazy repetitions
@@ -9,82 +9,27 @@ engines (lookbehind, backreferences, word boundaries, flags) is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from specguide.guided.budget import spend
-from specguide.guided.regex.charset import DIGIT, DOT, SPACE, WORD, CharSet, exactly, union
+from specguide.guided.regex.charset import DOT
+from specguide.guided.regex.classes import one, read_class, read_escape
+from specguide.guided.regex.reader import Reader
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    Anchor,
+    Chars,
+    Concat,
+    Either,
+    Look,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+)
 
 MAX_REPETITION = 100_000
 MAX_NESTING = 100
-
-
-class RegexError(ValueError):
-    """A regular expression is malformed."""
-
-
-class UnsupportedRegex(RegexError):
-    """A regular expression uses a feature that no backend enforces."""
-
-
-@dataclass(frozen=True)
-class Chars:
-    """One character of a set."""
-
-    chars: CharSet
-
-
-@dataclass(frozen=True)
-class Concat:
-    """Its items one after the other; none of them: the empty string."""
-
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Either:
-    """Any one of its items; none of them: nothing at all matches."""
-
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """`least` to `most` times its item; most None: no limit."""
-
-    item: Node
-    least: int
-    most: int | None
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """The start (`at_start`) or the end of the text."""
-
-    at_start: bool
-
-
-@dataclass(frozen=True)
-class Look:
-    """A lookahead: what follows begins with `node`, or (`negative`) does not."""
-
-    node: Node
-    negative: bool
-
-
-Node = Chars | Concat | Either | Repeat | Anchor | Look
-
-MAX_CHARS = 1 << 16
 _STEPS_A_CHARACTER = 8
 _LONGEST_COUNT = 16
-_LONGEST_CODE = 7
 _OF_COUNTS = frozenset("0123456789,")
-
-EMPTY = Concat(())
-NOTHING = Either(())
-
-_CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
-_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 _GROUPS = {
     "<=": "lookbehind",
     "<!": "negative lookbehind",
@@ -110,48 +55,7 @@ def parse(text: str) -> Node:
     return node
 
 
-def literal(text: str) -> Node:
-    """The tree that matches `text` alone."""
-    return Concat(tuple(Chars(exactly((ord(char), ord(char)))) for char in text))
-
-
-def literals(texts: Iterable[str]) -> Node:
-    """The tree that matches each of the texts."""
-    return Either(tuple(map(literal, texts)))
-
-
-class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.pos = 0
-
-    def at_end(self) -> bool:
-        return self.pos >= len(self.text)
-
-    def peek(self, length: int = 1) -> str:
-        return self.text[self.pos : self.pos + length]
-
-    def take(self, length: int = 1) -> str:
-        taken = self.peek(length)
-        if len(taken) < length:
-            raise self.malformed("ends too early")
-        self.pos += length
-        return taken
-
-    def skip(self, text: str) -> bool:
-        found = self.text.startswith(text, self.pos)
-        self.pos += len(text) if found else 0
-        return found
-
-    def malformed(self, what: str) -> RegexError:
-        return RegexError(f"{what} at position {self.pos} of the regular expression {self.text!r}")
-
-    def unsupported(self, what: str) -> UnsupportedRegex:
-        return UnsupportedRegex(
-            f"{what} at position {self.pos} of the regular expression {self.text!r} cannot be "
-            "enforced"
-        )
-
+class _Parser(Reader):
     def alternatives(self, depth: int) -> Node:
         if depth > MAX_NESTING:
             raise self.unsupported(f"nesting deeper than {MAX_NESTING} groups")
@@ -224,9 +128,9 @@ class _Parser:
         if char == "(":
             return self.group(depth)
         if char == "[":
-            return Chars(self.char_class())
+            return Chars(read_class(self))
         if char == "\\":
-            return Chars(self.escape(in_class=False))
+            return Chars(read_escape(self, in_class=False))
         if char == ".":
             return Chars(DOT)
         if char in "^$":
@@ -235,7 +139,7 @@ class _Parser:
             raise self.malformed(f"nothing before {char!r} to repeat")
         if not (self.count(self.pos - 1) or ",").startswith(","):
             raise self.malformed("nothing before '{' to repeat")
-        return Chars(_one(ord(char)))
+        return Chars(one(ord(char)))
 
     def group(self, depth: int) -> Node:
         if self.skip("?=") or self.skip("?!"):
@@ -261,90 +165,3 @@ class _Parser:
         if not self.skip(")"):
             raise self.malformed("missing ')'")
         return Look(node, negative)
-
-    def char_class(self) -> CharSet:
-        negated = self.skip("^")
-        if self.peek() == "]":
-            raise self.malformed("an empty character class")
-        items: list[CharSet] = []
-        while not self.skip("]"):
-            low = self.class_item()
-            if self.peek() == "-" and self.peek(2) != "-]" and _is_single(low):
-                mark = self.pos
-                self.take()
-                high = self.class_item()
-                if _is_single(high):
-                    if low.inner[0][0] > high.inner[0][0]:
-                        raise self.malformed("a character range the wrong way round")
-                    low = exactly((low.inner[0][0], high.inner[0][0]))
-                else:
-                    self.pos = mark  # "a-\d" is the letter, the dash and the digits
-            items.append(low)
-        found = CharSet(
-            union(*(item.inner for item in items)), union(*(item.outer for item in items))
-        )
-        return ~found if negated else found
-
-    def class_item(self) -> CharSet:
-        char = self.take()
-        return self.escape(in_class=True) if char == "\\" else _one(ord(char))
-
-    def escape(self, in_class: bool) -> CharSet:
-        char = self.take()
-        if char in _CLASSES:
-            return _CLASSES[char]
-        if char == "b" and in_class:
-            return _one(8)
-        if char in "bB":
-            raise self.unsupported("a word boundary")
-        if char == "0" and self.peek().isdigit():
-            raise self.unsupported("an octal escape")
-        if char in _CONTROLS:
-            return _one(_CONTROLS[char])
-        if char == "x":
-            return _one(self.hexadecimal(2))
-        if char == "u":
-            return _one(self.unicode())
-        if char == "c" and self.peek().isascii() and self.peek().isalpha():
-            return _one(ord(self.take()) % 32)
-        if char in "pP":
-            raise self.unsupported("a Unicode property")
-        if char.isdigit() or char == "k":
-            raise self.unsupported("a backreference")
-        if char.isascii() and char.isalpha():
-            raise self.unsupported(f"the escape \\{char}, which engines read differently,")
-        return _one(ord(char))
-
-    def hexadecimal(self, length: int) -> int:
-        digits = self.take(length)
-        try:
-            return int(digits, 16)
-        except ValueError:
-            raise self.malformed(f"a \\x or \\u escape needs {length} hexadecimal digits") from None
-
-    def unicode(self) -> int:
-        if self.skip("{"):
-            digits, closed, _ = self.peek(_LONGEST_CODE).partition("}")
-            if not closed or not 1 <= len(digits) <= 6:
-                raise self.malformed("a \\u{…} escape needs 1 to 6 hexadecimal digits")
-            code = self.hexadecimal(len(digits))
-            self.take()
-            if code > 0x10FFFF:
-                raise self.malformed("a \\u{…} escape beyond the last character")
-            return code
-        code = self.hexadecimal(4)
-        if 0xD800 <= code < 0xDC00 and self.skip("\\u"):
-            return 0x10000 + ((code - 0xD800) << 10) + (self.hexadecimal(4) - 0xDC00) % 0x400
-        return code
-
-
-def _one(code: int) -> CharSet:
-    return exactly((code, code))
-
-
-def _is_single(chars: CharSet) -> bool:
-    return (
-        chars.inner == chars.outer
-        and len(chars.inner) == 1
-        and chars.inner[0][0] == chars.inner[0][1]
-    )

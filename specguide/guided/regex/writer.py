@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from specguide.guided.budget import spend
 from specguide.guided.regex.automaton import automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, intersect
-from specguide.guided.regex.parse import (
+from specguide.guided.regex.tree import (
     EMPTY,
     NOTHING,
     Anchor,

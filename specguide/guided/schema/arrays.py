@@ -36,7 +36,7 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     asked = Arrays(least, most, prefix, rest)
     if schema.get("uniqueItems") and not _holds_one_item(asked):
         with at_work("uniqueItems", place.path):
-            yield any_of(place.path, _distinct(lowering, schema, asked, place.path))
+            yield any_of(place.path, _distinct(lowering, schema, asked, place))
     yield Node(place.path, Kinds(arrays=asked))
     if "contains" in schema:
         yield Node(place.path, all_of=(_contains(lowering, schema, place),))
@@ -69,10 +69,10 @@ def _items(
 
 
 def _distinct(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, path: str
+    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
 ) -> Iterator[Core]:
     """The arrays of distinct items, which come in the order in which an enum lists them."""
-    values = _few_values(lowering, schema, asked, path)
+    path, values = place.path, _few_values(lowering, schema, asked, place)
     most = len(values) if asked.max_items is None else min(asked.max_items, len(values))
     for num_items in range(asked.min_items or 0, most + 1):
         for chosen in combinations(values, num_items):
@@ -83,20 +83,15 @@ def _distinct(
 
 
 def _few_values(
-    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, path: str
+    lowering: Lowering, schema: Mapping[str, Json], asked: Arrays, place: Place
 ) -> list[Json]:
     """The values that an item may have. Raises UnsupportedGuide where they are not listed, or too
     many."""
-    items, source, place = asked.rest, schema.get("items"), Place(path, "") / "items"
-    while isinstance(source, Mapping) and source.keys() == {"$ref"}:
-        source, place = lowering.document.resolve(source["$ref"], place)
-        is_listed = isinstance(source, Mapping) and "enum" in source
-        items = lowering.lower(source, place) if is_listed else True
-    values = listed(items)
-    if asked.prefix or not values:
+    values = () if asked.prefix else listed(_referred_item(lowering, schema, asked.rest, place))
+    if not values:
         raise refuse(
             "uniqueItems",
-            path,
+            place.path,
             "a grammar cannot compare an array's items; bound it by maxItems: 1, "
             "list them in an enum, or leave uniqueItems out",
         )
@@ -106,10 +101,22 @@ def _few_values(
     if len(distinct) > _MAX_DISTINCT:
         raise refuse(
             "uniqueItems",
-            path,
+            place.path,
             f"more than {_MAX_DISTINCT} items to choose from are too many choices",
         )
     return list(distinct.values())
+
+
+def _referred_item(
+    lowering: Lowering, schema: Mapping[str, Json], items: Core, place: Place
+) -> Core:
+    """What an item must be, where that is behind references alone an enum, or nothing else."""
+    source, there = schema.get("items"), place / "items"
+    while isinstance(source, Mapping) and source.keys() == {"$ref"}:
+        source, there = lowering.document.resolve(source["$ref"], there)
+        is_listed = isinstance(source, Mapping) and "enum" in source
+        items = lowering.lower(source, there) if is_listed else True
+    return items
 
 
 def _holds_one_item(asked: Arrays) -> bool:
@@ -127,6 +134,6 @@ def _contains(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> C
     spend(least * weight(item))
     asked = Arrays(min_items=least or None, prefix=(item,) * least)
     if most is not None:
-        failed = lowering.negate(schema["contains"], place / "contains")
+        (failed,) = lowering.instead_of("maxContains", place)
         asked = replace(asked, rest=failed)
     return Node(place.path, Kinds(arrays=asked))

@@ -12,6 +12,7 @@ from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.keywords import weight
 from specguide.guided.schema.lower import lower
 from specguide.guided.schema.merge import merge
+from specguide.guided.schema.negation.positive import without_negations
 from specguide.guided.schema.nodes import CoreSchema, refuse
 from specguide.guided.schema.prune import prune
 
@@ -20,14 +21,15 @@ def core_schemas(schema: JsonSchema, able: Capabilities) -> Iterator[CoreSchema]
     """The core, then the merged core, then the core with less of some formats, as far as the
     backend enforces them."""
     try:
-        core = lower(schema, able)
+        positive = without_negations(schema)
+        core = lower(positive, able)
     except RecursionError:
         raise GuideLimitExceeded(
             "the schema's subschemas and references lead too deep into each other; make it flatter",
             limit="max_depth",
         ) from None
     yield from _enforced(core, able)
-    shorter = lower(schema, able, short_formats=True)
+    shorter = lower(positive, able, short_formats=True)
     if shorter != core:
         yield from _enforced(shorter, able)
 

@@ -62,6 +62,8 @@ class Comparison:
         spend(2)
         if depth > _MAX_DEPTH or self._num_steps > _MAX_STEPS:
             return types
+        for side in (left, right):
+            self._document.check(*side)
         if left[0] is False or right[0] is False or _list_others(left[0], right[0]):
             return frozenset()
         spend(10)
@@ -116,6 +118,7 @@ class Comparison:
         if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
             return
         spend(3)
+        self._document.check(schema, place)
         place = self._document.enter(schema, place)
         if "$ref" in schema:
             try:

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.budget import spend
 from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.shapes import check_shapes
 
 LATEST = 2020
 _DRAFTS = {
@@ -77,8 +78,15 @@ class Document:
                 path="/$schema",
             )
         self.start = Place("", "")
+        self._well_shaped: set[str] = set()
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
         self._index(schema, self.start)
+
+    def check(self, schema: Json, place: Place) -> None:
+        """Raises InvalidGuide where a keyword of the subschema has a value of the wrong kind."""
+        if not isinstance(schema, bool) and place.path not in self._well_shaped:
+            check_shapes(schema, place.path)
+            self._well_shaped.add(place.path)
 
     def enter(self, schema: Json, place: Place) -> Place:
         """The place of a subschema, with its own base URI where it sets one."""
@@ -141,7 +149,7 @@ class Document:
         for keyword in ("$anchor", "$dynamicAnchor"):
             if isinstance(schema.get(keyword), str):
                 self._resources.setdefault(f"{place.base}#{schema[keyword]}", (schema, place))
-        for step, child in subschemas(schema):
+        for _, step, child in subschemas(schema):
             self._index(child, Place(place.path + step, place.base))
 
 
@@ -163,17 +171,16 @@ def _joined(base: str, reference: str) -> tuple[str, str]:
         ) from error
 
 
-def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """The subschemas right inside a schema: (JSON pointer from it, subschema)."""
+def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Json]]:
+    """The subschemas right inside a schema: (keyword, JSON pointer from the schema, subschema)."""
     here = Place("", "")
     for keyword, value in schema.items():
         if keyword in IN_ONE and isinstance(value, (bool, Mapping)):
-            yield (here / keyword).path, value
+            yield keyword, (here / keyword).path, value
         elif keyword in IN_LIST and isinstance(value, list):
-            yield from (((here / keyword / i).path, child) for i, child in enumerate(value))
+            for i, child in enumerate(value):
+                yield keyword, (here / keyword / i).path, child
         elif keyword in IN_MAP and isinstance(value, Mapping):
-            yield from (
-                ((here / keyword / name).path, child)
-                for name, child in value.items()
-                if isinstance(child, (bool, Mapping))
-            )
+            for name, child in value.items():
+                if isinstance(child, (bool, Mapping)):
+                    yield keyword, (here / keyword / name).path, child

@@ -10,6 +10,7 @@ from specguide.guided.schema.disjoint import Comparison
 from specguide.guided.schema.document import Document, Place
 from specguide.guided.schema.instance import Instances
 from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.negation.forms import FailedReference
 from specguide.guided.schema.nodes import Core
 
 
@@ -27,16 +28,17 @@ class Lowering(Protocol):
         """The core of a subschema: its instances, or some of them."""
         ...
 
-    def negate(self, schema: Json, place: Place) -> Core:
-        """The core of what is no instance of a subschema, or some of it."""
+    def instead_of(self, keyword: str, place: Place) -> Iterator[Core]:
+        """The core of what stands for a keyword of the subschema at `place`, since it negates
+        something; all of it holds."""
         ...
 
     def reference(self, reference: str, place: Place) -> Core:
         """The core of what a `$ref` at `place` points to."""
         ...
 
-    def negated_reference(self, reference: str, place: Place) -> Core:
-        """As `reference`, for what is no instance of it."""
+    def failed_reference(self, form: FailedReference) -> Core:
+        """The core of what fails a subschema that is referred to."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Owns the second pass: the merging of what holds at once, into core schemas without `all_of` and
+"""Owns the third pass: the merging of what holds at once, into core schemas without `all_of` and
 without anything beside a choice or a reference.
 
 A backend merges as it reads, and gives up where schemas that hold at once lead back to themselves,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.budget import spend
-from specguide.guided.regex.parse import UnsupportedRegex
+from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.evaluate import asked_of
 from specguide.guided.schema.json_values import Number, exact
 from specguide.guided.schema.nodes import (

@@ -6,20 +6,22 @@ from collections.abc import Iterable, Mapping
 
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.parse import (
-    NOTHING,
-    Chars,
-    Either,
-    Repeat,
-    UnsupportedRegex,
-    literals,
-)
-from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.tree import NOTHING, Chars, Either, Repeat, UnsupportedRegex, literals
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import restrict
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.lowering import Lowering
-from specguide.guided.schema.nodes import Core, Kinds, Node, Objects, Strings, listed, refuse
+from specguide.guided.schema.nodes import (
+    Core,
+    Kinds,
+    Node,
+    Objects,
+    Strings,
+    listed,
+    objects,
+    refuse,
+)
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
 
 _ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
@@ -35,6 +37,12 @@ def lower_names(
     """The patterns and the additional schema under `propertyNames`; rules out forbidden names in
     `properties`."""
     core = _lowered(lowering, schema, place)
+    return _under_names(core, place, properties, additional)
+
+
+def _under_names(
+    core: Core, place: Place, properties: dict[str, Core], additional: Core
+) -> tuple[list[tuple[Regex, Core]], Core]:
     if core is True:
         return [], additional
     node = _name_node(core, place / "propertyNames")
@@ -45,6 +53,16 @@ def lower_names(
     for name in names:
         properties.setdefault(name, additional)
     return ([] if additional is False or names else [(node, additional)]), False
+
+
+def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
+    """Objects of one property at least, whose names all fit `core`."""
+    properties: dict[str, Core] = {}
+    patterns, additional = _under_names(core, place, properties, True)
+    characters = lowering.capabilities.characters
+    texts = (write_pattern(node, characters) for node, _ in patterns)
+    written: dict[str, Core] = {text: True for text in texts if text is not None}
+    return objects(place.path, Objects(properties, written, additional, min_properties=1))
 
 
 def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:

@@ -9,7 +9,7 @@ from math import comb
 
 from specguide.guided.budget import spend
 from specguide.guided.regex.charset import EVERYTHING
-from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import is_exact
 from specguide.guided.schema.document import Place
 from specguide.guided.schema.json_values import Json

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from specguide.guided.regex.charset import Ranges
-from specguide.guided.regex.parse import NOTHING, Node, RegexError, parse
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import NOTHING, Node, RegexError
 from specguide.guided.regex.writer import restrict, whole, write
 from specguide.guided.schema.nodes import refuse
 

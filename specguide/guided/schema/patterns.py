@@ -8,14 +8,8 @@ from specguide.guided.budget import at_work, kept
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
-from specguide.guided.regex.parse import (
-    MAX_CHARS,
-    Chars,
-    Repeat,
-    UnsupportedRegex,
-    literals,
-    parse,
-)
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import MAX_CHARS, Chars, Repeat, UnsupportedRegex, literals
 from specguide.guided.regex.writer import whole, write
 
 MAX_NAMES = 64

@@ -1,4 +1,4 @@
-"""Owns the third pass: the taking out of parts and definitions that have no instance.
+"""Owns the fourth pass: the taking out of parts and definitions that have no instance.
 
 Backends call a whole schema malformed when a part of it that matters has no instance.
 """

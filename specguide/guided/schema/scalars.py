@@ -30,32 +30,15 @@ from specguide.guided.schema.nodes import (
     typed,
 )
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
-from specguide.guided.schema.shapes import check_shapes
+from specguide.guided.schema.topics import (
+    ARRAY,
+    DEPENDENCIES,
+    NUMBER,
+    OBJECT,
+    STRING,
+    allowed_types,
+)
 
-NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-STRING = ("minLength", "maxLength", "pattern", "format")
-ARRAY = (
-    "prefixItems",
-    "items",
-    "additionalItems",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "contains",
-    "minContains",
-    "maxContains",
-    "unevaluatedItems",
-)
-OBJECT = (
-    "properties",
-    "patternProperties",
-    "additionalProperties",
-    "required",
-    "minProperties",
-    "maxProperties",
-    "propertyNames",
-    "unevaluatedProperties",
-)
 _APPLIED = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 _JUDGED = frozenset(
     {
@@ -63,23 +46,15 @@ _JUDGED = frozenset(
         *STRING,
         *ARRAY,
         *OBJECT,
+        *DEPENDENCIES,
         "allOf",
         "anyOf",
         "oneOf",
         "not",
         "if",
-        "dependencies",
-        "dependentRequired",
-        "dependentSchemas",
     }
 )
 _OF_TYPES = frozenset((*NUMBER, *STRING, *ARRAY, *OBJECT))
-
-
-def allowed_types(schema: Mapping[str, Json]) -> frozenset[str]:
-    """The types that a subschema's own `type` allows; integers are numbers."""
-    names = named_types(schema) or TYPES
-    return frozenset("number" if name == "integer" else name for name in names)
 
 
 def lower_type(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:
@@ -136,7 +111,6 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     if found is None:
         return None
     part, there = found
-    check_shapes(part, there.path)
     keyword = "const" if "const" in part else "enum"
     values = [part["const"]] if keyword == "const" else part["enum"]
     answers = [lowering.instances.fits(schema, place, value) for value in values]

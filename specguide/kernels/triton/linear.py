@@ -22,7 +22,7 @@ from torch import Tensor
 from triton.language.extra import cuda
 
 from specguide.kernels.triton.activation import silu_mul
-from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
 
 _MOST_ROWS = 64
 _BLOCK_IN = 128
@@ -50,14 +50,7 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
     lines = (
         weight + row[:, None].to(tl.int64) * row_len + tl.arange(0, PREFETCHED // 64)[None, :] * 64
     )
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
-        "=r,l",
-        [lines],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    prefetch(lines)
 
 
 @triton.jit

@@ -7,7 +7,7 @@ each shown by a case of its own in the tests.
 from __future__ import annotations
 
 from specguide.guided.regex.charset import JSON_TEXT
-from specguide.guided.regex.parse import UnsupportedRegex
+from specguide.guided.regex.tree import UnsupportedRegex
 from specguide.guided.schema.capabilities import Capabilities, Level, Support
 from specguide.guided.schema.conditions import unnamed_may_repeat
 from specguide.guided.schema.json_values import exact

@@ -9,16 +9,9 @@ from collections.abc import Iterable
 from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
-from specguide.guided.regex.parse import (
-    MAX_CHARS,
-    Chars,
-    Concat,
-    Either,
-    Repeat,
-    literal,
-    parse,
-)
-from specguide.guided.regex.parse import Node as Regex
+from specguide.guided.regex.parse import parse
+from specguide.guided.regex.tree import MAX_CHARS, Chars, Concat, Either, Repeat, literal
+from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number

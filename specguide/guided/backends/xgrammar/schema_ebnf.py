@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import string
+from dataclasses import dataclass
 
 import xgrammar as xgr
 
@@ -19,6 +20,7 @@ from specguide.guided.schema.json_values import JsonSchema
 from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema_numbers import NamedNumbers
 
+_MARK = 999_983
 _CHARACTERS_A_STEP = 2_000
 _RULE = "whitespace_between"
 
@@ -33,43 +35,56 @@ def schema_ebnf(
 
     Raises what xgrammar raises, and UnsupportedGuide for numbers that cannot be told.
     """
-    mark = free_mark(schema)
-    numbers = NamedNumbers(f"#{mark}")
-    named = _text(with_names(schema, numbers))
+    named = with_names(schema)
     if limits.max_whitespace == 0:
-        return numbers.with_rules(
-            str(
-                xgr.Grammar.from_json_schema(
-                    named,
-                    any_whitespace=False,
-                    separators=(",", ":"),
-                    strict_mode=False,
-                    any_order=any_order,
-                )
-            )
+        grammar = xgr.Grammar.from_json_schema(
+            named.text,
+            any_whitespace=False,
+            separators=(",", ":"),
+            strict_mode=False,
+            any_order=any_order,
         )
-    grammar = str(
-        xgr.Grammar.from_json_schema(
-            named, strict_mode=False, max_whitespace_cnt=mark, any_order=any_order
-        )
+        return named.numbers.with_rules(str(grammar))
+    grammar = xgr.Grammar.from_json_schema(
+        named.text, strict_mode=False, max_whitespace_cnt=named.mark, any_order=any_order
     )
-    return numbers.with_rules(_with_whitespace(grammar, mark, limits))
+    return named.numbers.with_rules(_with_whitespace(str(grammar), named.mark, limits))
 
 
-def with_names(schema: CoreSchema | JsonSchema, numbers: NamedNumbers) -> JsonSchema:
-    """The JSON of a schema, with names for its numbers if it is one of the core."""
-    return emit(numbers.named(schema)) if isinstance(schema, CoreSchema) else schema
+@dataclass(frozen=True)
+class NamedSchema:
+    """The JSON of a schema, with names for its numbers if it is one of the core.
+
+    mark: a number that stands in the text for nothing but these names; it tells the library's rules
+          from what the schema spells
+    """
+
+    json: JsonSchema
+    text: str
+    numbers: NamedNumbers
+    mark: int
 
 
-def free_mark(schema: CoreSchema | JsonSchema) -> int:
-    """A number that a schema's text does not hold; it tells the library's rules from what the
-    schema spells."""
-    text = _text(emit(schema) if isinstance(schema, CoreSchema) else schema)
-    return next(number for number in itertools.count(999_983) if not _holds(text, str(number)))
+def with_names(schema: CoreSchema | JsonSchema) -> NamedSchema:
+    """A schema with names for its numbers. Raises UnsupportedGuide for numbers that cannot be
+    told."""
+    named = _marked(schema, _MARK)
+    spend(1 + len(named.text) // _CHARACTERS_A_STEP)
+    if named.text.count(str(_MARK)) == named.numbers.num_given:
+        return named
+    return _marked(schema, _free_mark(named.text))
 
 
-def _text(schema: JsonSchema) -> str:
-    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+def _marked(schema: CoreSchema | JsonSchema, mark: int) -> NamedSchema:
+    numbers = NamedNumbers(f"#{mark}")
+    named = emit(numbers.named(schema)) if isinstance(schema, CoreSchema) else schema
+    text = json.dumps(named, ensure_ascii=False, separators=(",", ":"))
+    return NamedSchema(named, text, numbers, mark)
+
+
+def _free_mark(text: str) -> int:
+    """A number that a text does not hold."""
+    return next(number for number in itertools.count(_MARK) if not _holds(text, str(number)))
 
 
 def _with_whitespace(grammar: str, mark: int, limits: GuideConfig) -> str:

@@ -13,9 +13,8 @@ import xgrammar as xgr
 
 from specguide.config import GuideConfig
 from specguide.errors import UnsupportedGuide
-from specguide.guided.backends.xgrammar.schema_ebnf import free_mark, schema_ebnf, with_names
+from specguide.guided.backends.xgrammar.schema_ebnf import schema_ebnf, with_names
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema_numbers import NamedNumbers
 from specguide.guided.whitespace import just
 
 _SCHEMA_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -44,37 +43,34 @@ def for_xgrammar(node: Json, limits: GuideConfig) -> Json:
     if not isinstance(node, dict):
         return node
     if node.get("type") in ("json_schema", "qwen_xml_parameter") and "json_schema" in node:
-        most = node.get("max_whitespace_cnt")
-        if (
-            node.get("style", "json") == "json"
-            and node["type"] == "json_schema"
-            and not node.get("excludes")
-        ):
-            grammar = schema_ebnf(
-                node["json_schema"], just(limits, most), any_order=node.get("any_order", False)
-            )
-            return {"type": "grammar", "grammar": grammar}
-        if most == 0:
-            raise UnsupportedGuide(
-                "xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style"
-            )
-        return {
-            "type": "grammar",
-            "grammar": _other_style(node, most or max(1, limits.max_whitespace)),
-        }
+        return {"type": "grammar", "grammar": _schema_grammar(node, limits)}
     return {name: for_xgrammar(value, limits) for name, value in node.items()}
+
+
+def _schema_grammar(node: dict[str, Json], limits: GuideConfig) -> str:
+    """The grammar of a part of a tag that holds a schema."""
+    most = node.get("max_whitespace_cnt")
+    is_json = node["type"] == "json_schema" and node.get("style", "json") == "json"
+    if is_json and not node.get("excludes"):
+        any_order = node.get("any_order", False)
+        return schema_ebnf(node["json_schema"], just(limits, most), any_order=any_order)
+    if most == 0:
+        raise UnsupportedGuide(
+            "xgrammar cannot compile a structural tag with max_whitespace_cnt 0 in this style"
+        )
+    return _other_style(node, most or max(1, limits.max_whitespace))
 
 
 def _other_style(node: dict[str, Json], max_whitespace: int) -> str:
     """The grammar of a schema in another style than JSON, with exact numbers."""
-    numbers = NamedNumbers(f"#{free_mark(node['json_schema'])}")
-    named = {
+    named = with_names(node["json_schema"])
+    opened = {
         **node,
-        "json_schema": _opened(with_names(node["json_schema"], numbers)),
+        "json_schema": _opened(named.json),
         "max_whitespace_cnt": max_whitespace,
     }
-    tag = {"type": "structural_tag", "format": named}
-    return numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
+    tag = {"type": "structural_tag", "format": opened}
+    return named.numbers.with_rules(str(xgr.Grammar.from_structural_tag(tag)))
 
 
 def _opened(schema: Json) -> Json:

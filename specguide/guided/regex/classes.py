@@ -1,0 +1,118 @@
+"""Owns the reading of character classes and escapes in regular expressions."""
+
+from __future__ import annotations
+
+from specguide.guided.regex.charset import DIGIT, SPACE, WORD, CharSet, exactly, union
+from specguide.guided.regex.reader import Reader
+
+_LONGEST_CODE = 7
+_CLASSES = {"d": DIGIT, "D": ~DIGIT, "w": WORD, "W": ~WORD, "s": SPACE, "S": ~SPACE}
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
+
+
+def one(code: int) -> CharSet:
+    """One character."""
+    return exactly((code, code))
+
+
+def read_class(reader: Reader) -> CharSet:
+    """The characters of a class, whose `[` is read."""
+    negated = reader.skip("^")
+    if reader.peek() == "]":
+        raise reader.malformed("an empty character class")
+    items: list[CharSet] = []
+    while not reader.skip("]"):
+        low = _class_item(reader)
+        has_end = reader.peek() == "-" and reader.peek(2) != "-]"
+        items.append(_range(reader, low) if has_end and _is_single(low) else low)
+    found = CharSet(union(*(item.inner for item in items)), union(*(item.outer for item in items)))
+    return ~found if negated else found
+
+
+def _range(reader: Reader, low: CharSet) -> CharSet:
+    """The characters from `low` to what is behind the dash that comes next; `low` alone where that
+    is no character: "a-\\d" is the letter, the dash and the digits."""
+    before = reader.pos
+    reader.take()
+    high = _class_item(reader)
+    if not _is_single(high):
+        reader.pos = before
+        return low
+    first, last = low.inner[0][0], high.inner[0][0]
+    if first > last:
+        raise reader.malformed("a character range the wrong way round")
+    return exactly((first, last))
+
+
+def _class_item(reader: Reader) -> CharSet:
+    char = reader.take()
+    return read_escape(reader, in_class=True) if char == "\\" else one(ord(char))
+
+
+def read_escape(reader: Reader, in_class: bool) -> CharSet:
+    """The characters that an escape stands for, whose backslash is read."""
+    char = reader.take()
+    if char in _CLASSES:
+        return _CLASSES[char]
+    if char == "b" and in_class:
+        return one(8)
+    if char in _CONTROLS and not (char == "0" and reader.peek().isdigit()):
+        return one(_CONTROLS[char])
+    if char == "x":
+        return one(_hexadecimal(reader, 2))
+    if char == "u":
+        return one(_unicode(reader))
+    if char == "c" and reader.peek().isascii() and reader.peek().isalpha():
+        return one(ord(reader.take()) % 32)
+    refused = _refused(char)
+    if refused is not None:
+        raise reader.unsupported(refused)
+    return one(ord(char))
+
+
+def _refused(char: str) -> str | None:
+    """What the escape of a character would be, which no backend enforces; None for the character
+    itself."""
+    if char in "bB":
+        return "a word boundary"
+    if char == "0":
+        return "an octal escape"
+    if char in "pP":
+        return "a Unicode property"
+    if char.isdigit() or char == "k":
+        return "a backreference"
+    if char.isascii() and char.isalpha():
+        return f"the escape \\{char}, which engines read differently,"
+    return None
+
+
+def _hexadecimal(reader: Reader, length: int) -> int:
+    digits = reader.take(length)
+    try:
+        return int(digits, 16)
+    except ValueError:
+        raise reader.malformed(f"a \\x or \\u escape needs {length} hexadecimal digits") from None
+
+
+def _unicode(reader: Reader) -> int:
+    if reader.skip("{"):
+        digits, closed, _ = reader.peek(_LONGEST_CODE).partition("}")
+        if not closed or not 1 <= len(digits) <= 6:
+            raise reader.malformed("a \\u{…} escape needs 1 to 6 hexadecimal digits")
+        code = _hexadecimal(reader, len(digits))
+        reader.take()
+        if code > 0x10FFFF:
+            raise reader.malformed("a \\u{…} escape beyond the last character")
+        return code
+    code = _hexadecimal(reader, 4)
+    if 0xD800 <= code < 0xDC00 and reader.skip("\\u"):
+        return 0x10000 + ((code - 0xD800) << 10) + (_hexadecimal(reader, 4) - 0xDC00) % 0x400
+    return code
+
+
+def _is_single(chars: CharSet) -> bool:
+    return (
+        chars.inner == chars.outer
+        and len(chars.inner) == 1
+        and chars.inner[0][0] == chars.inner[0][1]
+    )

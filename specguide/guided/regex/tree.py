@@ -1,0 +1,99 @@
+"""Owns the tree of a regular expression: what it means, without the dialect that it was written
+in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from specguide.guided.regex.charset import CharSet, exactly
+
+MAX_CHARS = 1 << 16
+"""A longer text of a regular expression is neither read nor written."""
+
+
+class RegexError(ValueError):
+    """A regular expression is malformed."""
+
+
+class UnsupportedRegex(RegexError):
+    """A regular expression uses a feature that no backend enforces."""
+
+
+@dataclass(frozen=True)
+class Chars:
+    """One character of a set."""
+
+    chars: CharSet
+
+
+@dataclass(frozen=True)
+class Concat:
+    """Its items one after the other; none of them: the empty string."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Either:
+    """Any one of its items; none of them: nothing at all matches."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """`least` to `most` times its item; most None: no limit."""
+
+    item: Node
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The start (`at_start`) or the end of the text."""
+
+    at_start: bool
+
+
+@dataclass(frozen=True)
+class Look:
+    """A lookahead: what follows begins with `node`, or (`negative`) does not."""
+
+    node: Node
+    negative: bool
+
+
+Node = Chars | Concat | Either | Repeat | Anchor | Look
+
+EMPTY = Concat(())
+NOTHING = Either(())
+
+
+def literal(text: str) -> Node:
+    """The tree that matches `text` alone."""
+    return Concat(tuple(Chars(exactly((ord(char), ord(char)))) for char in text))
+
+
+def literals(texts: Iterable[str]) -> Node:
+    """The tree that matches each of the texts."""
+    return Either(tuple(map(literal, texts)))
+
+
+def either(nodes: Iterable[Node]) -> Node:
+    """Any one of the nodes, without choices inside choices."""
+    kept = [
+        part for node in nodes for part in (node.items if isinstance(node, Either) else (node,))
+    ]
+    return kept[0] if len(kept) == 1 else Either(tuple(kept))
+
+
+def concat(*nodes: Node) -> Node:
+    """The nodes one after the other; NOTHING where one of them is."""
+    if NOTHING in nodes:
+        return NOTHING
+    items = [
+        part for node in nodes for part in (node.items if isinstance(node, Concat) else (node,))
+    ]
+    return items[0] if len(items) == 1 else Concat(tuple(items))

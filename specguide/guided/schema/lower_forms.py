@@ -1,0 +1,171 @@
+"""Owns the rewriting of forms, which stand for negations, into the core.
+
+What the core cannot say of a form is left out, or refused where nothing else is left.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import at_work, spend
+from specguide.guided.regex.automaton import everything_but
+from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
+from specguide.guided.schema.lowering import Lowering
+from specguide.guided.schema.names import only_names
+from specguide.guided.schema.negation.forms import (
+    Branch,
+    Choice,
+    Conditional,
+    Every,
+    FailedReference,
+    Failure,
+    Form,
+    Given,
+    OnlyItems,
+    OnlyMatching,
+    OnlyNames,
+    OnlyUnnamed,
+    OtherStrings,
+    OtherWords,
+    Refused,
+    WithItem,
+    WithProperty,
+)
+from specguide.guided.schema.nodes import (
+    ANYTHING,
+    Arrays,
+    Core,
+    Kinds,
+    Node,
+    Objects,
+    Strings,
+    all_of,
+    any_of,
+    arrays,
+    objects,
+    refuse,
+    strings,
+)
+from specguide.guided.schema.other_words import pattern_beside
+from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+
+_STEPS_A_FAILURE = 20
+
+
+def lower_form(lowering: Lowering, form: Form) -> Core:
+    """The core of a form: its instances, or some of them. Raises InvalidGuide where the core cannot
+    say it even so."""
+    match form:
+        case bool() | Node():
+            return form
+        case Given(schema, place):
+            return lowering.lower(schema, place)
+        case Refused(error):
+            raise error
+        case FailedReference():
+            return lowering.failed_reference(form)
+        case Every(path, parts):
+            return all_of(path, [lower_form(lowering, part) for part in parts])
+        case Choice(path, parts):
+            return any_of(path, [lower_form(lowering, part) for part in parts])
+        case Failure():
+            return _failure(lowering, form)
+        case Conditional():
+            return _conditional(lowering, form)
+        case Branch():
+            return _branch(lowering, form)
+        case OtherWords():
+            return _other_words(lowering, form)
+        case OtherStrings():
+            return _other_strings(lowering, form)
+        case _:
+            return _container(lowering, form)
+
+
+def _failure(lowering: Lowering, failure: Failure) -> Core:
+    spend(_STEPS_A_FAILURE)
+    options: list[Core] = []
+    left_out = list(failure.unspoken)
+    for way in failure.ways:
+        try:
+            with at_work(way.keyword, failure.path):
+                for form in way.forms:
+                    options.append(lower_form(lowering, form))
+        except UnsupportedGuide as error:
+            left_out.append(error)
+    if left_out and not any(map(_says_more_than_types, options)):
+        raise left_out[0]
+    return any_of(failure.path, options)
+
+
+def _says_more_than_types(option: Core) -> bool:
+    if isinstance(option, bool):
+        return option
+    return option != Node(option.path, Kinds(types=option.kinds.types)) or option.kinds == ANYTHING
+
+
+def _conditional(lowering: Lowering, form: Conditional) -> Core:
+    condition, then, otherwise = (
+        lower_form(lowering, one) for one in (form.condition, form.then, form.otherwise)
+    )
+    try:
+        unmet = all_of(form.path, [lower_form(lowering, form.failed), otherwise])
+    except UnsupportedGuide:
+        unmet = all_of(form.path, [then, otherwise])
+    return any_of(form.path, [all_of(form.path, [condition, then]), unmet])
+
+
+def _branch(lowering: Lowering, branch: Branch) -> Core:
+    others = [lower_form(lowering, failed) for failed in branch.failed_rivals]
+    return all_of(branch.given.place.path, [lower_form(lowering, branch.given), *others])
+
+
+def _other_words(lowering: Lowering, form: OtherWords) -> Core:
+    try:
+        pattern = pattern_beside(form.words, lowering.capabilities.characters)
+    except UnsupportedRegex as error:
+        raise refuse(form.keyword, form.path, str(error)) from error
+    return strings(form.path, Strings(pattern=pattern))
+
+
+def _other_strings(lowering: Lowering, form: OtherStrings) -> Core:
+    node = read_pattern(form.pattern, "pattern", form.path)
+    try:
+        pattern = write_pattern(everything_but(node), lowering.capabilities.characters)
+    except UnsupportedRegex as error:
+        raise refuse("pattern", form.path, str(error)) from error
+    if pattern is None:
+        return False
+    if len(pattern) > MAX_CHARS:
+        raise refuse("pattern", form.path, "what it does not match is too long to write down")
+    return strings(form.path, Strings(pattern=pattern))
+
+
+_Container: TypeAlias = WithProperty | OnlyMatching | OnlyUnnamed | OnlyNames | WithItem | OnlyItems
+
+
+def _container(lowering: Lowering, form: _Container) -> Core:
+    """Arrays and objects that hold what fails."""
+    failed = lower_form(lowering, form.form)
+    if isinstance(form, OnlyItems):
+        return arrays(form.path, Arrays(rest=failed))
+    if failed is False:
+        return False
+    match form:
+        case WithItem(path, index):
+            return arrays(path, Arrays(min_items=index + 1, prefix=(*[True] * index, failed)))
+        case WithProperty(path, name):
+            return objects(path, Objects({name: failed}, required=(name,)))
+        case OnlyUnnamed(path, names):
+            named = dict.fromkeys(names, False)
+            return objects(path, Objects(named, additional=failed, min_properties=1))
+        case OnlyMatching(path, pattern):
+            node = read_pattern(pattern, "patternProperties", path)
+            text = write_pattern(node, lowering.capabilities.characters)
+            if text is None:
+                return False
+            only = Objects(patterns={text: failed}, additional=False, min_properties=1)
+            return objects(path, only)
+        case OnlyNames(place):
+            return only_names(lowering, failed, place)

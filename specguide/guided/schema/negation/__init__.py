@@ -1,0 +1,1 @@
+"""Owns the first pass over JSON Schemas: what takes the place of their negations."""

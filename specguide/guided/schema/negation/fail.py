@@ -1,0 +1,151 @@
+"""Owns the negation of a subschema, keyword by keyword: the forms of what fails it.
+
+A subschema is a conjunction of keywords, so an instance fails it by failing any one of them.
+Keywords whose failure the core cannot express (`format`, `multipleOf`, `uniqueItems` …) are left
+out of that choice, which keeps the result on the safe side; a subschema with no other keyword is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from specguide.guided.schema.document import Place
+from specguide.guided.schema.json_values import TYPES, Json, JsonSchema, named_types
+from specguide.guided.schema.negation.bounds import BOUND_RULES
+from specguide.guided.schema.negation.containers import CONTAINER_RULES
+from specguide.guided.schema.negation.forms import Every, Failure, Form, OtherStrings, Way
+from specguide.guided.schema.negation.negation import Negation, Rule
+from specguide.guided.schema.negation.values import other_values
+from specguide.guided.schema.nodes import Numbers, numbers, refuse, typed
+
+_MAX_PAIRED = 8
+_ASSERTIONS_ONLY = frozenset(
+    {
+        "format",
+        "multipleOf",
+        "uniqueItems",
+        "additionalItems",
+        "minContains",
+        "maxContains",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "$dynamicRef",
+        "$recursiveRef",
+    }
+)
+
+
+def fail(negation: Negation, schema: JsonSchema, place: Place) -> Form:
+    """What fails a subschema of the right shape."""
+    if isinstance(schema, bool):
+        return not schema
+    draft = negation.document.draft
+    if draft <= 7 and "$ref" in schema:
+        schema = {"$ref": schema["$ref"]}
+    ways = tuple(
+        Way(keyword, tuple(rule(negation, schema, place)))
+        for keyword, rule in _RULES.items()
+        if keyword in schema and draft in _DRAFTS.get(keyword, _ALL_DRAFTS)
+    )
+    unspoken = tuple(
+        refuse(keyword, place.path, "its negation has no grammar")
+        for keyword in sorted(_ASSERTIONS_ONLY & schema.keys())
+    )
+    return Failure(place.path, ways, unspoken)
+
+
+def _type(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    named = named_types(schema) or ()
+    others = [
+        name
+        for name in TYPES
+        if name not in named and not (name == "number" and "integer" in named)
+    ]
+    yield typed(place.path, *others) if others else False
+    if "integer" in named and "number" not in named:
+        yield numbers(place.path, Numbers(is_fraction=True))
+
+
+def _values(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    keyword = "const" if "const" in schema else "enum"
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    yield from other_values(values, place.path, keyword)
+
+
+def _pattern(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield OtherStrings(place.path, schema["pattern"])
+
+
+def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """What meets the condition and fails `then`, or fails the condition and `else`."""
+    if "then" in schema:
+        met = negation.given(schema["if"], place / "if")
+        yield Every(place.path, (met, negation.failure(schema["then"], place / "then")))
+    if "else" in schema:
+        unmet = negation.failure(schema["if"], place / "if")
+        yield Every(place.path, (unmet, negation.failure(schema["else"], place / "else")))
+
+
+def _all_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    for i, child in enumerate(schema["allOf"]):
+        yield negation.failure(child, place / "allOf" / i)
+
+
+def _none_of(keyword: str) -> Rule:
+    """What fits none of them."""
+
+    def rule(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+        children = enumerate(schema[keyword])
+        failed = (negation.failure(child, place / keyword / i) for i, child in children)
+        yield Every(place.path, tuple(failed))
+
+    return rule
+
+
+def _one_of(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """What fits none of them, or two of them."""
+    yield from _none_of("oneOf")(negation, schema, place)
+    branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
+    if len(branches) > _MAX_PAIRED:
+        return
+    for left, right in combinations(branches, 2):
+        if not negation.comparison.are_disjoint(left, right):
+            yield Every(place.path, (negation.given(*left), negation.given(*right)))
+
+
+def _not(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield negation.given(schema["not"], place / "not")
+
+
+def _ref(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield negation.failed_reference(schema["$ref"], place)
+
+
+_RULES: dict[str, Rule] = {
+    "type": _type,
+    "const": _values,
+    "enum": _values,
+    **CONTAINER_RULES,
+    "pattern": _pattern,
+    "if": _if,
+    "allOf": _all_of,
+    "anyOf": _none_of("anyOf"),
+    "oneOf": _one_of,
+    "not": _not,
+    "$ref": _ref,
+    **BOUND_RULES,
+}
+_ALL_DRAFTS = range(4, 2021)
+_DRAFTS = {
+    "const": range(6, 2021),
+    "contains": range(6, 2021),
+    "propertyNames": range(6, 2021),
+    "if": range(7, 2021),
+    "dependencies": range(4, 8),
+    "dependentRequired": range(2019, 2021),
+    "dependentSchemas": range(2019, 2021),
+    "prefixItems": range(2020, 2021),
+}
+"""In which drafts a keyword says something: elsewhere it cannot be failed."""

@@ -1,0 +1,34 @@
+"""Owns what rules that negate a keyword are given: the negations of one document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeAlias
+
+from specguide.guided.schema.disjoint import Comparison
+from specguide.guided.schema.document import Document, Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.negation.forms import Form, Given
+
+
+class Negation(Protocol):
+    """The negation of parts of one document."""
+
+    document: Document
+    comparison: Comparison
+
+    def failure(self, schema: Json, place: Place) -> Form:
+        """What fails a subschema."""
+        ...
+
+    def failed_reference(self, reference: str, place: Place) -> Form:
+        """What fails the subschema that a `$ref` at `place` points to."""
+        ...
+
+    def given(self, schema: Json, place: Place) -> Given:
+        """What fits a subschema."""
+        ...
+
+
+Rule: TypeAlias = Callable[[Negation, Mapping[str, Json], Place], Iterator[Form]]
+"""The ways to fail one keyword of a subschema at a place."""

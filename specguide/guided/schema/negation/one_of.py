@@ -1,0 +1,51 @@
+"""Owns the rewriting of `oneOf`: a choice of its branches, each without the instances of those that
+it may share some with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from specguide.guided.schema.disjoint import Located
+from specguide.guided.schema.document import Place
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.negation.forms import Branch, Choice, Form, Given
+from specguide.guided.schema.negation.negation import Negation
+from specguide.guided.schema.nodes import Node, typed
+from specguide.guided.schema.topics import allowed_types, takes_all
+
+
+def one_branch(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """The forms of what fits one branch of a subschema's `oneOf` and no other."""
+    branches = [(child, place / "oneOf" / i) for i, child in enumerate(schema["oneOf"])]
+    pairs = list(_pairs(negation, schema, place, branches))
+    types = allowed_types(schema)
+    for left, right, shared in pairs:
+        types -= {name for name in shared if takes_all(left[0], name) and takes_all(right[0], name)}
+    rivals: dict[str, list[Located]] = {at.path: [] for _, at in branches}
+    for left, right, shared in pairs:
+        if shared & types:
+            rivals[left[1].path].append(right)
+            rivals[right[1].path].append(left)
+    options = (
+        Branch(Given(*branch), tuple(negation.failure(*rival) for rival in rivals[path]))
+        for path, branch in zip(rivals, branches, strict=True)
+    )
+    yield Choice(place.path, tuple(options))
+    if types != allowed_types(schema):
+        kept = typed(place.path, *sorted(types))
+        yield Node(place.path, all_of=(kept,)) if types else False
+
+
+def _pairs(
+    negation: Negation, schema: Mapping[str, Json], place: Place, branches: list[Located]
+) -> Iterator[tuple[Located, Located, frozenset[str]]]:
+    """The pairs of branches that may share instances, with the types of these."""
+    beside = {
+        keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "anyOf")
+    }
+    types = allowed_types(schema)
+    for left, right in combinations(branches, 2):
+        shared = negation.comparison.shared_types(left, right, types, context=(beside, place))
+        if shared:
+            yield left, right, shared

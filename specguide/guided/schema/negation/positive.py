@@ -1,0 +1,170 @@
+"""Owns the first pass: a JSON Schema without its negations, in whose place there are forms.
+
+Negations are not in `not` alone: what fails the condition holds with `else`, what fits one branch
+of a `oneOf` fails its rivals, and the items beyond `maxContains` fail `contains`. The pass follows
+the schema wherever it may be lowered. It refuses nothing: what cannot be negated may not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from specguide.errors import InvalidGuide
+from specguide.guided.budget import at_work, spend
+from specguide.guided.schema.disjoint import Comparison
+from specguide.guided.schema.document import Document, Place, subschemas
+from specguide.guided.schema.instance import Instances
+from specguide.guided.schema.json_values import Json, JsonSchema
+from specguide.guided.schema.negation.fail import fail
+from specguide.guided.schema.negation.forms import (
+    Conditional,
+    FailedReference,
+    Form,
+    Given,
+    Refused,
+)
+from specguide.guided.schema.negation.negation import Negation, Rule
+from specguide.guided.schema.negation.one_of import one_branch
+
+_STEPS_A_SUBSCHEMA = 10
+
+
+@dataclass(frozen=True)
+class PositiveSchema:
+    """A JSON Schema without negations.
+
+    document: the schema as it was given
+    forms:    by the JSON pointer of a subschema and a keyword, what stands for that keyword; all
+              of them hold
+    failures: by the JSON pointer of a subschema that is referred to, what fails it
+    """
+
+    document: Document
+    forms: Mapping[tuple[str, str], tuple[Form, ...]]
+    failures: Mapping[str, Form]
+
+
+def without_negations(schema: JsonSchema) -> PositiveSchema:
+    """The schema with forms in place of its negations.
+
+    Raises UnsupportedGuide for draft 3 of JSON Schema, and InvalidGuide for an `$id` that is no
+    URI.
+    """
+    negations = _Negations(Document(schema))
+    negations.follow()
+    return PositiveSchema(negations.document, negations.forms, negations.failures)
+
+
+class _Negations:
+    """The negations of one document, each made once."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.comparison = Comparison(document, Instances(document))
+        self.forms: dict[tuple[str, str], tuple[Form, ...]] = {}
+        self.failures: dict[str, Form] = {}
+        self._reached: set[str] = set()
+        self._to_reach: list[Given] = [Given(document.root, document.start)]
+        self._to_fail: list[Given] = []
+
+    def follow(self) -> None:
+        """Makes the forms of all that the schema leads to."""
+        while self._to_reach or self._to_fail:
+            if self._to_fail:
+                found = self._to_fail.pop()
+                self.failure(found.schema, found.place)
+            else:
+                found = self._to_reach.pop()
+                self._reach(found.schema, found.place)
+
+    def given(self, schema: Json, place: Place) -> Given:
+        """What fits a subschema, whose own negations are to be found, too."""
+        found = Given(schema, place)
+        self._to_reach.append(found)
+        return found
+
+    def failure(self, schema: Json, place: Place) -> Form:
+        """What fails a subschema."""
+        if place.path not in self.failures:
+            spend(_STEPS_A_SUBSCHEMA)
+            try:
+                self.document.check(schema, place)
+                form = fail(self, schema, self.document.enter(schema, place))
+            except InvalidGuide as error:
+                form = Refused(error)
+            self.failures[place.path] = form
+        return self.failures[place.path]
+
+    def failed_reference(self, reference: str, place: Place) -> Form:
+        """What fails the subschema that a `$ref` at `place` points to."""
+        try:
+            schema, found = self.document.resolve(reference, place)
+        except InvalidGuide as error:
+            return Refused(error)
+        self._to_fail.append(Given(schema, found))
+        return FailedReference(place.path, found.path)
+
+    def _reach(self, schema: Json, place: Place) -> None:
+        """Makes the forms of a subschema and of those inside, as far as its shape is right; where
+        it is not, it is refused when it is lowered."""
+        if isinstance(schema, bool) or place.path in self._reached:
+            return
+        self._reached.add(place.path)
+        spend(_STEPS_A_SUBSCHEMA)
+        try:
+            self.document.check(schema, place)
+            place = self.document.enter(schema, place)
+        except InvalidGuide:
+            return
+        if "$ref" in schema:
+            self._follow_reference(schema["$ref"], place)
+            if self.document.draft <= 7:
+                return
+        for keyword in _RULES:
+            if keyword in schema:
+                self.forms[place.path, keyword] = self._forms(keyword, schema, place)
+        for keyword, step, child in subschemas(schema):
+            if keyword not in _NOT_LOWERED:
+                with at_work(keyword, place.path):
+                    self._reach(child, Place(place.path + step, place.base))
+
+    def _follow_reference(self, reference: str, place: Place) -> None:
+        with suppress(InvalidGuide):  # it is refused when it is lowered
+            self.given(*self.document.resolve(reference, place))
+
+    def _forms(self, keyword: str, schema: Mapping[str, Json], place: Place) -> tuple[Form, ...]:
+        """What stands for a keyword."""
+        try:
+            with at_work(keyword, place.path):
+                return tuple(_RULES[keyword](self, schema, place))
+        except InvalidGuide as error:
+            return (Refused(error),)
+
+
+def _not(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    yield negation.failure(schema["not"], place / "not")
+
+
+def _if(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    condition, then, otherwise = (
+        Given(schema.get(keyword, True), place / keyword) for keyword in ("if", "then", "else")
+    )
+    failed = negation.failure(condition.schema, condition.place)
+    yield Conditional(place.path, condition, then, otherwise, failed)
+
+
+def _max_contains(negation: Negation, schema: Mapping[str, Json], place: Place) -> Iterator[Form]:
+    """What an array's items are beyond those that `contains` asks for."""
+    if "contains" in schema:
+        yield negation.failure(schema["contains"], place / "contains")
+
+
+_RULES: dict[str, Rule] = {
+    "not": _not,
+    "if": _if,
+    "oneOf": one_branch,
+    "maxContains": _max_contains,
+}
+_NOT_LOWERED = frozenset({"not", "$defs", "definitions"})

@@ -1,0 +1,82 @@
+"""Owns the pattern of every string but some words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from specguide.guided.budget import kept, spend
+from specguide.guided.regex.charset import EVERYTHING, CharSet, Ranges, exactly
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    Chars,
+    Concat,
+    Either,
+    Node,
+    Repeat,
+    UnsupportedRegex,
+    literal,
+)
+from specguide.guided.schema.pattern_text import write_pattern
+
+_BLOCK = 32
+"""So many characters at the start of a string are written once for all that begin with them."""
+_MAX_BESIDE = 2_000_000
+
+
+@kept
+def pattern_beside(words: frozenset[str], characters: Ranges) -> str:
+    """The pattern of every string but the words. Raises UnsupportedRegex where it is too long."""
+    pattern = (
+        None
+        if sum(len(word) ** 2 for word in words) > _MAX_BESIDE
+        else write_pattern(_strings_beside(words), characters)
+    )
+    if pattern is None or len(pattern) > MAX_CHARS:
+        raise UnsupportedRegex("a pattern of all strings but these is too long to write down")
+    return pattern
+
+
+def _strings_beside(words: frozenset[str]) -> Node:
+    """Every string but the words: a beginning of words that is none, or one with a character that
+    leads to no word.
+
+    The beginnings share their first characters by blocks, which keeps the tree as flat as it is
+    short.
+    """
+    beginnings: dict[str, list[str]] = {"": []}  # each with the characters that may follow
+    for word in sorted(words):
+        spend(1 + 8 * len(word))
+        for i, char in enumerate(word):
+            follow = beginnings.setdefault(word[:i], [])
+            if char not in follow[-1:]:
+                follow.append(char)
+        beginnings.setdefault(word, [])
+    blocks: dict[str, dict[str, list[str]]] = {}  # by the characters that are shared
+    for beginning, follow in beginnings.items():
+        shared = beginning[: len(beginning) // _BLOCK * _BLOCK]
+        blocks.setdefault(shared, {})[beginning] = follow
+    nodes: dict[str, list[Node]] = {shared: [] for shared in blocks}
+    for shared in sorted(blocks, key=len, reverse=True):
+        node = Either((*_beside(blocks[shared], len(shared), words), *nodes[shared]))
+        if shared:
+            outer = shared[:-_BLOCK]
+            nodes[outer].append(Concat((literal(shared[len(outer) :]), node)))
+    return node
+
+
+def _beside(
+    beginnings: Mapping[str, list[str]], start: int, words: frozenset[str]
+) -> Iterator[Node]:
+    """The strings, from their character `start` on, that leave the words right behind one of the
+    beginnings."""
+    rests: dict[tuple[str, ...], list[Node]] = {}  # by what may follow
+    for beginning, follow in beginnings.items():
+        rests.setdefault(tuple(follow), []).append(literal(beginning[start:]))
+    left = [
+        Concat(
+            (Either(tuple(found)), Chars(~exactly(*((ord(char), ord(char)) for char in follow))))
+        )
+        for follow, found in rests.items()
+    ]
+    yield Concat((Either(tuple(left)), Repeat(Chars(CharSet(EVERYTHING, EVERYTHING)), 0, None)))
+    yield from (literal(beginning[start:]) for beginning in beginnings if beginning not in words)

@@ -1,0 +1,54 @@
+"""Owns a question about one subschema and one JSON value: whether that is an instance of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from specguide.guided.schema.answers import Answer
+from specguide.guided.schema.document import Place
+from specguide.guided.schema.json_values import Json
+
+
+class Judge(Protocol):
+    """Answers questions about the subschemas of one document."""
+
+    @property
+    def draft(self) -> int:
+        """Of the document."""
+        ...
+
+    def fits(self, schema: Json, place: Place, value: Json, depth: int = 0) -> Answer:
+        """Whether `value` is an instance of the subschema at `place`."""
+        ...
+
+    def resolve(self, reference: str, place: Place) -> tuple[Json, Place]:
+        """The subschema that a reference at `place` means, and its place."""
+        ...
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether a value, whose type is `kind`, is an instance of a subschema.
+
+    depth: of the question inside of others
+    """
+
+    judge: Judge
+    schema: Mapping[str, Json]
+    place: Place
+    value: Json
+    kind: str
+    depth: int
+
+    def asks(self, schema: Json, *steps: str | int) -> Answer:
+        """Whether the value fits a subschema of this one."""
+        return self.asks_of(self.value, schema, *steps)
+
+    def asks_of(self, value: Json, schema: Json, *steps: str | int) -> Answer:
+        """Whether another value fits a subschema of this one."""
+        place = self.place
+        for step in steps:
+            place = place / step
+        return self.judge.fits(schema, place, value, self.depth + 1)

@@ -1,0 +1,145 @@
+"""Owns the routes that generate nothing: models, tokens, health and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from specguide.errors import InvalidParams
+from specguide.release import installed_version
+from specguide.server import anthropic
+from specguide.server.backend import Backend, unless_left
+from specguide.server.body import BodyRoute
+from specguide.server.errors import RESPONSES
+from specguide.server.messages import template_messages
+from specguide.server.prompt import prompt_ids
+from specguide.server.requests import Body, DetokenizeRequest, TokenizeRequest
+
+T = TypeVar("T")
+B = TypeVar("B", bound=Body)
+
+router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get("/v1/models")
+async def models(request: Request) -> dict[str, Any]:
+    """The one that is served, under each of its names."""
+    names = _backend(request).config.model_names
+    return {"object": "list", "data": [_model(request, name) for name in names]}
+
+
+@router.get("/v1/models/{name:path}")
+async def model(name: str, request: Request) -> dict[str, Any]:
+    """One name of the model."""
+    return _model(request, _backend(request).check_model(name))
+
+
+@router.post("/tokenize")
+async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
+    """Token ids of a prompt, or of messages behind the chat template."""
+    backend = _backend(request)
+    tokens = await _understood(request, _tokens, body)
+    told = {
+        "tokens": tokens,
+        "count": len(tokens),
+        "max_model_len": backend.engine.max_model_len,
+    }
+    if body.return_token_strs:
+        spelled = [backend.token_bytes(token).decode(errors="replace") for token in tokens]
+        told["token_strs"] = spelled
+    return told
+
+
+@router.post("/v1/messages/count_tokens")
+async def count_tokens(body: anthropic.CountRequest, request: Request) -> dict[str, Any]:
+    """Tokens of the prompt that a body of /v1/messages comes to."""
+    return await _understood(request, anthropic.count, body)
+
+
+@router.post("/detokenize")
+async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, Any]:
+    """Text of token ids."""
+    return {"prompt": await _understood(request, _text, body)}
+
+
+@router.get("/version")
+async def version() -> dict[str, str | None]:
+    """Of specguide; null where it is not installed, but run from a checkout."""
+    return {"version": installed_version()}
+
+
+@router.get("/ping")
+@router.get("/health")
+@router.get("/ready")
+async def health(request: Request) -> Response:
+    """200 while requests are taken, else 503 and why not."""
+    cause = _backend(request).engine.health.cause
+    return JSONResponse(
+        {"status": "ok"} if cause is None else {"status": "unhealthy", "cause": str(cause)},
+        200 if cause is None else 503,
+    )
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=_TEXT)
+async def metrics(request: Request) -> Response:
+    """For Prometheus."""
+    await _backend(request).engine.refresh_stats()
+    return Response(generate_latest(request.app.state.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _model(request: Request, name: str) -> dict[str, Any]:
+    backend = _backend(request)
+    return {
+        "id": name,
+        "object": "model",
+        "created": request.app.state.started_s,
+        "owned_by": "specguide",
+        "root": backend.config.model_name,
+        "max_model_len": backend.engine.max_model_len,
+    }
+
+
+def _backend(request: Request) -> Backend:
+    backend: Backend = request.app.state.backend
+    return backend
+
+
+async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
+    """In a thread, since a schema or a prompt may be long."""
+    backend = _backend(request)
+    return await unless_left(
+        request, backend.understood(len(await request.body()), understand, body)
+    )
+
+
+def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
+    backend.check_model(body.model)
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidParams("give a prompt or messages", param="prompt")
+    if body.prompt is not None:
+        return backend.tokenizer.encode(body.prompt, body.add_special_tokens)
+    return prompt_ids(
+        backend,
+        body,
+        ("messages", template_messages(body.messages or ())),
+        tools=body.tools,
+        add_generation_prompt=body.add_generation_prompt,
+    )
+
+
+def _text(backend: Backend, body: DetokenizeRequest) -> str:
+    backend.check_model(body.model)
+    size = backend.engine.vocab_size
+    bad = next((token for token in body.tokens if not 0 <= token < size), None)
+    if bad is not None:
+        raise InvalidParams(
+            f"token {bad} is not an id of this model's {size} tokens", param="tokens"
+        )
+    return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)

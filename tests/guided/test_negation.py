@@ -1,0 +1,95 @@
+"""The first pass over JSON Schemas: forms in place of negations, lowered or refused later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lowered_schemas import lowered, plain
+
+from specguide.errors import InvalidGuide, UnsupportedGuide
+from specguide.guided.schema.negation.forms import Branch, Choice, Conditional, Failure, Refused
+from specguide.guided.schema.negation.positive import without_negations
+from specguide.guided.schema.patterns import pattern_matches
+
+
+def form(schema: Any, keyword: str) -> Any:
+    """What stands for a keyword of the root."""
+    return without_negations(schema).forms["", keyword][0]
+
+
+def test_what_cannot_be_negated_is_said_beside_what_can() -> None:
+    failure = form({"not": {"type": "string", "format": "date"}}, "not")
+    assert isinstance(failure, Failure)
+    assert [way.keyword for way in failure.ways] == ["type"]
+    assert [error.keyword for error in failure.unspoken] == ["format"]
+    with pytest.raises(UnsupportedGuide, match="format at /not/format cannot be enforced"):
+        lowered({"not": {"type": "string", "format": "date"}})
+
+
+def test_a_part_that_cannot_be_negated_is_left_out_beside_another() -> None:
+    core = plain(lowered({"not": {"minLength": 2, "format": "date"}}))
+    assert core == {"type": "string", "maxLength": 1}
+
+
+def test_a_condition_that_cannot_be_failed_leaves_what_holds_either_way() -> None:
+    schema = {"if": {"format": "date"}, "then": {"minimum": 1}, "else": {"maximum": 5}}
+    assert isinstance(form(schema, "if"), Conditional)
+    _, unmet = plain(lowered(schema))["anyOf"]
+    assert unmet == {"allOf": [{"minimum": 1}, {"maximum": 5}]}
+
+
+def test_a_branch_of_one_of_has_the_failures_of_its_rivals_alone() -> None:
+    schema = {"oneOf": [{"minimum": 3}, {"maximum": 5}, {"enum": [True]}, {"enum": [False]}]}
+    choice = form(schema, "oneOf")
+    assert isinstance(choice, Choice)
+    branches = [branch for branch in choice.parts if isinstance(branch, Branch)]
+    rivals = [[failed.path for failed in branch.failed_rivals] for branch in branches]
+    assert rivals == [["/oneOf/1"], ["/oneOf/0"], [], []]
+
+
+@pytest.mark.parametrize(
+    "negated", [{"$ref": "other.json"}, {"$ref": "#/nowhere"}, {"minimum": "low"}]
+)
+def test_the_pass_leaves_it_to_lowering_to_refuse(negated: Any) -> None:
+    unused = {"type": "string", "properties": {"a": {"not": negated}}}
+    assert plain(lowered(unused)) == {"type": "string"}
+    refused = form({"not": negated}, "not")
+    assert isinstance(refused, Refused) or isinstance(refused.ways[0].forms[0], Refused)
+    with pytest.raises(InvalidGuide, match="at /not/"):
+        lowered({"not": negated})
+
+
+@pytest.mark.parametrize(
+    "branch", [{"enum": 5}, {"required": 5}, {"$ref": 5}, {"anyOf": 5}, {"allOf": [{"enum": 5}]}]
+)
+def test_malformed_branches_of_one_of_are_told_by_their_place(branch: Any) -> None:
+    with pytest.raises(InvalidGuide, match=r"at /oneOf/0/.*must be"):
+        lowered({"oneOf": [branch, {"enum": [{}]}]})
+    unused = {"type": "string", "properties": {"a": {"oneOf": [branch, {"enum": [{}]}]}}}
+    assert plain(lowered(unused)) == {"type": "string"}
+
+
+def test_a_malformed_part_beside_an_enum_is_told_by_its_place() -> None:
+    with pytest.raises(InvalidGuide, match="required at /allOf/0/required must be"):
+        lowered({"enum": [{}], "allOf": [{"required": 5}]})
+
+
+def test_names_that_fail_are_those_of_all_properties() -> None:
+    core = plain(lowered({"not": {"propertyNames": {"enum": ["a", "b"]}}}))
+    (names,) = core["patternProperties"]
+    assert not pattern_matches(names, "a")
+    assert pattern_matches(names, "ab")
+    assert core["minProperties"] == 1
+    assert core["additionalProperties"] is False
+
+
+def test_no_name_fails_where_every_name_fits() -> None:
+    with pytest.raises(InvalidGuide, match="allows no value"):
+        lowered({"not": {"propertyNames": True}})
+
+
+def test_negated_references_that_lead_to_each_other_end() -> None:
+    other = {"properties": {"child": {"$ref": "#"}}}
+    core = plain(lowered({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": other}}))
+    assert core["$defs"]
