@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import float8_checkpoints
+import jsonschema
 import pytest
 import torch
-from decoder_logits import logits_of
 from float8_checkpoints import FORMATS
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
+from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.quantization import MatrixSpec, Quantization
@@ -46,7 +47,12 @@ def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, 
     assert error < 0.1 * (unrounded - expected.logits[0]).abs().mean()
 
 
-def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "named_folder",
+    ["compressed tensor, static", "compressed channel, token", "fp8 block"],
+    indirect=True,
+)
+def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) -> None:
     _, folder = named_folder
     prompts, all_params = cases(5, 6, temperature=0.0)
     draft = SpecConfig("draft_model", folder / "exact", 3)
@@ -56,6 +62,11 @@ def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> No
     assert [(out.token_ids, out.error) for out in drafted] == [
         (out.token_ids, None) for out in plain
     ]
+    pairs = zip(plain, all_params, strict=True)
+    ended = [(out, it.guide) for out, it in pairs if it.guide and out.finish_reason == "stop"]
+    assert ended
+    for out, guide in ended:
+        jsonschema.validate(json.loads(out.text), guide.json_schema)
 
 
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
