@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from benchmarks.baselines import BASELINES
+from benchmarks.llama_8b import QUANTIZATIONS
 from specguide.config import SpecConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import SMALL_TREE, DynamicTree
@@ -17,6 +18,17 @@ WINDOWS = (
     8,
     16,
 )  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
+IN_EVERY_FORMAT = (
+    "grammarless",
+    "unguided",
+    "guided",
+    "20 % guided",
+    "plain unguided",
+    "plain guided",
+    "tree 16",
+    "tree 60",
+)
+"""Modes that each quantization of the target has, too: "fp8 guided" beside "guided"."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,7 @@ class Mode:
     callbacks:    as in GuideConfig
     baseline:     of BASELINES; None: the engine itself
     has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
+    quantization: of the target, as in `llama_8b.QUANTIZATIONS`
     """
 
     name: str
@@ -36,6 +49,7 @@ class Mode:
     callbacks: str | None = None
     baseline: str | None = None
     has_guides: bool = True
+    quantization: str = ""
 
     @property
     def parts(self) -> EngineParts:
@@ -96,4 +110,10 @@ def modes() -> dict[str, Mode]:
         ),
         Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0),
     ]
-    return {mode.name: mode for mode in every}
+    quantized = [
+        replace(mode, name=f"{name} {mode.name}", quantization=name)
+        for name in filter(None, QUANTIZATIONS)
+        for mode in every
+        if mode.name in IN_EVERY_FORMAT
+    ]
+    return {mode.name: mode for mode in [*every, *quantized]}

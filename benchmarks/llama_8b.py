@@ -4,11 +4,12 @@ could be."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from specguide.layers.quantization import ONLINE, UNQUANTIZED, Quantization, read_quantization
 from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
 from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
@@ -51,6 +52,13 @@ TINY = LLAMA_8B | dict(
     head_dim=16,
 )
 DRAFT_VOCAB_SIZE = 32_000
+_BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+QUANTIZATIONS: dict[str, Quantization] = {
+    "": UNQUANTIZED,
+    "fp8": ONLINE["fp8"],
+    "fp8 blocks": read_quantization({"quantization_config": _BLOCKS}),
+}
+"""Of the target, by name. Drafters are never quantized."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +93,14 @@ class RandomModels:
         dtype: torch.dtype,
         max_len: int,
         shapes: Shapes = SHAPES,
+        quantization: str = "",
     ) -> RandomModels:
         """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
-        contexts of up to `max_len` tokens."""
+        contexts of up to `max_len` tokens; quantization: of QUANTIZATIONS, for the target."""
         torch.manual_seed(0)
         head, small = shapes.head, shapes.small
-        target = _random(
-            Decoder(config_of(shapes.target), device=device, dtype=dtype, max_positions=max_len)
-        )
+        config = replace(config_of(shapes.target), quantization=QUANTIZATIONS[quantization])
+        target = _random(Decoder(config, device=device, dtype=dtype, max_positions=max_len))
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(head, target),
             "mtp": lambda: _random(MtpHead(config_of(head), target)),
@@ -140,8 +148,9 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
-        tensor = destination.tensor
-        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
+        device, dtype = destination.tensor.device, torch.bfloat16
+        values = torch.ones(destination.shape, device=device, dtype=dtype)
+        destination.fill(values if values.ndim == 1 else values.normal_(std=0.02))
     return model
 
 

@@ -34,7 +34,7 @@ FORMATS: dict[str, Callable[[Path], Decoder]] = {
 }
 """By name: what makes the quantized model of a folder with one that is not."""
 
-LEAST_AGREEMENT = {"fp8": 0.97}
+LEAST_AGREEMENT = {"fp8": 0.97, "int4": 0.93}
 """Share of tokens at which the likeliest one must be the same."""
 
 
