@@ -114,6 +114,21 @@ class Backend:
         async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
             return await self.aside(num_bytes, understand, self, body)
 
+    def text_of(
+        self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
+    ) -> str:
+        """Of token ids. Raises InvalidParams for one that there is not.
+
+        skip_special_tokens: else they stand there by their names
+        """
+        size = self.engine.vocab_size
+        bad = next((token for token in token_ids if not 0 <= token < size), None)
+        if bad is not None:
+            raise InvalidParams(
+                f"token {bad} is not an id of this model's {size} tokens", param=param
+            )
+        return self.tokenizer.decode(token_ids, skip_special_tokens)
+
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""
         token = self.tokenizer.token_id(text)

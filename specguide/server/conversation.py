@@ -70,7 +70,8 @@ def conversation_task(
         (token_ids,),
         params,
         tool_format,
-        expected,
-        schema_params,
-        body.priority,
+        must_call=choice is not None and choice.must_call,
+        reasoning=expected,
+        schema_params=schema_params,
+        priority=body.priority,
     )

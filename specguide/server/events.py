@@ -13,13 +13,14 @@ class Score:
     """A token and how likely it was, by the model's own logits.
 
     spelled: what it adds to a text, its leading space included; the name of a special token
-    rank:    its place among all tokens, 1 is the likeliest
+    logprob: None for a prompt's first token, before which there is nothing
+    rank:    its place among all tokens, 1 is the likeliest; 0 where there is no logprob
     rivals:  the likeliest tokens of its place, likeliest first, as many as were asked for
     """
 
     token_id: int
     spelled: bytes
-    logprob: float
+    logprob: float | None
     rank: int
     rivals: tuple[Score, ...] = ()
 
@@ -31,12 +32,10 @@ class Score:
 
 @dataclass(frozen=True)
 class PromptScores:
-    """The prompt of a sample, token by token; None for the first, before which there is nothing.
+    """The prompt of a sample, token by token: of a prompt's first sample the first event, where
+    they are asked for."""
 
-    The first event of a prompt's first sample, where they are asked for.
-    """
-
-    scores: tuple[Score | None, ...]
+    scores: tuple[Score, ...]
     sample: int = 0
 
 

@@ -315,6 +315,8 @@ class CompletionRequest(SamplingFields):
     logprobs: int | None = None
     echo: bool = False
     best_of: int | None = None
+    prompt_logprobs: int | None = None
+    add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
 
 

@@ -10,7 +10,16 @@ from specguide.engine import RequestDelta
 from specguide.guided.written_forms import WrittenForm
 from specguide.request import Logprob, RequestMetrics
 from specguide.server.backend import Backend
-from specguide.server.events import End, Event, Reasoned, Said, Score, Text, Tokens
+from specguide.server.events import (
+    End,
+    Event,
+    PromptScores,
+    Reasoned,
+    Said,
+    Score,
+    Text,
+    Tokens,
+)
 from specguide.server.reasoning_reader import ReasoningReader, Split
 from specguide.server.task import Task
 from specguide.server.tool_parser import ToolCallParser
@@ -21,23 +30,27 @@ class SampleReader:
     """Reads the deltas of one sample. sample: which of the task's"""
 
     def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
-        self._backend, self._sample = backend, sample
+        self._backend, self._sample, self._params = backend, sample, task.params
+        self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
         self._reasoning = None if task.reasoning is None else ReasoningReader(task.reasoning)
         self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
         self._parser = None if task.tool_format is None else ToolCallParser(task.tool_format)
+        self._must_call = task.must_call
         self._visible: VisibleText | None = None
         forms = [one for one in (task.tool_format, task.reasoning and task.reasoning.format) if one]
         if forms:
             self._visible = VisibleText(
                 backend.tokenizer,
                 special_ids(backend, forms),
-                task.prompts[sample // task.params.n],
+                self._prompt_ids,
                 is_guided=task.params.guide is not None,
             )
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""
+        if delta.prompt_logprobs is not None:
+            yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
         scores = tuple(
             score_of(self._backend, token, entry, self._num_rivals)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
@@ -69,7 +82,20 @@ class SampleReader:
             rest = self._split(visible.add((), is_last=True))
             if self._reasoning is not None:
                 rest += self._answered(self._reasoning.finish())
-            yield from self._told(rest + (self._parser.finish() if self._parser else []))
+            yield from self._told(rest + self._unfinished())
+
+    def _unfinished(self) -> list[Said]:
+        """What was held back at the end; half a call is no text where nothing but calls is
+        said."""
+        return self._parser.finish() if self._parser and not self._must_call else []
+
+    def _prompt_scores(self, entries: Sequence[Mapping[int, Logprob] | None]) -> Iterator[Score]:
+        num_rivals = self._params.prompt_logprobs or 0
+        for token, entry in zip(self._prompt_ids, entries, strict=False):
+            if entry is None:
+                yield Score(token, self._backend.token_bytes(token), None, 0)
+            else:
+                yield score_of(self._backend, token, entry, num_rivals)
 
     def _split(self, text: str) -> list[Said]:
         return self._answered(

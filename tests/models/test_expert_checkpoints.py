@@ -138,7 +138,7 @@ def test_experts_in_fp8_are_the_folder_of_their_numbers(name: str, tmp_path: Pat
         (QWEN3_MOE, {**SHARED, "moe_intermediate_size": 32}, "mxfp4", "not supported in this form"),
         (GPT_OSS, GPT_OSS_SETTINGS, "fp8", "gpt-oss is supported in mxfp4 and in bfloat16"),
         (GPT_OSS, GPT_OSS_SETTINGS, "mxfp4", "48 input features, and mxfp4 needs a multiple of 32"),
-        (MIXTRAL, {}, "gptq", "'gptq'.* is not supported; known: "),
+        (MIXTRAL, {}, "bitsandbytes", "'bitsandbytes'.* is not supported; known: "),
     ],
 )
 def test_what_experts_are_not_held_in_is_refused(
