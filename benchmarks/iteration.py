@@ -10,8 +10,7 @@ tokens, 350 in the mean. In all modes the requests write the same text, valid in
 real-world schemas from different places on, and the drafter guesses the same part of it, to which
 forced and looked-up drafts may add. Before anything is timed, each output is compared with its text
 and walked through a fresh matcher, which must take every token. Times are between the ends of
-successive iterations on the forward stream. Modes of a quantized target, "fp8 guided" say, stand
-beside those of the same name, with floors of their own. Prints a table, then one JSON line.
+successive iterations on the forward stream. Prints a table, then one JSON line.
 
 With `--model qwen3-30b-a3b`, the same at the shapes of a model of experts: beside another, "plain
 unguided" and "unguided" say what speculation gains where each token that is verified may need
@@ -23,6 +22,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,8 @@ from benchmarks.gpu_timing import copy_bandwidth
 from benchmarks.iteration_modes import K, Mode, modes
 from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
-from benchmarks.llama_8b import QUANTIZATIONS, TINY_SHAPES, RandomModels
 from benchmarks.llama_8b import SHAPES as LLAMA_8B
+from benchmarks.llama_8b import TINY_SHAPES, RandomModels
 from benchmarks.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 from specguide.config import GuideConfig
 from specguide.trace import write_chrome_trace
@@ -49,12 +49,12 @@ SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
-    models:    by the quantization of the target
+    models:    by the format of the target's weights, as `Mode.format` has it
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """
 
-    models: Mapping[str, RandomModels]
+    models: Mapping[str | None, RandomModels]
     workload: Workload
     num_iterations: int
     bandwidth: float
@@ -64,8 +64,13 @@ class Setting:
 
 def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
-    models = setting.models[mode.quantization]
-    case = Run(mode, models, batch_size, setting.workload, is_traced=setting.trace is not None)
+    case = Run(
+        mode,
+        setting.models[mode.format],
+        batch_size,
+        setting.workload,
+        is_traced=setting.trace is not None,
+    )
     case.run(NUM_WARM_UP)
     case.check()
     num_before, counters = case.num_tokens, case.runner.grammar.counters()
@@ -102,7 +107,7 @@ def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting) -> float:
     method = mode.spec.method if mode.spec else ""
     layout, num_requests = mode.layout, len(case.requests)
     num_tokens = num_requests * (1 + layout.num_drafts)
-    models = setting.models[mode.quantization]
+    models = setting.models[mode.format]
     num_bytes = models.num_bytes_read(method, layout.num_model, num_cached, num_tokens)
     return num_bytes / setting.bandwidth
 
@@ -159,12 +164,12 @@ def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
     """To the modes of one batch size that draft as the engine without guides does: how many times
     its iteration they take."""
     medians = {row["mode"]: row["median_ms"] for row in rows}
-    for row in rows:
-        for way in ("unguided", "guided", "20 % guided"):
-            base = medians.get(row["mode"].removesuffix(way) + "grammarless")
-            if base is not None and row["mode"] in [f"{it} {way}".strip() for it in QUANTIZATIONS]:
-                ratio = row["of_grammarless"] = round(row["median_ms"] / base, 4)
-                print(f"       {row['mode']} ÷ grammarless: {ratio:.4f}", flush=True)
+    for row, kind in product(rows, ("unguided", "20 % guided", "guided")):
+        form, is_kind, _ = row["mode"].rpartition(kind)
+        baseline = f"{form}grammarless"
+        if is_kind and baseline in medians and row["mode"].endswith(kind):
+            row["of_grammarless"] = round(row["median_ms"] / medians[baseline], 4)
+            print(f"       {row['mode']} ÷ {baseline}: {row['of_grammarless']:.4f}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -212,8 +217,8 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
     shapes = SHAPES[args.model][args.tiny]
     models = {
-        name: RandomModels.of(methods, device, dtype, MAX_LEN, shapes, name)
-        for name in dict.fromkeys(mode.quantization for mode in chosen)
+        form: RandomModels.of(methods, device, dtype, MAX_LEN, shapes.held_in(form))
+        for form in dict.fromkeys(mode.format for mode in chosen)
     }
     workload = real_workload(
         SCHEMAS[: args.schemas],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from benchmarks.baselines import BASELINES
-from benchmarks.llama_8b import QUANTIZATIONS
+from benchmarks.llama_8b import QUANTIZED
 from specguide.config import SpecConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import SMALL_TREE, DynamicTree
@@ -18,17 +18,6 @@ WINDOWS = (
     8,
     16,
 )  # drafts that are verified: K and the forced ones, forced ones alone, or looked up
-IN_EVERY_FORMAT = (
-    "grammarless",
-    "unguided",
-    "guided",
-    "20 % guided",
-    "plain unguided",
-    "plain guided",
-    "tree 16",
-    "tree 60",
-)
-"""Modes that each quantization of the target has, too: "fp8 guided" beside "guided"."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +29,7 @@ class Mode:
     callbacks:    as in GuideConfig
     baseline:     of BASELINES; None: the engine itself
     has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
-    quantization: of the target, as in `llama_8b.QUANTIZATIONS`
+    format:       of QUANTIZED, in which the target's weights are held; None: bf16
     """
 
     name: str
@@ -49,7 +38,7 @@ class Mode:
     callbacks: str | None = None
     baseline: str | None = None
     has_guides: bool = True
-    quantization: str = ""
+    format: str | None = None
 
     @property
     def parts(self) -> EngineParts:
@@ -60,6 +49,16 @@ class Mode:
     def layout(self) -> DraftLayout:
         """Drafts of an iteration."""
         return self.spec.layout if self.spec else NO_DRAFTS
+
+
+def _quantized(name: str, spec: SpecConfig) -> list[Mode]:
+    return [
+        Mode(f"{name} grammarless", spec, 0, has_guides=False, format=name),
+        Mode(f"{name} guided", spec, 1, format=name),
+        Mode(f"{name} 20 % guided", spec, 0.2, format=name),
+        Mode(f"{name} plain guided", None, 1, format=name),
+        Mode(f"{name} tree 16", SpecConfig(tree=DynamicTree(8, 4, 16)), 1, format=name),
+    ]
 
 
 def modes() -> dict[str, Mode]:
@@ -109,11 +108,6 @@ def modes() -> dict[str, Mode]:
             for method in ("mtp", "draft_model")
         ),
         Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0),
+        *(mode for name in QUANTIZED for mode in _quantized(name, spec)),
     ]
-    quantized = [
-        replace(mode, name=f"{name} {mode.name}", quantization=name)
-        for name in filter(None, QUANTIZATIONS)
-        for mode in every
-        if mode.name in IN_EVERY_FORMAT
-    ]
-    return {mode.name: mode for mode in [*every, *quantized]}
+    return {mode.name: mode for mode in every}

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from specguide.layers.quantization import ONLINE, UNQUANTIZED, Quantization, read_quantization
 from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
 from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
@@ -52,13 +51,25 @@ TINY = LLAMA_8B | dict(
     head_dim=16,
 )
 DRAFT_VOCAB_SIZE = 32_000
-_BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-QUANTIZATIONS: dict[str, Quantization] = {
-    "": UNQUANTIZED,
-    "fp8": ONLINE["fp8"],
-    "fp8 blocks": read_quantization({"quantization_config": _BLOCKS}),
+
+_ROWS = {
+    "targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
 }
-"""Of the target, by name. Drafters are never quantized."""
+QUANTIZED: dict[str, dict[str, Any]] = {
+    "fp8": {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": _ROWS},
+        "ignore": ["lm_head"],
+    },
+    "fp8 static": {"quant_method": "fp8", "activation_scheme": "static"},
+    "fp8 blocks": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
+    "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
+}
+"""Formats of published checkpoints of such a model: what their `quantization_config` says."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,11 @@ class Shapes:
     target: dict[str, Any]
     head: dict[str, Any]
     small: dict[str, Any]
+
+    def held_in(self, form: str | None) -> Shapes:
+        """With the target's weights in a format of QUANTIZED; None: as they are."""
+        held = {"quantization_config": QUANTIZED[form]} if form else {}
+        return replace(self, target=self.target | held)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
@@ -93,14 +109,14 @@ class RandomModels:
         dtype: torch.dtype,
         max_len: int,
         shapes: Shapes = SHAPES,
-        quantization: str = "",
     ) -> RandomModels:
         """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
-        contexts of up to `max_len` tokens; quantization: of QUANTIZATIONS, for the target."""
+        contexts of up to `max_len` tokens."""
         torch.manual_seed(0)
         head, small = shapes.head, shapes.small
-        config = replace(config_of(shapes.target), quantization=QUANTIZATIONS[quantization])
-        target = _random(Decoder(config, device=device, dtype=dtype, max_positions=max_len))
+        target = _random(
+            Decoder(config_of(shapes.target), device=device, dtype=dtype, max_positions=max_len)
+        )
         makers: dict[str, Callable[[], DraftModel]] = {
             "eagle3": lambda: _eagle3(head, target),
             "mtp": lambda: _random(MtpHead(config_of(head), target)),
@@ -148,9 +164,13 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
-        device, dtype = destination.tensor.device, torch.bfloat16
-        values = torch.ones(destination.shape, device=device, dtype=dtype)
-        destination.fill(values if values.ndim == 1 else values.normal_(std=0.02))
+        tensor = destination.tensor
+        if not tensor.is_floating_point():
+            tensor.random_(*((0, 16) if tensor.dtype == torch.uint8 else ()))
+        elif tensor.ndim == 1:
+            tensor.fill_(1)
+        else:
+            tensor.copy_(torch.empty_like(tensor, dtype=model.dtype).normal_(std=0.02))
     return model
 
 

@@ -1,7 +1,7 @@
 """What quantization costs in quality: how far each format of the shipped model is from the model as
 it is.
 
-    python -m benchmarks.quality [--formats fp8] [--tokens 2000]
+    python -m benchmarks.quality [--formats fp8,int4] [--tokens 2000]
 
 Tasks that the model was never trained on are read with their expected answers; at each token of an
 answer, the two models' distributions over the next one are compared: the mean Kullback-Leibler
