@@ -111,9 +111,17 @@ class Document:
                 keyword="$ref",
                 path=f"{place.path}/$ref",
             )
-        schema, found = self._resources[uri]
+        target = self._pointed_to(fragment, *self._resources[uri])
+        if target is None:
+            raise InvalidGuide(
+                f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
+            )
+        return target
+
+    def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
+        """The subschema at a JSON pointer from another one, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
-            raise self._dangling(reference, place)
+            return None
         for step in unquote(fragment).split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
@@ -121,14 +129,9 @@ class Document:
             elif isinstance(schema, Mapping) and key in schema:
                 schema = schema[key]
             else:
-                raise self._dangling(reference, place)
+                return None
             found = self.enter(schema, found / key)
         return schema, found
-
-    def _dangling(self, reference: str, place: Place) -> InvalidGuide:
-        return InvalidGuide(
-            f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
-        )
 
     def _identifier(self, schema: Json) -> str | None:
         if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
