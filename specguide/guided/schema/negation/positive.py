@@ -38,7 +38,7 @@ class PositiveSchema:
     document: the schema as it was given
     forms:    by the JSON pointer of a subschema and a keyword, what stands for that keyword; all
               of them hold
-    failures: by the JSON pointer of a subschema that is referred to, what fails it
+    failures: by the JSON pointer of a subschema, what fails it, as far as that is asked anywhere
     """
 
     document: Document
