@@ -21,8 +21,9 @@ use; the floor counts that part. It is kept as iteration_qwen3-30b-a3b.json.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,12 @@ SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
+    models:    by the format of the target's weights, as `Mode.format` has it
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """
 
-    models: RandomModels
+    models: Mapping[str | None, RandomModels]
     workload: Workload
     num_iterations: int
     bandwidth: float
@@ -65,7 +67,11 @@ class Setting:
 def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(
-        mode, setting.models, batch_size, setting.workload, is_traced=setting.trace is not None
+        mode,
+        setting.models[mode.format],
+        batch_size,
+        setting.workload,
+        is_traced=setting.trace is not None,
     )
     case.run(NUM_WARM_UP)
     case.check()
@@ -76,7 +82,7 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     num_timed = NUM_WARM_UP + setting.num_iterations + 1
     text = case.requests[0].prompt_ids + case.texts[0]
     num_verified = batch_size * (1 + mode.layout.num_drafts)
-    share = expert_share(setting.models.target, list(text)[:MAX_LEN], num_verified)
+    share = expert_share(setting.models[mode.format].target, list(text)[:MAX_LEN], num_verified)
     row = {
         "mode": mode.name,
         "batch_size": batch_size,
@@ -108,7 +114,8 @@ def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting, share: flo
     """
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
-    num_bytes = setting.models.num_bytes_read(method, mode.layout.num_model, num_cached, share)
+    models = setting.models[mode.format]
+    num_bytes = models.num_bytes_read(method, mode.layout.num_model, num_cached, share)
     return num_bytes / setting.bandwidth
 
 
@@ -164,10 +171,12 @@ def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
     """To the modes of one batch size that draft as the engine without guides does: how many times
     its iteration they take."""
     medians = {row["mode"]: row["median_ms"] for row in rows}
-    for row in rows:
-        if "grammarless" in medians and row["mode"] in ("unguided", "guided", "20 % guided"):
-            row["of_grammarless"] = round(row["median_ms"] / medians["grammarless"], 4)
-            print(f"       {row['mode']} ÷ grammarless: {row['of_grammarless']:.4f}", flush=True)
+    for row, kind in product(rows, ("unguided", "20 % guided", "guided")):
+        form, is_kind, _ = row["mode"].rpartition(kind)
+        baseline = f"{form}grammarless"
+        if is_kind and baseline in medians and row["mode"].endswith(kind):
+            row["of_grammarless"] = round(row["median_ms"] / medians[baseline], 4)
+            print(f"       {row['mode']} ÷ {baseline}: {row['of_grammarless']:.4f}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -213,7 +222,11 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    models = RandomModels.of(methods, device, dtype, MAX_LEN, SHAPES[args.model][args.tiny])
+    shapes = SHAPES[args.model][args.tiny]
+    models = {
+        form: RandomModels.of(methods, device, dtype, MAX_LEN, shapes.held_in(form))
+        for form in dict.fromkeys(mode.format for mode in chosen)
+    }
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,

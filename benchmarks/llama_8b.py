@@ -4,7 +4,7 @@ could be."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -52,6 +52,12 @@ TINY = LLAMA_8B | dict(
 )
 DRAFT_VOCAB_SIZE = 32_000
 
+QUANTIZED: dict[str, dict[str, Any]] = {
+    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
+    "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
+}
+"""Formats of published checkpoints of such a model: what their `quantization_config` says."""
+
 
 @dataclass(frozen=True)
 class Shapes:
@@ -60,6 +66,11 @@ class Shapes:
     target: dict[str, Any]
     head: dict[str, Any]
     small: dict[str, Any]
+
+    def held_in(self, form: str | None) -> Shapes:
+        """With the target's weights in a format of QUANTIZED; None: as they are."""
+        held = {"quantization_config": QUANTIZED[form]} if form else {}
+        return replace(self, target=self.target | held)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
@@ -140,7 +151,12 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
         tensor = destination.tensor
-        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
+        if not tensor.is_floating_point():
+            tensor.random_(*((0, 16) if tensor.dtype == torch.uint8 else ()))
+        elif tensor.ndim == 1:
+            tensor.fill_(1)
+        else:
+            tensor.copy_(torch.empty_like(tensor, dtype=model.dtype).normal_(std=0.02))
     return model
 
 
