@@ -52,7 +52,20 @@ TINY = LLAMA_8B | dict(
 )
 DRAFT_VOCAB_SIZE = 32_000
 
+_ROWS = {
+    "targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
+}
 QUANTIZED: dict[str, dict[str, Any]] = {
+    "fp8": {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": _ROWS},
+        "ignore": ["lm_head"],
+    },
+    "fp8 static": {"quant_method": "fp8", "activation_scheme": "static"},
+    "fp8 blocks": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
     "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
 }
