@@ -7,10 +7,11 @@ masks are read on the device, and a launch depends on nothing but shapes.
 
 from __future__ import annotations
 
-from specguide.kernels import experts, float8, pointwise, reference, triton
+from specguide.kernels import experts, float8, int4, pointwise, reference, triton
 from specguide.kernels.bitmask_rows import BitmaskRows
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.host_values import constant, on_device
+from specguide.kernels.int4 import Int4Matrix
 from specguide.kernels.operation import Operation, operation
 from specguide.kernels.pointwise import gelu_tanh_mul
 from specguide.kernels.sampling_tensors import SamplingTensors
@@ -22,6 +23,9 @@ copy_guided_rows = operation(reference.copy_guided_rows, lambda: triton.bitmask.
 expert_parts = operation(experts.expert_parts, lambda: triton.experts.expert_parts)
 gated_experts = operation(experts.gated_experts, lambda: triton.experts.gated_experts)
 gated_linear = operation(pointwise.gated_linear, lambda: triton.linear.gated_linear)
+int4_gated_linear = operation(int4.int4_gated_linear, lambda: triton.int4.int4_gated_linear)
+int4_linear = operation(int4.int4_linear, lambda: triton.int4.int4_linear)
+int4_linear_parts = operation(int4.int4_linear_parts, lambda: triton.int4.int4_linear_parts)
 linear = operation(pointwise.linear, lambda: triton.linear.linear)
 linear_float8 = operation(float8.linear_float8, lambda: triton.linear_float8.linear_float8)
 linear_float8_parts = operation(
@@ -44,6 +48,7 @@ __all__ = [
     "BitmaskRows",
     "Float8Rows",
     "Float8Scaling",
+    "Int4Matrix",
     "Operation",
     "SamplingTensors",
     "add_rms_norm",
@@ -55,6 +60,9 @@ __all__ = [
     "gated_experts",
     "gated_linear",
     "gelu_tanh_mul",
+    "int4_gated_linear",
+    "int4_linear",
+    "int4_linear_parts",
     "linear",
     "linear_float8",
     "linear_float8_parts",

@@ -3,7 +3,7 @@ ExpertMatrices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -48,11 +48,23 @@ class Routing:
     weights: Tensor
     blocks: ExpertBlocks | None = None
 
-    def each(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Every expert in use, its tokens, and its place among the k of each. Reads them back."""
+    def products(self, x: Tensor, product: Callable[[Tensor, int], Tensor]) -> Tensor:
+        """Of each pair with its expert; which are in use is read back.
+
+        x:       [T, in], a row for each token, or [T · k, in], for each pair
+        product: of rows [n, in] with the matrix of an expert, [n, out]
+        Returns [T · k, out].
+        """
         assert self.experts is not None
-        for expert in self.experts.unique().tolist():
-            yield expert, *(self.experts == expert).nonzero(as_tuple=True)
+        experts = self.experts.flatten()
+        order = experts.argsort(stable=True)
+        rows = x[order // max(1, len(experts) // max(1, len(x)))]
+        chunks = rows.split(experts.bincount(minlength=1).tolist())
+        sorted_products = torch.cat(
+            [product(chunk, expert) for expert, chunk in enumerate(chunks) if len(chunk)]
+            or [product(x, 0)]
+        )
+        return torch.empty_like(sorted_products).index_copy_(0, order, sorted_products)
 
 
 @dataclass(frozen=True)
@@ -150,23 +162,19 @@ def gated_experts(
     limits:   None: silu(gate) · up
     Returns [T · k, out / 2].
     """
-    inner = x.new_empty(*routing.weights.shape, matrices.out_features // 2)
-    for expert, tokens, places in routing.each():
-        inner[tokens, places] = gate(matrices.product(x[tokens], expert), limits)
-    return inner.flatten(0, 1)
+    return gate(routing.products(x, matrices.product), limits)
 
 
 def expert_parts(inner: Tensor, matrices: ExpertMatrices, routing: Routing) -> Tensor:
     """The second product of each expert, weighted: [T · k, in] → [k, T, out], to be summed over k;
     of inner's dtype or float32."""
-    num_tokens, num_chosen = routing.weights.shape
-    inner = inner.unflatten(0, (num_tokens, num_chosen))
-    parts = inner.new_empty(num_chosen, num_tokens, matrices.out_features)
-    for expert, tokens, places in routing.each():
-        product = matrices.product(inner[tokens, places], expert)
-        weights = routing.weights[tokens, places, None]
-        parts[places, tokens] = (product * weights).to(parts.dtype)
-    return parts
+    return weighted(routing.products(inner, matrices.product), routing)
+
+
+def weighted(products: Tensor, routing: Routing) -> Tensor:
+    """Products of the pairs, [T · k, out] → [k, T, out], times their weights."""
+    parts = products.unflatten(0, routing.weights.shape) * routing.weights[:, :, None]
+    return parts.to(products.dtype).transpose(0, 1)
 
 
 def gate(gate_up: Tensor, limits: GateLimits | None) -> Tensor:

@@ -20,6 +20,7 @@ class Destination:
     convert: what is made of the checkpoint's tensor before; None: nothing
     other_shapes: that it may have instead
     stored_dtype: what kind of numbers it must have; None: those of `tensor`
+    is_optional: the checkpoint may lack it
     """
 
     tensor: Tensor
@@ -27,6 +28,7 @@ class Destination:
     convert: Callable[[Tensor], Tensor] | None = None
     other_shapes: tuple[tuple[int, ...], ...] = ()
     stored_dtype: torch.dtype | None = None
+    is_optional: bool = False
 
     @classmethod
     def of(cls, tensor: Tensor) -> Destination:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
@@ -34,14 +35,52 @@ class ExpertsShape:
     limits: GateLimits | None = None
 
 
+class ExpertsLayout(Protocol):
+    """How a checkpoint holds the layer.
+
+    router:        its name
+    gate_up, down: names of the maps that lie in an expert's two matrices
+    """
+
+    @property
+    def router(self) -> str: ...
+
+    @property
+    def gate_up(self) -> tuple[str, ...]: ...
+
+    @property
+    def down(self) -> tuple[str, ...]: ...
+
+    def destinations(
+        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+    ) -> dict[str, Destination]:
+        """Where the experts' tensors go, by their full names, which begin with `prefix`."""
+
+
 @dataclass(frozen=True)
-class ExpertNames:
-    """What a checkpoint calls the parts of the layer; those of expert N lie within `experts.N`."""
+class SeparateExperts:
+    """Tensors of its own for each expert and map, within `experts.N`."""
 
     router: str = "gate"
-    gate: str = "gate_proj"
-    up: str = "up_proj"
-    down: str = "down_proj"
+    gate_up: tuple[str, str] = ("gate_proj", "up_proj")
+    down: tuple[str] = ("down_proj",)
+
+    def destinations(
+        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+    ) -> dict[str, Destination]:
+        """See ExpertsLayout."""
+        size = shape.expert_size
+        gate_name, up_name = self.gate_up
+        return {
+            f"{prefix}experts.{expert}.{name}.{tensor}": destination
+            for expert in range(shape.num_experts)
+            for name, parts in (
+                (gate_name, gate_up.part(expert, 0, size)),
+                (up_name, gate_up.part(expert, size, 2 * size)),
+                (self.down[0], down.experts[expert].destinations()),
+            )
+            for tensor, destination in parts.items()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,26 +109,16 @@ class Experts:
         place: Placement,
         hidden_size: int,
         shape: ExpertsShape,
-        names: ExpertNames | None = None,
+        layout: ExpertsLayout,
     ) -> Experts:
-        """Uninitialised weights, in the checkpoint a tensor for each expert and map."""
-        names = names or ExpertNames()
+        """Uninitialised weights."""
         size = shape.expert_size
-        gate_up = _weights(place, shape, (names.gate, names.up), (2 * size, hidden_size))
-        down = _weights(place, shape, (names.down,), (hidden_size, size))
+        gate_up = _weights(place, shape, layout.gate_up, (2 * size, hidden_size))
+        down = _weights(place, shape, layout.down, (hidden_size, size))
         router = Projection.create(
-            place, hidden_size, {names.router: shape.num_experts}, bias=shape.has_bias
+            place, hidden_size, {layout.router: shape.num_experts}, bias=shape.has_bias
         )
-        stored = {}
-        for expert in range(shape.num_experts):
-            within = f"{place.prefix}experts.{expert}."
-            for name, weights, start, stop in (
-                (names.gate, gate_up, 0, size),
-                (names.up, gate_up, size, 2 * size),
-                (names.down, down, 0, hidden_size),
-            ):
-                for tensor, destination in weights.part(expert, start, stop).items():
-                    stored[f"{within}{name}.{tensor}"] = destination
+        stored = layout.destinations(place.prefix, gate_up, down, shape)
         return cls(shape, router, gate_up, down, stored)
 
     @property

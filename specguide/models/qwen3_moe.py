@@ -9,24 +9,22 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.json_fields import flag, positive_int, shown
 from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.experts import Experts, ExpertsShape
+from specguide.layers.experts import Experts, ExpertsShape, SeparateExperts
 from specguide.layers.feed_forward import GatedMlp
 from specguide.layers.placement import Placement
 from specguide.models import dense
 from specguide.models.config import LARGEST, ModelConfig, size
+from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
 from specguide.models.family import Family
 from specguide.models.windows import Windows, no_windows, uniform_windows
 
 _FIELDS = (
-    "num_experts",
-    "num_local_experts",
-    "num_experts_per_tok",
+    *EXPERT_FIELDS,
     "moe_intermediate_size",
     "norm_topk_prob",
     "decoder_sparse_step",
     "mlp_only_layers",
 )
-_MOST_EXPERTS = 2**11
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +39,20 @@ class Qwen3MoeConfig(ModelConfig):
 def read(fields: Mapping[str, Any]) -> Qwen3MoeConfig:
     """With the defaults of transformers' Qwen3MoeConfig."""
     has_bias = flag(fields, "attention_bias")
-    experts = _experts(fields)
+    experts = experts_shape(
+        fields,
+        num_experts=128,
+        num_chosen=8,
+        expert_size=positive_int(
+            fields, "moe_intermediate_size", 768, at_most=LARGEST["intermediate_size"]
+        ),
+        is_normalised=flag(fields, "norm_topk_prob"),
+    )
     mlp_size = size(fields, "intermediate_size", 6144)
     return Qwen3MoeConfig.from_fields(
         fields,
         max_position_embeddings=32_768,
-        intermediate_size=max(mlp_size, experts.num_experts * experts.expert_size),
+        intermediate_size=max(mlp_size, experts.num_chosen * experts.expert_size),
         qkv_bias=has_bias,
         out_bias=has_bias,
         qk_norm=True,
@@ -61,29 +67,11 @@ def build_layer(config: Qwen3MoeConfig, index: int, place: Placement) -> Decoder
     """A dense layer, with a mixture of experts for its MLP where `has_experts` says so."""
     hidden_size, inner = config.hidden_size, place.within("mlp")
     feed_forward = (
-        Experts.create(inner, hidden_size, config.experts)
+        Experts.create(inner, hidden_size, config.experts, SeparateExperts())
         if config.has_experts[index]
         else GatedMlp.create(inner, hidden_size, config.mlp_size)
     )
     return dense.layer_around(feed_forward, config, index, place)
-
-
-def _experts(fields: Mapping[str, Any]) -> ExpertsShape:
-    default = positive_int(fields, "num_local_experts", 128, at_most=_MOST_EXPERTS)
-    num_experts = positive_int(fields, "num_experts", default, at_most=_MOST_EXPERTS)
-    num_chosen = positive_int(fields, "num_experts_per_tok", 8)
-    if num_chosen > num_experts:
-        raise CheckpointError(
-            f"'num_experts_per_tok' {num_chosen} is more than the {num_experts} experts"
-        )
-    return ExpertsShape(
-        num_experts=num_experts,
-        num_chosen=num_chosen,
-        expert_size=positive_int(
-            fields, "moe_intermediate_size", 768, at_most=LARGEST["intermediate_size"]
-        ),
-        is_normalised=flag(fields, "norm_topk_prob"),
-    )
 
 
 def _has_experts(fields: Mapping[str, Any]) -> tuple[bool, ...]:

@@ -15,13 +15,24 @@ from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
+from specguide.models.gpt_oss import GPT_OSS
 from specguide.models.llama import LLAMA
 from specguide.models.mistral import MISTRAL
+from specguide.models.mixtral import MIXTRAL
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
 from specguide.models.qwen3_moe import QWEN3_MOE
 
-_FAMILIES: tuple[Family[Any], ...] = (LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3)
+_FAMILIES: tuple[Family[Any], ...] = (
+    LLAMA,
+    MISTRAL,
+    MIXTRAL,
+    QWEN2,
+    QWEN3,
+    QWEN3_MOE,
+    GEMMA3,
+    GPT_OSS,
+)
 
 FAMILIES: dict[str, Family[Any]] = {
     architecture: family for family in _FAMILIES for architecture in family.architectures

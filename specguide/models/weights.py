@@ -160,13 +160,22 @@ def load_weights(
     right.
 
     rename: from the file's names to those of `destinations`
+    Raises CheckpointError for values that a destination finds wrong.
     """
     with torch.no_grad():
         for path in files:
             with open_weights(path) as stored:
                 for name, tensor in stored.items():
                     if rename(name) in destinations:
-                        destinations[rename(name)].fill(tensor.read())
+                        _fill(destinations[rename(name)], tensor, path, name)
+
+
+def _fill(destination: Destination, tensor: StoredTensor, path: Path, name: str) -> None:
+    """Put the file and the tensor in front of the message of a CheckpointError."""
+    try:
+        destination.fill(tensor.read())
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {name} {error}") from None
 
 
 def check_tied(
@@ -222,7 +231,9 @@ def _check(
     twice: list[str],
     ignored: Callable[[str], bool],
 ) -> None:
-    missing = [name for name in destinations if name not in found]
+    missing = [
+        name for name, it in destinations.items() if name not in found and not it.is_optional
+    ]
     left_over = [name for name in found if name not in destinations and not ignored(name)]
     misshapen = [
         f"{name} (expected {list(destination.shape)}, found {list(found[name].shape)})"

@@ -33,6 +33,11 @@ def uniform_windows(fields: Mapping[str, Any], default: int) -> Windows:
     return _uniform(fields, _stated_window(fields, default))
 
 
+def optional_windows(fields: Mapping[str, Any]) -> Windows:
+    """`sliding_window` in all layers, where it is stated. Raises CheckpointError."""
+    return _uniform(fields, _stated_window(fields, None))
+
+
 def flagged_windows(fields: Mapping[str, Any], default: int) -> Windows:
     """`sliding_window` where `use_sliding_window` says so, in the layers that `layer_types` names,
     or from `max_window_layers` on. Raises CheckpointError."""

@@ -17,6 +17,7 @@ from specguide.server.backend import Backend, unless_left
 from specguide.server.clients import client_of
 from specguide.server.errors import ApiError, ErrorBody
 from specguide.server.events import Event
+from specguide.server.ignored import ignored_header
 from specguide.server.requests import GeneratingBody
 from specguide.server.run import run
 from specguide.server.task import Task, Usage
@@ -99,12 +100,14 @@ class Api(Generic[B]):
         task, renderer = await unless_left(request, prepared)
         client = client_of(request, backend.config)
         events = await unless_left(request, run(backend, task, client))
+        headers = ignored_header(body)
         if not body.stream:
-            return JSONResponse(await unless_left(request, rendered(renderer, events)))
+            whole = await unless_left(request, rendered(renderer, events))
+            return JSONResponse(whole, headers=headers)
         return StreamingResponse(
             lines(renderer, events),
             media_type="text/event-stream",
-            headers={"Cache-Control": "no-cache"},
+            headers={"Cache-Control": "no-cache", **headers},
         )
 
 

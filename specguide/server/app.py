@@ -144,15 +144,11 @@ def _invalid(error: RequestValidationError) -> ApiError:
         for part in first["loc"]
         if part not in ("body", "str", "bool") and "[" not in str(part)
     ]
-    if first["type"] == "unknown_field":
+    if first["type"] == "field":
         place.append(first["ctx"]["name"])
     param = (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
         or None
     )
-    message = (
-        f"unknown field {param}"
-        if first["type"] == "unknown_field"
-        else f"{param or 'body'}: {first['msg']}"
-    )
-    return ApiError(400, message, param=param)
+    told = first["msg"] if first["type"] == "field" else f"{param or 'body'}: {first['msg']}"
+    return ApiError(400, told, param=param)

@@ -14,12 +14,15 @@ from fastapi import Request
 from specguide.config import GuideConfig
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
 from specguide.guided.tools import ToolFormat, choose_tool_format
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
+from specguide.server.ignored import UnknownFields
+from specguide.server.requests import Body
 
 T = TypeVar("T")
-B = TypeVar("B")
+B = TypeVar("B", bound=Body)
 _LOOK_S = 0.2
 _MANY_BYTES = 1 << 16
 _MOST_TEMPLATES = 2
@@ -30,6 +33,7 @@ class Backend:
 
     def __init__(self, engine: ServedEngine, config: ServerConfig) -> None:
         self.engine, self.config, self.tokenizer = engine, config, engine.tokenizer
+        self._unknown_fields = UnknownFields(config.strict_fields)
         self._lane = asyncio.Semaphore()  # of large bodies
         self._template_lane = asyncio.Semaphore(
             _MOST_TEMPLATES
@@ -50,20 +54,20 @@ class Backend:
         """Raises PromptTooLong for a text that no tokens could fit into the context; encoding it
         would take long."""
         if num_chars > self.max_prompt_chars:
-            raise PromptTooLong(
-                f"a prompt of {num_chars} characters cannot fit into {self.engine.max_model_len} "
-                "tokens; make it shorter",
-                param=param,
-            )
+            raise self._too_long(f"{num_chars} characters, which cannot fit", param)
 
     def check_prompt_ids(self, prompt_ids: Sequence[int], param: str) -> None:
         """Raises PromptTooLong where they leave no room for an answer."""
         if len(prompt_ids) >= self.engine.max_model_len:
-            raise PromptTooLong(
-                f"the prompt has {len(prompt_ids)} tokens and the context holds "
-                f"{self.engine.max_model_len}, output included; make it shorter",
-                param=param,
-            )
+            raise self._too_long(f"{len(prompt_ids)} tokens", param)
+
+    def _too_long(self, size: str, param: str) -> PromptTooLong:
+        """In words by which clients know that it was this."""
+        return PromptTooLong(
+            f"this model's maximum context length is {self.engine.max_model_len} tokens, output "
+            f"included, and the prompt has {size}; make it shorter",
+            param=param,
+        )
 
     def check_samples(self, num_prompts: int, num_samples: int) -> None:
         """Raises InvalidParams for more answers than there is ever room for.
@@ -86,6 +90,11 @@ class Backend:
         """Raises InvalidParams where it is not known."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
+    @cached_property
+    def reasoning_format(self) -> ReasoningFormat | None:
+        """None where the model does not reason. Raises InvalidParams for an unknown name."""
+        return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
+
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
         """In a thread, large bodies one after another: they hold the interpreter, and would hold up
         all small ones.
@@ -99,10 +108,26 @@ class Backend:
             raise ApiError(400, "the body is nested too deeply") from None
 
     async def understood(self, num_bytes: int, understand: Callable[[Backend, B], T], body: B) -> T:
-        """What a request's body means, found out aside. Raises what `understand` does, and ApiError
-        as `aside`."""
+        """What a request's body means, found out aside. Raises what `understand` does, ApiError as
+        `aside`, and InvalidParams for unknown fields where they are refused."""
+        self._unknown_fields.check(body)
         async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
             return await self.aside(num_bytes, understand, self, body)
+
+    def text_of(
+        self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
+    ) -> str:
+        """Of token ids. Raises InvalidParams for one that there is not.
+
+        skip_special_tokens: else they stand there by their names
+        """
+        size = self.engine.vocab_size
+        bad = next((token for token in token_ids if not 0 <= token < size), None)
+        if bad is not None:
+            raise InvalidParams(
+                f"token {bad} is not an id of this model's {size} tokens", param=param
+            )
+        return self.tokenizer.decode(token_ids, skip_special_tokens)
 
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""

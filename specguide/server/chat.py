@@ -13,62 +13,88 @@ from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
-from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
-from specguide.server.guides import guide_of, response_format_guide
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
+from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
-from specguide.server.openai_objects import token_score, usage_object
+from specguide.server.openai_objects import ChunkUsage, token_score, usage_object
 from specguide.server.requests import ChatRequest
 from specguide.server.task import Task
 
 
 def parse(backend: Backend, body: ChatRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    if body.top_logprobs is not None and not body.logprobs:
+    if body.top_logprobs and not body.logprobs:
         raise InvalidParams("top_logprobs needs logprobs: true", param="top_logprobs")
-    if body.max_tokens is not None and body.max_completion_tokens is not None:
-        raise InvalidParams(
-            "max_tokens is the old name of max_completion_tokens; give one", param="max_tokens"
-        )
-    answer = guide_of(body, {"response_format": response_format_guide(body.response_format)})
+    limits = [one for one in (body.max_tokens, body.max_completion_tokens) if one is not None]
+    rules = schema_rules(backend.config, body)
+    asked = response_format_guide(body.response_format, rules)
+    answer = guide_of(body, rules, {"response_format": asked})
     return conversation_task(
         backend,
-        body,
+        _modern(body),
         ("messages", template_messages(body.messages)),
         answer,
         n=body.n,
-        max_tokens=body.max_tokens
-        if body.max_completion_tokens is None
-        else body.max_completion_tokens,
+        max_tokens=min(limits, default=None),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
     )
 
 
+def _modern(body: ChatRequest) -> ChatRequest:
+    """With tools instead of functions. Raises InvalidParams."""
+    if body.functions is None:
+        if body.function_call not in (None, "none", "auto"):
+            raise InvalidParams("function_call needs functions", param="function_call")
+        return body
+    if body.tools is not None:
+        raise InvalidParams("functions is the old name of tools; give one", param="functions")
+    choice = body.function_call
+    if isinstance(choice, dict):
+        choice = {"type": "function", "function": choice}
+    tools = [{"type": "function", "function": function} for function in body.functions]
+    legacy = {"tools": tools, "tool_choice": choice, "parallel_tool_calls": False}
+    return body.model_copy(update=legacy)
+
+
 @dataclass
 class Choice:
-    """One sample as it is written. finish_reason: OpenAI's; None until it has ended"""
+    """One sample as it is written.
+
+    is_legacy:     its call is told as `function_call`
+    finish_reason: OpenAI's; None until it has ended
+    """
 
     index: int
+    is_legacy: bool = False
     content: str = ""
+    reasoning: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     logprobs: list[Told] = field(default_factory=list)
     finish_reason: str | None = None
 
     def add(self, event: Said) -> Told:
-        """What an event adds, as OpenAI's delta."""
+        """What an event adds, as OpenAI's delta; reasoning is where others have it."""
+        if isinstance(event, Reasoned):
+            self.reasoning += event.text
+            return {"reasoning_content": event.text}
         if isinstance(event, Text):
             self.content += event.text
             return {"content": event.text} if event.text else {}
         if isinstance(event, CallBegin):
+            function = {"name": event.name, "arguments": ""}
             call = {"id": f"call_{secrets.token_hex(12)}", "type": "function"}
-            self.calls.append({**call, "function": {"name": event.name, "arguments": ""}})
-            begun = {"index": event.index, **call}
-            return {"tool_calls": [{**begun, "function": {"name": event.name, "arguments": ""}}]}
+            self.calls.append({**call, "function": {**function}})
+            return self._called({"index": event.index, **call, "function": function})
         self.calls[event.index]["function"]["arguments"] += event.text
-        return {"tool_calls": [{"index": event.index, "function": {"arguments": event.text}}]}
+        return self._called({"index": event.index, "function": {"arguments": event.text}})
+
+    def _called(self, call: Told) -> Told:
+        return {"function_call": call["function"]} if self.is_legacy else {"tool_calls": [call]}
 
     def end(self, reason: str) -> None:
         """No more comes."""
-        self.finish_reason = "tool_calls" if reason == "stop" and self.calls else reason
+        called = "function_call" if self.is_legacy else "tool_calls"
+        self.finish_reason = called if reason == "stop" and self.calls else reason
 
     def told(self) -> Told:
         """The whole, once it has ended."""
@@ -77,7 +103,11 @@ class Choice:
             "content": self.content or (None if self.calls else ""),
             "refusal": None,
         }
-        if self.calls:
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.calls and self.is_legacy:
+            message["function_call"] = self.calls[0]["function"]
+        elif self.calls:
             message["tool_calls"] = self.calls
         return {
             "index": self.index,
@@ -100,16 +130,16 @@ class ChatRenderer(Renderer[ChatRequest]):
             "created": int(time.time()),
             "model": task.model,
         }
-        self._choices = [Choice(index) for index in range(task.num_samples)]
-        options = body.stream_options
-        self._tells_usage = options is not None and options.include_usage
+        is_legacy = body.functions is not None
+        self._choices = [Choice(index, is_legacy) for index in range(task.num_samples)]
+        self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
 
     def begin(self) -> Iterator[Told]:
         for choice in self._choices:
             yield self._chunk(choice.index, {"role": "assistant", "content": ""})
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Text | CallBegin | Arguments):
+        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
             choice = self._choices[event.sample]
             scores = [token_score(score) for score in event.scores]
             choice.logprobs += scores
@@ -120,7 +150,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             yield self._chunk(event.sample, {}, finish_reason=choice.finish_reason)
 
     def end(self) -> Iterator[Told]:
-        if self._tells_usage:
+        if self._chunk_usage.is_told:
             head = {**self._head, "object": "chat.completion.chunk"}
             yield {**head, "choices": [], "usage": usage_object(self.usage)}
 
@@ -150,7 +180,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             **self._head,
             "object": "chat.completion.chunk",
             "choices": [choice],
-            **({"usage": None} if self._tells_usage else {}),
+            **self._chunk_usage.told(),
         }
 
 

@@ -70,6 +70,8 @@ class ServerConfig:
                     on the command line; in the variable, with spaces between
     tool_format:    name of a description under grammars/tool_calls; left out: from the
                     chat template
+    reasoning_format: name of a description under grammars/reasoning, "none" for a model that does
+                    not reason; left out: from the chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
@@ -79,6 +81,12 @@ class ServerConfig:
                     seconds
     api_servers:    front processes, which serve HTTP beside the engine's own process
     restart:        start the engine's process again where it ends; else the command ends with it
+    strict_fields:  unknown fields of requests are refused; else they are taken, and the header
+                    x-specguide-ignored names them
+    openai_strict:  strict: true refuses what OpenAI's subset of JSON Schema does not have; else it
+                    asks for what is done anyway, to enforce the schema
+    closed_objects: objects of JSON schemas have no properties but those that are named, unless
+                    additionalProperties says otherwise
     metrics_names:  "specguide"; "vllm": /metrics has vLLM's names beside, where they mean the same
 
     Of one request, all answered with a 400 that names the field:
@@ -124,12 +132,16 @@ class ServerConfig:
     client_header: str | None = None
     api_keys: tuple[str, ...] = ()
     tool_format: str | None = None
+    reasoning_format: str | None = None
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024
     allow_special_tokens: bool = False
     drain_s: float = 30.0
     api_servers: int = 1
     restart: bool = False
+    strict_fields: bool = False
+    openai_strict: bool = False
+    closed_objects: bool = False
     metrics_names: str = "specguide"
     max_body_values: int = 500_000
     max_samples: int = 128

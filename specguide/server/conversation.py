@@ -8,7 +8,9 @@ from typing import Any
 
 from specguide.guide import Guide
 from specguide.server.backend import Backend
+from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
+from specguide.server.reasoning import ReasoningPlan
 from specguide.server.requests import TurnFields
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
@@ -30,7 +32,9 @@ def conversation_task(
     """
     model = backend.check_model(body.model)
     backend.check_samples(1, sampling.get("n") or 1)
-    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or ()))
+    rules = schema_rules(backend.config, body)
+    answer = closed_guide(answer, rules)
+    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules))
     tool_format, guide, tools = None, answer, None
     schema_params: tuple[str | None, ...] = ()
     if choice is not None:
@@ -44,6 +48,7 @@ def conversation_task(
         )
         schema_params = choice.schema_params(answer)
         tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
+    plan = ReasoningPlan.of(body, backend.reasoning_format)
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
     token_ids = prompt_ids(
@@ -52,9 +57,21 @@ def conversation_task(
         messages,
         tools=tools,
         json_schema=answer.source() if answer and answer.kind == "json_schema" else None,
+        variables=plan.variables(),
     )
+    token_ids = plan.finished(token_ids, backend.tokenizer)
     backend.check_prompt_ids(token_ids, field)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
-    params = body.sampling(**sampling, guide=guide)
-    return Task(model, (token_ids,), params, tool_format, schema_params, body.priority)
+    expected = plan.expected(token_ids, backend.tokenizer)
+    params = body.sampling(**sampling, **plan.guided(guide, expected))
+    return Task(
+        model,
+        (token_ids,),
+        params,
+        tool_format,
+        must_call=choice is not None and choice.must_call,
+        reasoning=expected,
+        schema_params=schema_params,
+        priority=body.priority,
+    )

@@ -15,6 +15,7 @@ from specguide.errors import (
     EngineClosed,
     EngineError,
     InvalidGuide,
+    PromptTooLong,
     QueueFull,
     RequestTimeout,
     SpecguideError,
@@ -94,7 +95,8 @@ class ApiError(Exception):
             param = "tools" if error.part is None else schema_params[error.part]
             return cls(400, str(error), param=param)
         if isinstance(error, UserError):
-            return cls(400, str(error), param=error.param)
+            code = "context_length_exceeded" if isinstance(error, PromptTooLong) else None
+            return cls(400, str(error), param=error.param, code=code)
         if isinstance(error, QueueFull):
             after_s = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
             return cls(

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import Guide
+from specguide.server.config import ServerConfig
 from specguide.server.requests import ResponseFormat, SamplingFields, TextFormat
-from specguide.server.strict import check_strict
+from specguide.server.schemas import SchemaRules
+from specguide.server.structural_tags import tag_of
+
+
+def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:
+    """What becomes of the request's JSON schemas."""
+    asked = fields.structured_outputs
+    rules = SchemaRules(config.openai_strict, config.closed_objects)
+    return rules if asked is None else rules.closing(asked.disable_additional_properties)
 
 
 def guide_of(
-    fields: SamplingFields, formats: Mapping[str, Guide | None] | None = None
+    fields: SamplingFields, rules: SchemaRules, formats: Mapping[str, Guide | None]
 ) -> Guide | None:
     """The one that is given. formats: those of an endpoint's own fields, by their names.
 
     None for free text. Raises InvalidParams and InvalidGuide, which name the field.
     """
     given = {
-        **(formats or {}),
-        "structured_outputs": _of_structured(fields),
+        **formats,
+        "structured_outputs": _of_structured(fields, rules),
         "guided_json": _made("guided_json", json_schema=fields.guided_json),
         "guided_regex": _made("guided_regex", regex=fields.guided_regex),
         "guided_choice": _made("guided_choice", choice=fields.guided_choice),
         "guided_grammar": _made("guided_grammar", grammar=fields.guided_grammar),
+        "json_schema": _made("json_schema", json_schema=fields.json_schema),
+        "regex": _made("regex", regex=fields.regex),
+        "ebnf": _made("ebnf", grammar=fields.ebnf),
     }
     found = {name: guide for name, guide in given.items() if guide is not None}
     if len(found) > 1:
@@ -35,38 +48,21 @@ def guide_of(
     return next(iter(found.values()), None)
 
 
-def _made(param: str, **value: Any) -> Guide | None:
-    return None if None in value.values() else naming(param, **value)
-
-
-def _of_structured(fields: SamplingFields) -> Guide | None:
-    one = fields.structured_outputs
-    if one is None:
-        return None
-    return Guide(
-        json_schema=one.json_,
-        json_object=one.json_object,
-        regex=one.regex,
-        choice=one.choice,
-        grammar=one.grammar,
-        structural_tag=one.structural_tag,
-    )
-
-
-def response_format_guide(one: ResponseFormat | None) -> Guide | None:
-    """Of chat's `response_format`."""
+def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:
+    """Of `response_format`."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
-        return Guide(json_object=True)
+        return _any_object("response_format.schema", one.schema_)
     if one.type == "json_schema":
         return _of_schema(
-            one.json_schema or {}, "response_format", "response_format.json_schema.schema"
+            one.json_schema or {}, "response_format", "response_format.json_schema.schema", rules
         )
-    tag = None if one.format is None else {"type": "structural_tag", "format": one.format}
-    value = {"regex": one.regex or one.pattern, "grammar": one.grammar, "structural_tag": tag}[
-        one.type
-    ]
+    value = {
+        "regex": one.regex or one.pattern,
+        "grammar": one.grammar,
+        "structural_tag": _tag_of_format(one, rules),
+    }[one.type]
     if value is None:
         field = "format" if one.type == "structural_tag" else one.type
         raise InvalidParams(
@@ -76,16 +72,60 @@ def response_format_guide(one: ResponseFormat | None) -> Guide | None:
     return naming(f"response_format.{one.type}", **{one.type: value})
 
 
-def text_format_guide(one: TextFormat | None) -> Guide | None:
+def text_format_guide(one: TextFormat | None, rules: SchemaRules) -> Guide | None:
     """Of the `text.format` of responses."""
     if one is None or one.type == "text":
         return None
     if one.type == "json_object":
-        return Guide(json_object=True)
-    return _of_schema(one.model_dump(by_alias=True), "text.format", "text.format.schema")
+        return _any_object("text.format.schema", one.schema_)
+    return _of_schema(one.model_dump(by_alias=True), "text.format", "text.format.schema", rules)
 
 
-def _of_schema(described: Mapping[str, Any], what: str, param: str) -> Guide:
+def _tag_of_format(one: ResponseFormat, rules: SchemaRules) -> Any:
+    if one.format is not None:
+        return {"type": "structural_tag", "format": one.format}
+    if one.structures is None:
+        return None
+    legacy = {"structures": one.structures, "triggers": one.triggers}
+    return tag_of(legacy, "response_format", rules)
+
+
+def closed_guide(guide: Guide | None, rules: SchemaRules) -> Guide | None:
+    """A guide whose JSON schema has its objects closed, where they are to be."""
+    if guide is None or guide.kind != "json_schema" or not rules.is_closed:
+        return guide
+    return Guide(json_schema=rules.closed(json.loads(guide.source())))
+
+
+def _any_object(param: str, schema: Any) -> Guide:
+    """One of a schema, where there is one."""
+    return _made(param, json_schema=schema) or Guide(json_object=True)
+
+
+def _made(param: str, **value: Any) -> Guide | None:
+    return None if None in value.values() else naming(param, **value)
+
+
+def _of_structured(fields: SamplingFields, rules: SchemaRules) -> Guide | None:
+    one = fields.structured_outputs
+    if one is None:
+        return None
+    kinds = {
+        "json_object": one.json_object,
+        "regex": one.regex,
+        "choice": one.choice,
+        "grammar": one.grammar,
+        "structural_tag": tag_of(one.structural_tag, "structured_outputs.structural_tag", rules),
+    }
+    has_others = any(value is not None for value in kinds.values())
+    if not has_others and one.json_ is None and one.disable_additional_properties is not None:
+        return None  # which is said of another field's schema
+    if has_others or one.json_ is None:
+        return naming("structured_outputs", json_schema=one.json_, **kinds)
+    return naming("structured_outputs.json", json_schema=one.json_)
+
+
+def _of_schema(described: Mapping[str, Any], what: str, param: str, rules: SchemaRules) -> Guide:
     """Of a name, a schema and whether it is strict."""
     schema = described.get("schema")
     if schema is None:
@@ -93,7 +133,7 @@ def _of_schema(described: Mapping[str, Any], what: str, param: str) -> Guide:
             f'{what} of type json_schema needs {{"name": …, "schema": …}}', param=param
         )
     if described.get("strict"):
-        check_strict(schema, f"{what} '{described.get('name')}'", param)
+        rules.check_strict(schema, f"{what} '{described.get('name')}'", param)
     return naming(param, json_schema=schema)
 
 

@@ -6,33 +6,53 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic_core import from_json
+
 from specguide.errors import InvalidParams
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_TEXT_OF = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "refusal": "refusal",
+}
+"""Types of text parts, of either API, and where each has its text."""
 
 
 def template_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """As chat templates read them: contents are text, "developer" is "system", arguments of calls
-    are objects.
+    are objects, and calls of OpenAI's old `function_call` are tool calls.
 
     Raises InvalidParams naming the message.
     """
     if not messages:
         raise InvalidParams("there must be at least one message", param="messages")
-    return [_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    made: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        made.append(_message(message, f"messages[{index}]", index))
+        if message.get("role") == "function":  # answers the call before it
+            calls = made[-2].get("tool_calls") if index else None
+            made[-1] |= {"role": "tool", "tool_call_id": calls[-1].get("id") if calls else ""}
+    return made
 
 
-def _message(message: Mapping[str, Any], param: str) -> dict[str, Any]:
+def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, Any]:
     role = message.get("role")
     if role not in _ROLES:
         raise InvalidParams(
             f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role"
         )
-    calls = message.get("tool_calls")
-    content = text_of(
-        message.get("content"), f"{param}.content", may_lack=role == "assistant" and bool(calls)
-    )
-    made = {**message, "role": "system" if role == "developer" else role, "content": content}
+    made = dict(message)
+    calls = made.get("tool_calls")
+    function = made.pop("function_call", None)
+    if calls is None and function is not None:
+        calls = [{"id": f"call_{index}", "type": "function", "function": function}]
+    content = made.get("content", "" if role == "assistant" else ())
+    if content is None:
+        content = made.get("refusal") or ("" if not calls else None)
+    made["content"] = None if content is None else text_of(content, f"{param}.content")
+    made["role"] = "system" if role == "developer" else role
     if calls is not None:
         if not isinstance(calls, list):
             raise InvalidParams("tool_calls must be a list", param=f"{param}.tool_calls")
@@ -42,19 +62,18 @@ def _message(message: Mapping[str, Any], param: str) -> dict[str, Any]:
     return made
 
 
-def text_of(content: Any, param: str, *, may_lack: bool = False) -> str | None:
+def text_of(content: Any, param: str) -> str:
     """Of a content, which is a text, or text parts of either API. Raises InvalidParams naming what
     else is there."""
-    if isinstance(content, str) or (content is None and may_lack):
+    if isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise InvalidParams("content must be a text or a list of text parts", param=param)
     texts = []
     for index, part in enumerate(content):
-        kind, text = (
-            (part.get("type"), part.get("text")) if isinstance(part, Mapping) else (None, None)
-        )
-        if kind not in ("text", "input_text", "output_text") or not isinstance(text, str):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        text = part.get(_TEXT_OF[kind]) if isinstance(kind, str) and kind in _TEXT_OF else None
+        if not isinstance(text, str):
             raise InvalidParams(
                 f'this model reads text only: a part must be {{"type": "text", "text": …}}, found '
                 f"type "
@@ -66,23 +85,36 @@ def text_of(content: Any, param: str, *, may_lack: bool = False) -> str | None:
 
 
 def _call(call: Any, param: str) -> dict[str, Any]:
-    function = call.get("function") if isinstance(call, Mapping) else None
+    kind = call.get("type", "function") if isinstance(call, Mapping) else None
+    function = call.get("custom" if kind == "custom" else "function") if kind else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidParams(
             'a call must be {"id": …, "type": "function", "function": {"name": …, "arguments": …}}',
             param=param,
         )
+    if kind == "custom":
+        made = {"name": function["name"], "arguments": {"input": function.get("input", "")}}
+        return {"id": call.get("id"), "type": "function", "function": made}
     arguments = arguments_of(function.get("arguments", {}), f"{param}.function.arguments")
     return {**call, "function": {**function, "arguments": arguments}}
 
 
 def arguments_of(arguments: Any, param: str) -> Mapping[str, Any]:
-    """A call's arguments as an object, which they are or whose text they are. Raises InvalidParams
-    naming them."""
+    """A call's arguments as an object, which they are or whose text they are; of a text that was
+    cut, what there is. Raises InvalidParams naming them."""
     try:
-        made = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        made = _object_of(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         made = None
     if not isinstance(made, Mapping):
         raise InvalidParams("arguments must be a JSON object, as text", param=param)
     return made
+
+
+def _object_of(text: str) -> Any:
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return from_json(text.encode(errors="replace"), allow_partial="trailing-strings")

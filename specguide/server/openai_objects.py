@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specguide.server.events import Score
+from specguide.server.requests import StreamOptions
 from specguide.server.task import Usage
 
 
@@ -19,8 +20,24 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.num_prompt,
         "completion_tokens": usage.num_output,
         "total_tokens": usage.num_prompt + usage.num_output,
+        "completion_tokens_details": {"reasoning_tokens": usage.num_reasoning},
         "prompt_tokens_details": {"cached_tokens": usage.num_cached},
     }
+
+
+class ChunkUsage:
+    """What chunks of a stream say of the usage. is_told: a last chunk has it"""
+
+    def __init__(self, options: StreamOptions | None, usage: Usage) -> None:
+        self.is_told = options is not None and options.include_usage
+        self._is_continuous = options is not None and options.continuous_usage_stats
+        self._usage = usage
+
+    def told(self) -> dict[str, Any]:
+        """By a chunk before the last."""
+        if not self.is_told:
+            return {}
+        return {"usage": usage_object(self._usage) if self._is_continuous else None}
 
 
 def _named(score: Score) -> dict[str, Any]:

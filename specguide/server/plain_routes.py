@@ -17,10 +17,10 @@ from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import DetokenizeRequest, TokenizeRequest
+from specguide.server.requests import Body, DetokenizeRequest, TokenizeRequest
 
 T = TypeVar("T")
-B = TypeVar("B")
+B = TypeVar("B", bound=Body)
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
 _TEXT: dict[int | str, dict[str, Any]] = {
@@ -136,10 +136,4 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
 
 def _text(backend: Backend, body: DetokenizeRequest) -> str:
     backend.check_model(body.model)
-    size = backend.engine.vocab_size
-    bad = next((token for token in body.tokens if not 0 <= token < size), None)
-    if bad is not None:
-        raise InvalidParams(
-            f"token {bad} is not an id of this model's {size} tokens", param="tokens"
-        )
-    return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)
+    return backend.text_of(body.tokens, "tokens")

@@ -1,14 +1,24 @@
-"""Owns the request bodies of the API: OpenAI's fields, and those that vLLM's users know. Unknown
-ones are refused."""
+"""Owns the request bodies of the API: the fields that are honoured, of OpenAI, and of vLLM and
+SGLang for those who come from there."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
+from specguide.server import fields
+from specguide.server.fields import NoEffect, Table
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
@@ -17,46 +27,76 @@ values."""
 
 
 class Body(BaseModel):
-    """A body without unknown fields."""
+    """A body, or a part of one. A null stands for a field that is left out.
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    beside: fields that are known and not honoured
+    """
 
-    @model_validator(mode="before")
+    model_config = ConfigDict(strict=True)
+    beside: ClassVar[Table] = {}
+    _unknown: tuple[str, ...] = PrivateAttr(())
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _knows_its_fields(cls, values: Any) -> Any:
-        known = {field.alias or name for name, field in cls.model_fields.items()}
-        unknown = (
-            next((name for name in values if name not in known), None)
-            if isinstance(values, dict)
-            else None
+    def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(values, dict):
+            return validate(values)
+        known = {field.alias or name: field for name, field in cls.model_fields.items()}
+        for name, verdict in cls.beside.items():
+            value = values.get(name)
+            if name in known or value is None or isinstance(verdict, NoEffect):
+                continue
+            if not verdict.takes(value):
+                told = {"name": name, "why": verdict.why}
+                raise PydanticCustomError("field", "{name} is not supported: {why}", told)
+        given = {name: values[name] for name in known if name in values}
+        made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
+        made._unknown = tuple(
+            name for name in values if name not in known and name not in cls.beside
         )
-        if unknown is not None:
-            name = unknown.encode(errors="replace").decode()  # pydantic takes Unicode text alone
-            raise PydanticCustomError("unknown_field", "unknown field {name}", {"name": name})
-        return values
+        return made
+
+    def unknown_fields(self, place: str = "") -> Iterator[str]:
+        """Fields that nobody knows, as a client would name them. place: before each name"""
+        for name in self._unknown:
+            yield place + name
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, Body):
+                yield from value.unknown_fields(f"{place}{field.alias or name}.")
 
 
 class StreamOptions(Body):
-    """include_usage: a last chunk says how many tokens there were"""
+    """include_usage:          a last chunk says how many tokens there were
+    continuous_usage_stats: with it, so does each chunk
+    """
 
+    beside = fields.STREAM_OPTIONS
     include_usage: bool = False
+    continuous_usage_stats: bool = False
 
 
 class EventOptions(Body):
-    """include_obfuscation: random characters beside each event, of which there are none"""
+    """Of a stream of events, which always tells the usage."""
 
-    include_obfuscation: Literal[False] | None = None
+    beside = fields.STREAM_OPTIONS
 
 
 class StructuredOutputs(Body):
-    """What an output must match, as in vLLM; one of them."""
+    """What an output must match, as in vLLM; one of them.
 
+    disable_additional_properties: objects of a JSON schema have no properties but those that it
+                                   names, unless it says otherwise
+    """
+
+    beside = fields.STRUCTURED_OUTPUTS
     json_: dict[str, Any] | bool | str | None = Field(None, alias="json")
     regex: str | None = None
     choice: Values[str] | None = None
     grammar: str | None = None
     json_object: bool | None = None
     structural_tag: dict[str, Any] | str | None = None
+    disable_additional_properties: bool | None = None
 
 
 class SpeculationFields(Body):
@@ -68,9 +108,9 @@ class SpeculationFields(Body):
 
 
 class GeneratingBody(Body):
-    """What asks for an answer, whoever's API it is."""
+    """What asks for an answer, whoever's API it is. model: None: the one that is served"""
 
-    model: str
+    model: str | None = None
     stream: bool | None = False
 
 
@@ -84,7 +124,6 @@ class SamplingFields(GeneratingBody):
     logit_bias: dict[str, float] | None = None
     presence_penalty: float | None = 0.0
     frequency_penalty: float | None = 0.0
-    user: str | None = None
     # vLLM's
     top_k: int | None = 0
     min_p: float | None = 0.0
@@ -101,40 +140,58 @@ class SamplingFields(GeneratingBody):
     guided_regex: str | None = None
     guided_choice: Values[str] | None = None
     guided_grammar: str | None = None
+    # SGLang's
+    json_schema: dict[str, Any] | str | None = None
+    regex: str | None = None
+    ebnf: str | None = None
     # this server's own
     speculation: SpeculationFields | None = None
 
     def sampling(self, **values: Any) -> SamplingParams:
         """With `values` beside. Raises InvalidParams."""
-        given = {
-            name: getattr(self, name)
-            for name in (
-                "temperature",
-                "top_p",
-                "seed",
-                "stop",
-                "logit_bias",
-                "presence_penalty",
-                "frequency_penalty",
-                "top_k",
-                "min_p",
-                "repetition_penalty",
-                "min_tokens",
-                "ignore_eos",
-                "stop_token_ids",
-                "bad_words",
-                "allowed_token_ids",
-                "include_stop_str_in_output",
-            )
-        }
+        given = {name: getattr(self, name) for name in _SAMPLING}
+        given["stop"] = _stop_strings(self.stop)
         given["speculation"] = self.speculation and Speculation(**dict(self.speculation))
+        if self.seed == -1:  # as others have it: any
+            given["seed"] = None
+        if self.top_p == 0:  # as others have it: the likeliest token alone
+            given["top_p"] = _LEAST_TOP_P
         return SamplingParams.from_dict(
             {name: value for name, value in (given | values).items() if value is not None}
         )
 
 
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "seed",
+    "logit_bias",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "min_tokens",
+    "ignore_eos",
+    "stop_token_ids",
+    "bad_words",
+    "allowed_token_ids",
+    "include_stop_str_in_output",
+)
+_LEAST_TOP_P = 1e-9
+
+
+def _stop_strings(stop: str | list[str] | None) -> list[str]:
+    """Those that can stop anything."""
+    return [one for one in ([stop] if isinstance(stop, str) else stop or ()) if one]
+
+
 class ResponseFormat(Body):
-    """OpenAI's `response_format`, and vLLM's and SGLang's further types of it."""
+    """OpenAI's `response_format`, and vLLM's and SGLang's further types of it.
+
+    schema:               of a json_object, as others than OpenAI have it
+    structures, triggers: of a structural_tag, in its older form
+    """
 
     type: Literal["text", "json_object", "json_schema", "regex", "grammar", "structural_tag"]
     json_schema: dict[str, Any] | None = None
@@ -142,6 +199,9 @@ class ResponseFormat(Body):
     pattern: str | None = None
     grammar: str | None = None
     format: dict[str, Any] | None = None
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    structures: Values[dict[str, Any]] | None = None
+    triggers: Values[str] | None = None
 
 
 class TemplateFields(Body):
@@ -159,18 +219,32 @@ class TemplateFields(Body):
 
 
 class TurnFields(TemplateFields, SamplingFields):
-    """What the endpoints that answer a conversation have in common."""
+    """What the endpoints that answer a conversation have in common.
+
+    reasoning_effort:      OpenAI's; "none": the model does not think before it answers
+    max_reasoning_tokens:  after so many tokens of reasoning it has to end
+    thinking_token_budget: the same, by vLLM's name
+    include_reasoning:     tell what the model thinks
+    """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
-    metadata: dict[str, str] | None = None
+    reasoning_effort: str | None = None
+    max_reasoning_tokens: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=0)
+    include_reasoning: bool = True
+
+    def effort(self) -> str | None:
+        """How much the model is to think before it answers; None: as it does by itself."""
+        return self.reasoning_effort
 
 
 class ChatRequest(TurnFields):
-    """/v1/chat/completions"""
+    """/v1/chat/completions. functions, function_call: the old names of tools and tool_choice"""
 
+    beside = fields.CHAT
     messages: Values[dict[str, Any]]
     n: int | None = 1
     stream_options: StreamOptions | None = None
@@ -178,6 +252,8 @@ class ChatRequest(TurnFields):
     max_tokens: int | None = None
     logprobs: bool | None = None
     response_format: ResponseFormat | None = None
+    functions: Values[dict[str, Any]] | None = None
+    function_call: str | dict[str, Any] | None = None
 
 
 class TextFormat(Body):
@@ -193,43 +269,55 @@ class TextFormat(Body):
 class TextConfig(Body):
     """OpenAI's `text`."""
 
+    beside = fields.TEXT
     format: TextFormat | None = None
-    verbosity: Literal["medium"] | None = None
+
+
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
 
 
 class ResponsesRequest(TurnFields):
-    """/v1/responses. What only a server that stores answers can do is there to be refused in words
-    of its own."""
+    """/v1/responses. metadata and the fields after it are told again, and nothing else is done with
+    them."""
 
+    beside = fields.RESPONSES
     input: str | Values[dict[str, Any]]
     instructions: str | None = None
     text: TextConfig | None = None
     max_output_tokens: int | None = Field(None, ge=1)
     include: Values[str] | None = None
     stream_options: EventOptions | None = None
-    store: bool | None = None
-    background: bool | None = None
-    conversation: str | dict[str, Any] | None = None
-    previous_response_id: str | None = None
-    prompt: dict[str, Any] | None = None
-    reasoning: dict[str, Any] | None = None
-    truncation: str | None = None
-    service_tier: Literal["auto", "default"] | None = None
-    prompt_cache_key: str | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+    reasoning: ReasoningConfig | None = None
     safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+    def effort(self) -> str | None:
+        """OpenAI has it in `reasoning`."""
+        return super().effort() if self.reasoning is None else self.reasoning.effort
 
 
 class CompletionRequest(SamplingFields):
     """/v1/completions"""
 
+    beside = fields.COMPLETIONS
     prompt: str | Values[int] | Values[str] | Values[Values[int]]
     n: int | None = 1
     stream_options: StreamOptions | None = None
     max_tokens: int | None = 16
     logprobs: int | None = None
     echo: bool = False
-    suffix: str | None = None
     best_of: int | None = None
+    prompt_logprobs: int | None = None
+    add_special_tokens: bool = True
+    response_format: ResponseFormat | None = None
 
 
 class TokenizeRequest(TemplateFields):

@@ -15,25 +15,28 @@ from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
-from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
-from specguide.server.guides import guide_of, text_format_guide
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
+from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
-from specguide.server.responses_items import Call, Message
+from specguide.server.responses_items import Call, Item, Message, Thought
 from specguide.server.task import Task, Usage
 from specguide.server.tools import function_of
 
 _LOGPROBS = "message.output_text.logprobs"
-_STORED = "nothing is stored here: send the whole conversation as input"
-_REFUSED = {
-    "previous_response_id": _STORED,
-    "conversation": _STORED,
-    "prompt": _STORED,
-    "background": "leave it out, and stream instead",
-    "truncation": "a conversation is never cut: leave it out, and send a shorter input",
-    "reasoning": "this model does not reason apart from its text: leave it out",
-}
+_WITHOUT_EFFECT = frozenset(
+    {
+        "reasoning.encrypted_content",
+        "file_search_call.results",
+        "web_search_call.results",
+        "web_search_call.action.sources",
+        "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs",
+    }
+)
+"""Of what may be included: that which an answer here never has."""
 _ECHOED = (
     "instructions",
     "metadata",
@@ -49,30 +52,24 @@ _ECHOED = (
 
 def parse(backend: Backend, body: ResponsesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    for name, advice in _REFUSED.items():
-        value = getattr(body, name)
-        asked = any(one is not None for one in value.values()) if isinstance(value, dict) else value
-        if asked and asked != "disabled":
-            raise InvalidParams(
-                f"{name} = {json.dumps(value)} is not supported; {advice}", param=name
-            )
     for index, included in enumerate(body.include or ()):
-        if included != _LOGPROBS:
+        if included != _LOGPROBS and included not in _WITHOUT_EFFECT:
             raise InvalidParams(
                 f"{included!r} cannot be included; {_LOGPROBS!r} can", param=f"include[{index}]"
             )
-    if body.top_logprobs and not body.include:
+    has_scores = _LOGPROBS in (body.include or ())
+    if body.top_logprobs and not has_scores:
         raise InvalidParams(f'top_logprobs needs include: ["{_LOGPROBS}"]', param="top_logprobs")
-    answer = guide_of(
-        body, {"text.format": text_format_guide(body.text.format if body.text else None)}
-    )
+    rules = schema_rules(backend.config, body)
+    asked = text_format_guide(body.text.format if body.text else None, rules)
+    answer = guide_of(body, rules, {"text.format": asked})
     return conversation_task(
         backend,
         body,
         ("input", input_messages(body.instructions, body.input)),
         answer,
         max_tokens=body.max_output_tokens,
-        logprobs=(body.top_logprobs or 0) if body.include else None,
+        logprobs=(body.top_logprobs or 0) if has_scores else None,
     )
 
 
@@ -86,7 +83,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
 
     def __init__(self, body: ResponsesRequest, task: Task) -> None:
         super().__init__(body, task)
-        self._items: list[Message | Call] = []
+        self._items: list[Item] = []
         self._scores: list[Told] = []
         self._numbers = itertools.count()
         self._finish_reason: str | None = None
@@ -105,7 +102,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             )
 
     def take(self, event: Event) -> Iterator[Told]:
-        if isinstance(event, Text | CallBegin | Arguments):
+        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
             told = self._say(event)
         elif isinstance(event, End):
             told = self._end(event)
@@ -145,7 +142,11 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
     def _say(self, event: Said) -> Iterator[Told]:
         self._scores += map(token_score, event.scores)
         last = self._items[-1] if self._items else None
-        if isinstance(event, Text):
+        if isinstance(event, Reasoned):
+            if not isinstance(last, Thought):
+                yield from self._begin(last := Thought(len(self._items)))
+            yield last.add(event.text)
+        elif isinstance(event, Text):
             if not event.text:
                 return
             if not isinstance(last, Message):
@@ -166,7 +167,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             last.logprobs += self._scores
         yield from last.end(self._status)
 
-    def _begin(self, item: Message | Call) -> Iterator[Told]:
+    def _begin(self, item: Item) -> Iterator[Told]:
         if self._items:
             yield from self._items[-1].end("completed")
         self._items.append(item)
@@ -198,7 +199,7 @@ def _usage_object(usage: Usage) -> Told:
         "output_tokens": usage.num_output,
         "total_tokens": usage.num_prompt + usage.num_output,
         "input_tokens_details": {"cached_tokens": usage.num_cached, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.num_reasoning},
     }
 
 
@@ -229,7 +230,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "previous_response_id": None,
         "truncation": "disabled",
         "service_tier": "default",
-        "reasoning": {"effort": None, "summary": None},
+        "reasoning": {"effort": body.effort(), "summary": None},
     }
 
 

@@ -8,6 +8,16 @@ from typing import Any
 from specguide.errors import InvalidParams
 from specguide.server.messages import arguments_of, text_of
 
+_TAKEN = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+)
+_LEFT_OUT = ("reasoning", "item_reference")
+"""Taken, and not read: a template has no place for them, and nothing that is referred to is stored
+here."""
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
 
@@ -24,40 +34,32 @@ def input_messages(
     )
     if isinstance(items, str):
         return [*messages, {"role": "user", "content": items}]
-    if not items:
-        raise InvalidParams("there must be at least one item", param="input")
     called = set[str]()
     for index, item in enumerate(items):
-        param = f"input[{index}]"
-        kind = item.get("type", "message")
-        if kind == "message":
-            messages.append(_message(item, param))
-        elif kind == "function_call":
-            if not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "content": None})
-            messages[-1].setdefault("tool_calls", []).append(_call(item, param))
-            called.add(item["call_id"])
-        elif kind == "function_call_output":
-            if not isinstance(item.get("call_id"), str) or item["call_id"] not in called:
-                raise InvalidParams(
-                    f"no function_call before this output has the call_id {item.get('call_id')!r}; "
-                    "send the call too, since nothing is stored here",
-                    param=f"{param}.call_id",
-                )
-            messages.append(
-                {
-                    "role": "tool",
-                    "tool_call_id": item["call_id"],
-                    "content": text_of(item.get("output"), f"{param}.output"),
-                }
-            )
-        else:
-            raise InvalidParams(
-                "an item must be of type message, function_call or function_call_output, found "
-                f"{kind!r}",
-                param=f"{param}.type",
-            )
+        _add(messages, called, item, f"input[{index}]")
+    if not messages:
+        raise InvalidParams("there must be at least one item that is read", param="input")
     return messages
+
+
+def _add(
+    messages: list[dict[str, Any]], called: set[str], item: Mapping[str, Any], param: str
+) -> None:
+    """An item, to the messages so far. called: ids of the calls in them"""
+    kind = item.get("type", "message")
+    if kind == "message":
+        messages.append(_message(item, param))
+    elif kind in ("function_call", "custom_tool_call"):
+        if not messages or messages[-1]["role"] != "assistant":
+            messages.append({"role": "assistant", "content": None})
+        messages[-1].setdefault("tool_calls", []).append(_call(item, param))
+        called.add(item["call_id"])
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        messages.append(_output(item, called, param))
+    elif kind not in _LEFT_OUT:
+        raise InvalidParams(
+            f"an item must be of type {', '.join(_TAKEN)}, found {kind!r}", param=f"{param}.type"
+        )
 
 
 def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:
@@ -66,16 +68,38 @@ def _message(item: Mapping[str, Any], param: str) -> dict[str, Any]:
         raise InvalidParams(
             f"role must be one of {', '.join(_ROLES)}, found {role!r}", param=f"{param}.role"
         )
-    return {"role": _ROLES[role], "content": text_of(item.get("content"), f"{param}.content")}
+    content = item.get("content", ())
+    return {
+        "role": _ROLES[role],
+        "content": "" if content is None else text_of(content, f"{param}.content"),
+    }
 
 
 def _call(item: Mapping[str, Any], param: str) -> dict[str, Any]:
-    for name in ("call_id", "name", "arguments"):
+    is_custom = item.get("type") == "custom_tool_call"
+    written = "input" if is_custom else "arguments"
+    for name in ("call_id", "name", written):
         if not isinstance(item.get(name), str):
-            raise InvalidParams(f"a function_call needs a text {name}", param=f"{param}.{name}")
-    arguments = arguments_of(item["arguments"], f"{param}.arguments")
+            raise InvalidParams(f"a {item['type']} needs a text {name}", param=f"{param}.{name}")
+    arguments = (
+        {"input": item["input"]}
+        if is_custom
+        else arguments_of(item["arguments"], f"{param}.arguments")
+    )
     return {
         "id": item["call_id"],
         "type": "function",
         "function": {"name": item["name"], "arguments": arguments},
     }
+
+
+def _output(item: Mapping[str, Any], called: set[str], param: str) -> dict[str, Any]:
+    call_id = item.get("call_id")
+    if not isinstance(call_id, str) or call_id not in called:
+        raise InvalidParams(
+            f"no call before this output has the call_id {call_id!r}; send the call too, since "
+            "nothing is stored here",
+            param=f"{param}.call_id",
+        )
+    content = text_of(item.get("output") or "", f"{param}.output")
+    return {"role": "tool", "tool_call_id": call_id, "content": content}

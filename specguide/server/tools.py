@@ -9,13 +9,13 @@ from typing import Any
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.guide import check_finite
 from specguide.guided.tools import Tool
-from specguide.server.strict import check_strict
+from specguide.server.schemas import AS_THEY_ARE, SchemaRules
 
-_MAX_NAME = 64
+_MAX_NAME = 128
 _OF_NAMES = frozenset(string.ascii_letters + string.digits + "_.-")
 
 
-def tool_of(function: Mapping[str, Any], param: str) -> Tool:
+def tool_of(function: Mapping[str, Any], param: str, schemas: SchemaRules = AS_THEY_ARE) -> Tool:
     """From a function of the OpenAI API. Raises InvalidParams and InvalidGuide, which name what
     is wrong."""
     name, parameters = function.get("name"), function.get("parameters")
@@ -25,11 +25,12 @@ def tool_of(function: Mapping[str, Any], param: str) -> Tool:
         or not _OF_NAMES.issuperset(name)
     ):
         raise InvalidParams(
-            f"a function's name must be 1 to 64 letters, digits, _, . or -, found {name!r}",
+            f"a function's name must be 1 to {_MAX_NAME} letters, digits, _, . or -, found "
+            f"{name!r}",
             param=f"{param}.name",
         )
     if function.get("strict"):
-        check_strict(parameters, f"function '{name}'", f"{param}.parameters")
+        schemas.check_strict(parameters, f"function '{name}'", f"{param}.parameters")
     if parameters is None:
         parameters = {"type": "object", "properties": {}, "additionalProperties": False}
     if not isinstance(parameters, Mapping) or parameters.get("type", "object") != "object":
@@ -42,7 +43,8 @@ def tool_of(function: Mapping[str, Any], param: str) -> Tool:
     except InvalidGuide as error:
         error.param = f"{param}.parameters"
         raise
-    return Tool(name, {"type": "object", **parameters}, f"{param}.parameters")
+    schema = schemas.closed({"type": "object", **parameters})
+    return Tool(name, schema, f"{param}.parameters")
 
 
 def function_of(definition: Mapping[str, Any]) -> Any:
@@ -53,12 +55,15 @@ def function_of(definition: Mapping[str, Any]) -> Any:
     )
 
 
-def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
+def tools_of(
+    definitions: Sequence[Mapping[str, Any]], schemas: SchemaRules = AS_THEY_ARE
+) -> list[Tool]:
     """Raises InvalidParams and InvalidGuide, which name the tool. Schemas are checked when they are
     compiled."""
     tools: dict[str, Tool] = {}
     for index, definition in enumerate(definitions):
-        kind, function, param = definition.get("type"), function_of(definition), f"tools[{index}]"
+        kind, function = definition.get("type", "function"), function_of(definition)
+        param = f"tools[{index}]"
         if kind != "function" or not isinstance(function, Mapping):
             raise InvalidParams(
                 f"a tool must be a function that the caller runs, found type {kind!r}: "
@@ -68,7 +73,7 @@ def tools_of(definitions: Sequence[Mapping[str, Any]]) -> list[Tool]:
                 param=param,
             )
         param += ".function" if "function" in definition else ""
-        tool = tool_of(function, param)
+        tool = tool_of(function, param, schemas)
         if tool.name in tools:
             raise InvalidParams(f"two tools are named {tool.name!r}", param=f"{param}.name")
         tools[tool.name] = tool

@@ -13,6 +13,10 @@ from random_requests import cases
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     PreTrainedModel,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
@@ -35,6 +39,18 @@ FAMILIES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         Qwen3MoeConfig,
         Qwen3MoeForCausalLM,
         {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+    ),
+    "mixtral": (MixtralConfig, MixtralForCausalLM, {"num_local_experts": 4}),
+    "gpt-oss": (
+        GptOssConfig,
+        GptOssForCausalLM,
+        {
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "sliding_window": 9,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+            "attn_implementation": "eager",
+        },
     ),
 }
 

@@ -159,7 +159,7 @@ def test_guides_and_draft_heads_work_with_it(folder: Path, folders: tuple[Path, 
 
 def test_a_method_that_is_not_known_names_those_that_are(folder: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = {"quant_method": "gptq"}
+    config["quantization_config"] = {"quant_method": "quip"}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"gptq.* is not supported; known: .*toy_int8"):
+    with pytest.raises(CheckpointError, match=r"quip.* is not supported; known: .*toy_int8"):
         LLM(tmp_path)

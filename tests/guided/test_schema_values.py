@@ -151,7 +151,7 @@ BODIES = (
     ),
     ('"guided_json": SCHEMA', "guided_json"),
     (f'"tools": [{TOOL}]', "tools[0].function.parameters"),
-    ('"structured_outputs": {"json": SCHEMA}', "json_schema"),
+    ('"structured_outputs": {"json": SCHEMA}', "structured_outputs.json"),
     (
         '"response_format": {"type": "structural_tag", "format": {"type": "json_schema", '
         '"json_schema": SCHEMA}}',

@@ -117,6 +117,15 @@ EXPERT_FIELDS: dict[str, Any] = {
     "decoder_sparse_step": 1,
     "mlp_only_layers": [],
 }
+GPT_OSS_FIELDS: dict[str, Any] = {
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "experts_per_token": 2,
+    "swiglu_alpha": 1.702,
+    "swiglu_limit": 7.0,
+    "initial_context_length": 64,
+    "quantization_config": {"quant_method": "mxfp4"},
+}
 GEMMA_FIELDS: dict[str, Any] = {
     "query_pre_attn_scalar": 16,
     "rope_local_base_freq": 1e4,
@@ -134,6 +143,8 @@ GEMMA_FIELDS: dict[str, Any] = {
         ("Qwen2ForCausalLM", {}),
         ("Qwen3ForCausalLM", {}),
         ("Qwen3MoeForCausalLM", EXPERT_FIELDS),
+        ("MixtralForCausalLM", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+        ("GptOssForCausalLM", GPT_OSS_FIELDS),
         ("Gemma3ForCausalLM", GEMMA_FIELDS),
     ],
 )

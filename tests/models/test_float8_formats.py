@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import float8_checkpoints
+import jsonschema
 import pytest
 import torch
-from decoder_logits import logits_of
 from float8_checkpoints import FORMATS
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
+from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.layers.quantization import MatrixSpec, Quantization
+from specguide.layers.quantization.float8 import Float8, Stored
+from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.models import Decoder, config_of, read_config
 
 TOKENS = [*b"a house on the hill, seen from the sea"]
@@ -43,7 +47,12 @@ def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, 
     assert error < 0.1 * (unrounded - expected.logits[0]).abs().mean()
 
 
-def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "named_folder",
+    ["compressed tensor, static", "compressed channel, token", "fp8 block"],
+    indirect=True,
+)
+def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) -> None:
     _, folder = named_folder
     prompts, all_params = cases(5, 6, temperature=0.0)
     draft = SpecConfig("draft_model", folder / "exact", 3)
@@ -53,6 +62,11 @@ def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> No
     assert [(out.token_ids, out.error) for out in drafted] == [
         (out.token_ids, None) for out in plain
     ]
+    pairs = zip(plain, all_params, strict=True)
+    ended = [(out, it.guide) for out, it in pairs if it.guide and out.finish_reason == "stop"]
+    assert ended
+    for out, guide in ended:
+        jsonschema.validate(json.loads(out.text), guide.json_schema)
 
 
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
@@ -190,7 +204,7 @@ def test_names_count_for_more_than_the_class_linear() -> None:
 def test_blocks_that_would_be_cut_are_refused() -> None:
     stated = FORMATS["fp8 block"].config
     for settings, message in (
-        ({"intermediate_size": 192}, "192 of 384 lie in one matrix"),
+        ({"intermediate_size": 192}, "features 192 to 384 of a matrix are a map"),
         ({"hidden_size": 192}, "'model.layers.0.mlp.gate_proj' has 192 input features"),
     ):
         config = config_of(LLAMA | settings | {"quantization_config": stated})
@@ -203,3 +217,13 @@ def test_a_config_is_json(tmp_path: Path) -> None:
     (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": "FP8"}))
     with pytest.raises(CheckpointError, match=r"hf_quant_config.json: 'quantization' must be a J"):
         read_config(tmp_path)
+
+
+@pytest.mark.parametrize("quantization", [Float8(Stored.CHANNEL), Float8Blocks("weight_scale_inv")])
+def test_a_gpu_without_float8_is_refused(
+    quantization: Quantization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    spec = MatrixSpec(128, 128, False, ("lm_head",), torch.device("cuda", 0), torch.bfloat16)
+    with pytest.raises(CheckpointError, match=r"need a GPU of compute capability 8\.9"):
+        quantization.create_weights(spec)

@@ -81,8 +81,8 @@ def test_windows_by_layer() -> None:
         ),
         ({"architectures": None}, "'none stated' is unknown"),
         (
-            {"quantization_config": {"quant_method": "gptq"}},
-            "'quantization_config' .*gptq.* is not supported",
+            {"quantization_config": {"quant_method": "quip"}},
+            "'quantization_config' .*quip.* is not supported",
         ),
         ({"hidden_act": "gelu"}, "'hidden_act' 'gelu' is not supported; supported: 'silu'"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5"),

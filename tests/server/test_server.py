@@ -266,7 +266,6 @@ def test_health_and_metrics(client, server):
 @pytest.mark.parametrize(
     ("change", "status", "param", "words"),
     [
-        ({"frobnicate": 1}, 400, "frobnicate", "unknown field frobnicate"),
         ({"temperature": -1}, 400, "temperature", "temperature must be"),
         ({"n": 0}, 400, "n", "n must be"),
         ({"n": "2"}, 400, "n", "integer"),
@@ -302,42 +301,6 @@ def test_health_and_metrics(client, server):
         ),
         (
             {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {
-                        "name": "p",
-                        "strict": True,
-                        "schema": {"type": "object", "properties": {}},
-                    },
-                }
-            },
-            400,
-            "response_format.json_schema.schema",
-            "'additionalProperties' is required",
-        ),
-        (
-            {
-                "tools": [
-                    {
-                        "type": "function",
-                        "function": {
-                            **WEATHER["function"],
-                            "strict": True,
-                            "parameters": {
-                                "type": "object",
-                                "properties": {"a": {"type": "string"}},
-                                "additionalProperties": False,
-                            },
-                        },
-                    }
-                ]
-            },
-            400,
-            "tools[0].function.parameters",
-            "Invalid schema for function 'get_weather'",
-        ),
-        (
-            {
                 "response_format": schema_format(
                     {"type": "object", "unevaluatedItems": {"contentSchema": 1}}
                 )
@@ -350,10 +313,12 @@ def test_health_and_metrics(client, server):
         ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each say"),
         ({"speculation": {"num_draft_tokens": -1}}, 400, "speculation.num_draft_tokens", "≥ 0"),
         ({"speculation": {"num_draft_tokens": 17}}, 400, "speculation.num_draft_tokens", "at most"),
-        ({"speculation": {"drafter": "x"}}, 400, "speculation.drafter", "unknown field"),
-        ({"stop": "x", "guided_regex": "a"}, 400, "stop", "cannot be honoured"),
-        ({"max_tokens": 5, "max_completion_tokens": 5}, 400, "max_tokens", "old name"),
-        ({"messages": [{"role": "user", "content": "x" * 9000}]}, 400, None, ""),
+        (
+            {"messages": [{"role": "user", "content": "x" * 9000}]},
+            400,
+            "messages",
+            "maximum context length",
+        ),
         (
             {"messages": [{"role": "user", "content": "x" * 300_000}]},
             413,

@@ -316,7 +316,7 @@ def test_a_message_that_is_cut_loses_nothing():
     ("definition", "words", "param"),
     [
         ({"type": "web_search"}, "found type 'web_search'", "tools[0]"),
-        ({"type": "function"}, "1 to 64", "tools[0].name"),
+        ({"type": "function"}, "1 to 128", "tools[0].name"),
         ({"type": "function", "function": 3}, "must be", "tools[0]"),
         (
             {"type": "function", "name": "a", "parameters": {"type": "string"}},
@@ -325,7 +325,7 @@ def test_a_message_that_is_cut_loses_nothing():
         ),
         (
             {"type": "function", "function": {"name": "a b"}},
-            "1 to 64 letters",
+            "1 to 128 letters",
             "tools[0].function.name",
         ),
         (

@@ -9,10 +9,14 @@ from torch import Tensor
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -24,13 +28,15 @@ from transformers import (
 
 LENGTH, VOCAB_SIZE = 60, 97
 
-LLAMA, MISTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3 = (
+LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3, GPT_OSS = (
     (LlamaConfig, LlamaForCausalLM),
     (MistralConfig, MistralForCausalLM),
+    (MixtralConfig, MixtralForCausalLM),
     (Qwen2Config, Qwen2ForCausalLM),
     (Qwen3Config, Qwen3ForCausalLM),
     (Qwen3MoeConfig, Qwen3MoeForCausalLM),
     (Gemma3TextConfig, Gemma3ForCausalLM),
+    (GptOssConfig, GptOssForCausalLM),
 )
 
 LLAMA3_ROPE = {
@@ -50,6 +56,14 @@ YARN_ROPE = {
 }
 
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
+
+GPT_OSS_SETTINGS = {
+    "num_local_experts": 6,
+    "num_experts_per_tok": 2,
+    "head_dim": 24,
+    "sliding_window": 7,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4},
+}
 
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "llama": (LLAMA, {}),
@@ -114,6 +128,17 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "attention_bias": True,
             "use_sliding_window": True,
             "sliding_window": 7,
+        },
+    ),
+    "mixtral": (MIXTRAL, {"num_local_experts": 5, "num_experts_per_tok": 2}),
+    "mixtral-window": (MIXTRAL, {"num_local_experts": 3, "sliding_window": 7}),
+    "gpt-oss": (GPT_OSS, GPT_OSS_SETTINGS),
+    "gpt-oss-yarn": (
+        GPT_OSS,
+        {
+            **GPT_OSS_SETTINGS,
+            "swiglu_limit": 0.5,
+            "rope_parameters": {**YARN_ROPE, "truncate": False, "beta_fast": 32.0},
         },
     ),
     "gemma3": (

@@ -176,6 +176,28 @@ def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.
     )
 
 
+@triton.jit
+def _mask_rows(bitmask, bitmask_stride, guided, row_ids, row_ids_stride, row):
+    """Pointers to the first words of rows' masks, and whether these count, both [rows]; None
+    without a bitmask."""
+    words = None
+    is_guided = None
+    if bitmask is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+        words = bitmask + mask_row * bitmask_stride
+        is_guided = tl.load(guided + mask_row) != 0
+    return words, is_guided
+
+
+@triton.jit
+def _along_rows(values):
+    """[rows] as [1, 1, rows]."""
+    rows = None
+    if values is not None:
+        rows = values[None, None, :]
+    return rows
+
+
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def argmax_kernel(
     logits,
@@ -203,17 +225,12 @@ def argmax_kernel(
     """Some rows' best over `share` columns: the token itself where that is all of them, else a part
     of it."""
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    row = tl.minimum(index, num_rows - 1).to(
-        tl.int64
-    )  # the last program may take the last row more than once
-    first_words = None
-    words = None
-    is_guided = None
-    if bitmask is not None:
-        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-        first_words = bitmask + mask_row * bitmask_stride
-        words = first_words[None, None, :]
-        is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
+    # The last program may take the last row more than once.
+    row = tl.minimum(index, num_rows - 1).to(tl.int64)
+    first_words, is_guided = _mask_rows(
+        bitmask, bitmask_stride, guided, row_ids, row_ids_stride, row
+    )
+    words, is_guided = _along_rows(first_words), _along_rows(is_guided)
     logits += (row * logits_stride)[None, None, :]
     split = tl.program_id(1)
     begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
@@ -229,9 +246,8 @@ def argmax_kernel(
         tl.store(ats + part, at, mask=exists)
         tl.store(reacheds + part, reached, mask=exists)
     else:
-        tl.store(
-            output + row, _token(best, at, reached, first_words, target_ids, num_words), mask=exists
-        )
+        token = _token(best, at, reached, first_words, target_ids, num_words)
+        tl.store(output + row, token, mask=exists)
 
 
 @triton.jit(do_not_specialize=["num_splits"])

@@ -51,3 +51,16 @@ def await_results(OVERLAP: tl.constexpr):
     if OVERLAP:
         cuda.gdc_launch_dependents()
         cuda.gdc_wait()
+
+
+@triton.jit
+def prefetch(lines):
+    """Ask for the lines of memory at some addresses to be in the L2 cache soon."""
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
+        "=r,l",
+        [lines],
+        dtype=tl.int32,
+        is_pure=False,
+        pack=1,
+    )

@@ -9,9 +9,12 @@ from typing import Any
 from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
+from specguide.layers.quantization.awq import read_awq
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
+from specguide.layers.quantization.gptq import read_gptq
+from specguide.layers.quantization.int4_online import ONLINE as ONLINE_INT4
 from specguide.layers.quantization.method import (
     Activation,
     InputFormat,
@@ -20,17 +23,21 @@ from specguide.layers.quantization.method import (
     ProjectionWeights,
     Quantization,
 )
+from specguide.layers.quantization.mxfp4 import read_mxfp4
 from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
 
 QUANTIZATIONS: dict[str, Callable[[Mapping[str, Any]], Quantization]] = {
+    "awq": read_awq,
     "compressed-tensors": compressed_tensors.read,
     "fp8": read_fp8,
+    "gptq": read_gptq,
     "modelopt": read_modelopt,
+    "mxfp4": read_mxfp4,
 }
 """By `quant_method`: what makes a quantization of the fields of `quantization_config`; it raises
 CheckpointError for those that it does not implement."""
 
-ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8}
+ONLINE: dict[str, Quantization] = {"fp8": ONLINE_FLOAT8, "int4": ONLINE_INT4}
 """By the name in `EngineConfig.quantization`: what a checkpoint that is not quantized can be turned
 into while it is read."""
 

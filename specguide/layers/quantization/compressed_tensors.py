@@ -13,10 +13,12 @@ from specguide.layers.quantization.by_name import ByName, ModuleList, module_nam
 from specguide.layers.quantization.compressed_group import Group
 from specguide.layers.quantization.float8_formats import of_group as float8_of_group
 from specguide.layers.quantization.method import Quantization
+from specguide.layers.quantization.pack_quantized import of_group as int4_of_group
 
 FORMATS: dict[str, Callable[[Group], Quantization]] = {
     "float-quantized": float8_of_group,
     "naive-quantized": float8_of_group,
+    "pack-quantized": int4_of_group,
 }
 """By the `format` of a group: what makes a quantization of the group; it raises CheckpointError for
 arguments that it does not implement."""

@@ -3,16 +3,15 @@ makes it of a quantization."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from specguide import kernels
 from specguide.errors import CheckpointError
-from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing, gate
+from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing, gate, weighted
 from specguide.layers.destination import Destination
 from specguide.layers.quantization.method import MatrixSpec, ProjectionWeights, Quantization
 
@@ -46,24 +45,17 @@ class ExpertWeights:
         the output features is the gate."""
         if self.matrices is not None:
             return kernels.gated_experts(x, self.matrices, routing, limits)
-        products = (
-            (tokens, places, gate(self.experts[expert].product(x[tokens]), limits))
-            for expert, tokens, places in routing.each()
-        )
-        return _together(products, routing).flatten(0, 1)
+        return gate(routing.products(x, self._product), limits)
 
     def weighted(self, inner: Tensor, routing: Routing) -> Tensor:
         """inner [T · k, in_features] → [k, T, out_features], weighted, whose sum over k is what the
         experts of a token give together."""
         if self.matrices is not None:
             return kernels.expert_parts(inner, self.matrices, routing)
-        inner = inner.unflatten(0, routing.weights.shape)
-        products = (
-            (tokens, places, self.experts[expert].product(inner[tokens, places]))
-            for expert, tokens, places in routing.each()
-        )
-        together = _together(products, routing) * routing.weights[:, :, None]
-        return together.to(inner.dtype).transpose(0, 1)
+        return weighted(routing.products(inner, self._product), routing)
+
+    def _product(self, x: Tensor, expert: int) -> Tensor:
+        return self.experts[expert].product(x)
 
 
 @runtime_checkable
@@ -87,13 +79,3 @@ def create_experts(quantization: Quantization, specs: Sequence[MatrixSpec]) -> E
             "checkpoint of the model in bfloat16 or fp8"
         )
     return ExpertWeights(tuple(quantization.create_weights(spec) for spec in specs))
-
-
-def _together(products: Iterator[tuple[Tensor, Tensor, Tensor]], routing: Routing) -> Tensor:
-    """[T, k, out] of products [n, out] with their tokens and places."""
-    found = list(products)
-    size = found[0][2].shape[1] if found else 0
-    together = torch.empty(*routing.weights.shape, size, dtype=found[0][2].dtype)
-    for tokens, places, product in found:
-        together[tokens, places] = product
-    return together

@@ -24,6 +24,8 @@ from specguide.layers.quantization.method import (
     activated,
 )
 
+_ADA = (8, 9)
+
 
 @dataclass(frozen=True, eq=False)
 class Float8Input(InputFormat):
@@ -158,7 +160,8 @@ class Float8:
     has_static_inputs: bool = False
 
     def create_weights(self, spec: MatrixSpec) -> Float8Weights:
-        """Uninitialised."""
+        """Uninitialised. Raises CheckpointError for a device that has no float8."""
+        check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(spec.out_features, dtype=torch.float32, device=spec.device)
         return self._holding(spec, weight, scale)
@@ -166,6 +169,7 @@ class Float8:
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """Uninitialised. Their products take inputs as they are."""
         spec, num = specs[0], len(specs)
+        check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
         scales = torch.empty(shape[:2], dtype=torch.float32, device=spec.device)
@@ -184,6 +188,15 @@ class Float8:
             Float8Input(Float8Scaling(static_scale)),
             spec.dtype,
             self.stored,
+        )
+
+
+def check_device(device: torch.device) -> None:
+    """Raise CheckpointError for a GPU that has no products of float8."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _ADA:
+        raise CheckpointError(
+            "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: take the "
+            "model in bfloat16"
         )
 
 

@@ -16,7 +16,7 @@ from specguide.kernels.experts import ExpertMatrices
 from specguide.kernels.float8 import BLOCK, FLOAT8, Float8Rows, Float8Scaling
 from specguide.layers.destination import Destination
 from specguide.layers.quantization.experts import ExpertWeights
-from specguide.layers.quantization.float8 import Float8Input
+from specguide.layers.quantization.float8 import Float8Input, check_device
 from specguide.layers.quantization.method import InputFormat, MatrixSpec, ProjectionWeights
 
 _INPUT = Float8Input(Float8Scaling(is_grouped=True))
@@ -56,8 +56,8 @@ class BlockWeights(ProjectionWeights):
         return destinations
 
     def rows(self, start: int, stop: int) -> BlockWeights:
-        """Raises CheckpointError where a block would be cut."""
-        _check_cut(start, stop, self.weight.shape[0])
+        """Raises CheckpointError where it begins within a block."""
+        _check_begin(start, stop)
         return replace(
             self,
             weight=self.weight[start:stop],
@@ -66,8 +66,8 @@ class BlockWeights(ProjectionWeights):
         )
 
     def columns(self, start: int, stop: int) -> BlockWeights:
-        """Raises CheckpointError where a block would be cut."""
-        _check_cut(start, stop, self.weight.shape[1])
+        """Raises CheckpointError where it begins within a block."""
+        _check_begin(start, stop)
         return replace(
             self,
             weight=self.weight[:, start:stop],
@@ -94,7 +94,9 @@ class Float8Blocks:
     scale_name: str
 
     def create_weights(self, spec: MatrixSpec) -> BlockWeights:
-        """Uninitialised. Raises CheckpointError where a row has no whole number of blocks."""
+        """Uninitialised. Raises CheckpointError where a row has no whole number of blocks, and for
+        a device that has no float8."""
+        check_device(spec.device)
         weight = torch.empty(spec.out_features, spec.in_features, dtype=FLOAT8, device=spec.device)
         scale = torch.empty(*_num_blocks(spec), device=spec.device)
         return self._holding(spec, weight, scale)
@@ -102,6 +104,7 @@ class Float8Blocks:
     def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
         """The same for all experts of a layer, whose products take inputs as they are."""
         spec, num = specs[0], len(specs)
+        check_device(spec.device)
         shape = (num, spec.out_features, spec.in_features)
         values = torch.empty(shape, dtype=FLOAT8, device=spec.device)
         scales = torch.empty(num, *_num_blocks(spec), device=spec.device)
@@ -123,9 +126,9 @@ def _num_blocks(spec: MatrixSpec) -> tuple[int, int]:
     return -(-spec.out_features // BLOCK), -(-spec.in_features // BLOCK)
 
 
-def _check_cut(start: int, stop: int, size: int) -> None:
-    if start % BLOCK or (stop % BLOCK and stop != size):
+def _check_begin(start: int, stop: int) -> None:
+    if start % BLOCK:
         raise CheckpointError(
-            f"features {start} to {stop} of {size} lie in one matrix with others, and fp8 in "
-            f"blocks needs multiples of {BLOCK} there"
+            f"features {start} to {stop} of a matrix are a map of their own, and fp8 in blocks "
+            f"needs each map to begin at a multiple of {BLOCK}"
         )

@@ -1,0 +1,206 @@
+"""Owns the launches of the kernels of weights of 4 bits: which one for how many rows, and in which
+tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+import triton
+from torch import Tensor
+
+from specguide.kernels.int4 import PLANES, Int4Matrix
+from specguide.kernels.triton.activation import silu_mul
+from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.int4_kernels import dequantize_kernel, int4_linear_kernel
+
+_MOST_ROWS = 512
+"""Beyond these the weights become floats in memory first, and a library multiplies them."""
+_MOST_FLOAT_BYTES = 128 << 20
+"""Of weights that are floats in memory at a time."""
+_ROWS_OF_PROGRAM = 64
+_MOST_ROWS_GATED = 16
+"""A program that computes gate and up of more has too few registers."""
+_SHARED_BYTES = 113 << 10
+"""Of shared memory, so that two programs have room on a multiprocessor of a Hopper GPU."""
+_AMPERE = (8, 0)
+
+
+def _unpack_planes(magic: int, one: int, fma: str) -> tuple[str, ...]:
+    """PTX of one plane each: two words → two floats, number + offset.
+
+    A number in the lowest bits of the mantissa of `magic`, a power of two, is magic + number; the
+    offset takes the magic away again.
+    """
+    return tuple(
+        "{ .reg .b32 t, one; "
+        f"mov.b32 one, {one:#x}; "
+        f"shr.u32 t, $1, {4 * plane}; "
+        f"lop3.b32 t, t, 0x000f000f, {magic:#x}, 0xEA; "
+        f"{fma} $0, t, one, $2; }}"
+        for plane in range(PLANES)
+    )
+
+
+_UNPACK = {
+    torch.bfloat16: _unpack_planes(0x43004300, 0x3F803F80, "fma.rn.bf16x2"),
+    torch.float16: _unpack_planes(0x64006400, 0x3C003C00, "fma.rn.f16x2"),
+}
+_MAGIC = {torch.bfloat16: 128, torch.float16: 1024}
+
+
+@dataclass(frozen=True)
+class Int4Tile:
+    """What a program computes, and how.
+
+    rows:       of the input
+    block_out:  features
+    num_splits: programs over which the sum of one feature is spread
+    """
+
+    rows: int
+    block_out: int
+    num_splits: int
+    num_warps: int
+    num_stages: int
+
+
+def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
+    """See specguide.kernels.int4."""
+    if not _is_few(x):
+        return _library_product(x, weight, bias)
+    return launch(x, weight, bias, choose_tile(x, weight))[0]
+
+
+def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
+    """See specguide.kernels.int4."""
+    if not _is_few(x):
+        return _library_product(x, weight, bias)[None]
+    return launch(x, weight, bias, choose_tile(x, weight, may_split=True))
+
+
+def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
+    """See specguide.kernels.int4."""
+    if not _is_few(x) or x.shape[0] > _MOST_ROWS_GATED:
+        return silu_mul(int4_linear(x, weight, bias))
+    tile = choose_tile(x, weight, is_gated=True)
+    return launch(x, weight, bias, tile, is_gated=True)[0]
+
+
+def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
+    """Some features after the other."""
+    num_outputs = weight.out_features
+    step = max(1, _MOST_FLOAT_BYTES // (weight.in_features * x.element_size()))
+    if step >= num_outputs:
+        return F.linear(x, dequantized(weight, x.dtype), bias)
+    output = torch.empty(x.shape[0], num_outputs, dtype=x.dtype, device=x.device)
+    for start in range(0, num_outputs, step):
+        part = slice(start, min(start + step, num_outputs))
+        floats = dequantized(weight.rows(part.start, part.stop), x.dtype)
+        torch.mm(x, floats.t(), out=output[:, part])
+    return output if bias is None else output.add_(bias)
+
+
+def dequantized(weight: Int4Matrix, dtype: torch.dtype) -> Tensor:
+    """See Int4Matrix.dequantized."""
+    shape = weight.out_features, weight.in_features
+    output = torch.empty(shape, dtype=dtype, device=weight.words.device)
+    num_tiles, block = weight.words.shape[0], 32
+    dequantize_kernel[(num_tiles, triton.cdiv(weight.out_features, block))](
+        weight.words,
+        weight.scales,
+        weight.zeros,
+        output,
+        weight.out_features,
+        weight.words.stride(0),
+        weight.scales.stride(0),
+        IN_FEATURES=weight.in_features,
+        GROUP=weight.group_size,
+        WIDTH=weight.words.shape[2],
+        BLOCK_OUT=block,
+        num_warps=4,
+        **overlap(output.device),
+    )
+    return output
+
+
+def _is_few(x: Tensor) -> bool:
+    return x.shape[0] <= _MOST_ROWS and x.element_size() == 2 and x.stride(1) == 1
+
+
+def choose_tile(
+    x: Tensor, weight: Int4Matrix, *, is_gated: bool = False, may_split: bool = False
+) -> Int4Tile:
+    """From shapes alone."""
+    rows = min(_ROWS_OF_PROGRAM, max(16, triton.next_power_of_2(x.shape[0])))
+    block_out = 128 if rows == _ROWS_OF_PROGRAM and not is_gated else 64
+    num_outputs = weight.out_features // (2 if is_gated else 1)
+    num_programs = triton.cdiv(num_outputs, block_out) * triton.cdiv(x.shape[0], rows)
+    num_splits = _num_splits(num_programs, weight, x.device) if may_split else 1
+    stage = 2 * weight.words.shape[2] * (block_out * (2 if is_gated else 1) + PLANES * rows)
+    num_stages = max(2, min(4, _SHARED_BYTES // stage))
+    return Int4Tile(rows, block_out, num_splits, block_out // 16, num_stages)
+
+
+def _num_splits(num_programs: int, weight: Int4Matrix, device: torch.device) -> int:
+    """Over so many programs each sum may be spread before there are more of them than
+    multiprocessors."""
+    num_splits, num_tiles = 1, weight.words.shape[0]
+    while (
+        num_splits < 4
+        and 2 * num_splits * num_programs <= num_multiprocessors(device)
+        and num_tiles % (2 * num_splits) == 0
+    ):
+        num_splits *= 2
+    return num_splits
+
+
+@cache
+def _unpack(dtype: torch.dtype, device: torch.device) -> tuple[str, ...] | None:
+    """PTX that makes floats of a plane; None where the GPU does not know it."""
+    can = device.type == "cuda" and torch.cuda.get_device_capability(device) >= _AMPERE
+    return _UNPACK[dtype] if can else None
+
+
+def launch(
+    x: Tensor,
+    weight: Int4Matrix,
+    bias: Tensor | None,
+    tile: Int4Tile,
+    *,
+    is_gated: bool = False,
+) -> Tensor:
+    """[splits, T, outputs]; float32 where there are several splits."""
+    num_rows, num_outputs = x.shape[0], weight.out_features // (2 if is_gated else 1)
+    dtype = torch.float32 if tile.num_splits > 1 else x.dtype
+    output = torch.empty(tile.num_splits, num_rows, num_outputs, dtype=dtype, device=x.device)
+    blocks = triton.cdiv(num_rows, tile.rows), triton.cdiv(num_outputs, tile.block_out)
+    unpack = _unpack(x.dtype, x.device)
+    int4_linear_kernel[(*blocks, tile.num_splits)](
+        x,
+        weight.words,
+        weight.scales,
+        weight.zeros,
+        bias,
+        output,
+        num_rows,
+        num_outputs,
+        x.stride(0),
+        weight.words.stride(0),
+        weight.scales.stride(0),
+        IN_FEATURES=weight.in_features,
+        GROUP=weight.group_size,
+        WIDTH=weight.words.shape[2],
+        GATED=is_gated,
+        ROWS=tile.rows,
+        BLOCK_OUT=tile.block_out,
+        NUM_SPLITS=tile.num_splits,
+        UNPACK=unpack,
+        MAGIC=_MAGIC[x.dtype] if unpack else 0,
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        **overlap(x.device),
+    )
+    return output

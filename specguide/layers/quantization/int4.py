@@ -1,0 +1,207 @@
+"""Owns weights of 4 bits: Int4Weights, into which the tensors of every format of them are repacked
+while they are read, and Int4, what these formats have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specguide import kernels
+from specguide.errors import CheckpointError
+from specguide.json_fields import positive_int
+from specguide.kernels.int4 import WIDEST_PLANE, Int4Matrix, pack_words
+from specguide.layers.destination import Destination
+from specguide.layers.quantization.column_order import ColumnOrder
+from specguide.layers.quantization.method import Activation, MatrixSpec, ProjectionWeights
+
+_SMALL_GROUPS = (32, 64)
+_MOST_BITS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Int4Weights(ProjectionWeights):
+    """Maps that lie in one matrix keep each their own scales; they share the order of columns.
+
+    Across ranks: cut by output features, words, scales, zeros and bias are cut alike, and each rank
+    has the whole order; cut by input features, at borders of tiles and groups, words, scales and
+    zeros are cut. A matrix with an order is not cut that way.
+
+    bias:   [out_features] or None
+    order:  None: the columns lie in the order of the inputs
+    format: what the checkpoint holds
+    """
+
+    matrix: Int4Matrix
+    bias: Tensor | None
+    order: ColumnOrder | None
+    format: Int4
+
+    def destinations(self) -> dict[str, Destination]:
+        destinations = self.format.destinations(self)
+        if self.bias is not None:
+            destinations["bias"] = Destination.of(self.bias)
+        return destinations
+
+    def rows(self, start: int, stop: int) -> Int4Weights:
+        bias = None if self.bias is None else self.bias[start:stop]
+        return replace(self, matrix=self.matrix.rows(start, stop), bias=bias)
+
+    def columns(self, start: int, stop: int) -> Int4Weights:
+        """Raises CheckpointError for columns that share a tile or a group with others."""
+        matrix = self.matrix
+        is_whole = (start, stop) == (0, matrix.in_features)
+        size = max(matrix.tile_size, matrix.group_size)
+        if not is_whole and (start % size or stop % size or self.order is not None):
+            order = "" if self.order is None else " in the order of the inputs"
+            raise CheckpointError(
+                f"maps whose outputs are summed in one matrix (experts) of 4 bits must have a "
+                f"multiple of {size} input features{order}, found {stop - start}: list them as not "
+                "quantized"
+            )
+        return replace(self, matrix=matrix.columns(start, stop), bias=None)
+
+    def product(self, x: Tensor) -> Tensor:
+        return kernels.int4_linear(self._ordered(x), self.matrix, self.bias)
+
+    def product_parts(self, x: Tensor) -> Tensor:
+        return kernels.int4_linear_parts(self._ordered(x), self.matrix, self.bias)
+
+    def product_gated(self, x: Tensor, activation: Activation) -> Tensor:
+        if activation == "silu":
+            return kernels.int4_gated_linear(self._ordered(x), self.matrix, self.bias)
+        return super().product_gated(x, activation)
+
+    def _ordered(self, x: Tensor) -> Tensor:
+        return x if self.order is None else x.index_select(1, self.order.columns)
+
+    def words_of(
+        self, shape: tuple[int, int], numbers_of: Callable[[Tensor], Tensor]
+    ) -> Destination:
+        """Where a checkpoint's packed numbers go.
+
+        shape:      of the stored int32 tensor
+        numbers_of: gives the numbers, uint8 [out_features, in_features]
+        """
+        return packed(self.matrix.words, shape, lambda stored: self._words(numbers_of(stored)))
+
+    def _words(self, numbers: Tensor) -> Tensor:
+        if self.order is not None:
+            return self.order.write(self.matrix, numbers)
+        return pack_words(numbers, self.matrix.group_size)
+
+    def order_of(self) -> Destination:
+        """Where the group of each column, int32 [in_features], goes."""
+        assert self.order is not None
+        return packed(self.order.columns, (self.matrix.in_features,), self.order.learn)
+
+
+@dataclass(frozen=True)
+class Int4(ABC):
+    """What a format of weights of 4 bits says of them.
+
+    group_size:  columns that share a scale; None: all of a row
+    has_zeros:   each group has a zero; else all are 8
+    has_order:   the groups are not of neighbouring columns
+    scale_dtype: None: the model's. In a model of float32 scales have that
+    """
+
+    group_size: int | None
+    has_zeros: bool
+    has_order: bool = False
+    scale_dtype: torch.dtype | None = None
+
+    @abstractmethod
+    def destinations(self, weights: Int4Weights) -> dict[str, Destination]:
+        """Where a map's tensors go, beside its bias, by the last part of their names."""
+
+    def create_weights(self, spec: MatrixSpec) -> Int4Weights:
+        """Uninitialised."""
+        whole = -(-spec.in_features // WIDEST_PLANE) * WIDEST_PLANE
+        scale_dtype = spec.dtype if spec.dtype == torch.float32 else self.scale_dtype
+        matrix = Int4Matrix.empty(
+            (spec.out_features, spec.in_features),
+            self.group_size or whole,
+            scale_dtype or spec.dtype,
+            spec.device,
+            has_zeros=self.has_zeros,
+        )
+        bias = torch.empty(spec.out_features, dtype=spec.dtype, device=spec.device)
+        order = ColumnOrder.unknown(matrix) if self.has_order else None
+        return Int4Weights(matrix, bias if spec.bias else None, order, self)
+
+
+def group_size_of(stated: Mapping[str, Any], name: str) -> int | None:
+    """-1, a whole row, is None. Raises CheckpointError."""
+    return None if stated.get(name) == -1 else positive_int(stated, name)
+
+
+def check_int4(num_bits: int, group_size: int | None) -> None:
+    """Raise CheckpointError for other bits, and for groups that no product is written for."""
+    if num_bits != _MOST_BITS:
+        raise CheckpointError(
+            f"integer weights of {num_bits} bits are not supported: only of {_MOST_BITS}"
+        )
+    if group_size is not None and group_size not in _SMALL_GROUPS and group_size % WIDEST_PLANE:
+        raise CheckpointError(
+            f"a group size of {group_size} is not supported: only "
+            f"{', '.join(map(str, _SMALL_GROUPS))}, multiples of {WIDEST_PLANE}, and whole rows"
+        )
+
+
+def packed(
+    tensor: Tensor, shape: tuple[int, ...], convert: Callable[[Tensor], Tensor]
+) -> Destination:
+    """Of a stored int32 tensor, converted on the device of `tensor`."""
+    return Destination(
+        tensor, shape, lambda stored: convert(stored.to(tensor.device)), stored_dtype=torch.int32
+    )
+
+
+def checked(
+    weights: Int4Weights,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    check: Callable[[Tensor], bool],
+    message: str,
+) -> Destination:
+    """Of a tensor that need not be there, and of which nothing is kept: CheckpointError with
+    `message` where `check` finds it wrong."""
+    nothing = weights.matrix.words.new_empty(0)
+
+    def convert(stored: Tensor) -> Tensor:
+        if not check(stored):
+            raise CheckpointError(message)
+        return nothing
+
+    return Destination(nothing, shape, convert, stored_dtype=dtype, is_optional=True)
+
+
+def zero_bias(weights: Int4Weights) -> Destination:
+    """Older checkpoints hold a bias of zeros for maps that have none."""
+    return checked(
+        weights,
+        (weights.matrix.out_features,),
+        weights.matrix.scales.dtype,
+        lambda stored: not stored.any(),
+        "is not zero, but the model has no such bias",
+    )
+
+
+def numbers_of_words(words: Tensor) -> Tensor:
+    """Those of 4 bits, the lowest bits first: int32 [..., N] → uint8 [..., 8 · N]."""
+    octets = words.contiguous().view(torch.uint8)
+    return torch.stack((octets & 15, octets >> 4), -1).flatten(-2)
+
+
+def num_words(num_features: int, what: str) -> int:
+    """Of 8 numbers each. Raises CheckpointError where `what`, so many features, does not fit."""
+    if num_features % 8:
+        raise CheckpointError(
+            f"{num_features} {what} features cannot be packed by 8: list the map as not quantized"
+        )
+    return num_features // 8

@@ -1,0 +1,55 @@
+"""Owns mxfp4, in which gpt-oss is published: experts of four bits with an exponent for each 32 of
+them (OCP Microscaling Formats 1.0), all else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import shown
+from specguide.kernels.experts import MXFP4_GROUP, ExpertMatrices
+from specguide.layers.quantization.experts import ExpertWeights
+from specguide.layers.quantization.method import MatrixSpec
+from specguide.layers.quantization.none import UNQUANTIZED, PlainWeights
+
+_KNOWN = ("quant_method", "modules_to_not_convert")
+
+
+@dataclass(frozen=True)
+class Mxfp4:
+    """Experts' matrices alone; their products take inputs as they are."""
+
+    def create_weights(self, spec: MatrixSpec) -> PlainWeights:
+        """Of a projection, which is not quantized."""
+        return UNQUANTIZED.create_weights(spec)
+
+    def create_experts(self, specs: Sequence[MatrixSpec]) -> ExpertWeights:
+        """Uninitialised. Raises CheckpointError where a row has no whole number of groups."""
+        spec, num = specs[0], len(specs)
+        if spec.in_features % MXFP4_GROUP:
+            raise CheckpointError(
+                f"{shown(spec.names[0])} has {spec.in_features} input features, and mxfp4 needs a "
+                f"multiple of {MXFP4_GROUP}"
+            )
+        shape = (num, spec.out_features)
+        values, scales = (
+            torch.empty(*shape, spec.in_features // each, dtype=torch.uint8, device=spec.device)
+            for each in (2, MXFP4_GROUP)
+        )
+        bias = torch.empty(shape, dtype=spec.dtype, device=spec.device)
+        return ExpertWeights((), ExpertMatrices(values, scales, bias if spec.bias else None))
+
+
+def read_mxfp4(stated: Mapping[str, Any]) -> Mxfp4:
+    """From `quantization_config`; that no projection is converted is what the format means. Raises
+    CheckpointError for what is not implemented."""
+    for name, value in stated.items():
+        if name not in _KNOWN and value not in (None, False, [], {}):
+            raise CheckpointError(
+                f"'quantization_config': {shown(name)} {shown(value)} is not supported"
+            )
+    return Mxfp4()

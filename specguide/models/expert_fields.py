@@ -1,0 +1,43 @@
+"""Owns how config.json states a mixture of experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import positive_int
+from specguide.layers.experts import ExpertsShape
+
+EXPERT_FIELDS = ("num_experts", "num_local_experts", "num_experts_per_tok")
+
+_MOST_EXPERTS = 2**11
+
+
+def experts_shape(
+    fields: Mapping[str, Any],
+    *,
+    num_experts: int,
+    num_chosen: int,
+    expert_size: int,
+    is_normalised: bool = True,
+    **own: Any,
+) -> ExpertsShape:
+    """From EXPERT_FIELDS, and what the family has read itself. Raises CheckpointError.
+
+    num_experts, num_chosen: where config.json states none
+    """
+    default = positive_int(fields, "num_local_experts", num_experts, at_most=_MOST_EXPERTS)
+    num_experts = positive_int(fields, "num_experts", default, at_most=_MOST_EXPERTS)
+    num_chosen = positive_int(fields, "num_experts_per_tok", num_chosen)
+    if num_chosen > num_experts:
+        raise CheckpointError(
+            f"'num_experts_per_tok' {num_chosen} is more than the {num_experts} experts"
+        )
+    return ExpertsShape(
+        num_experts=num_experts,
+        num_chosen=num_chosen,
+        expert_size=expert_size,
+        is_normalised=is_normalised,
+        **own,
+    )

@@ -1,0 +1,142 @@
+"""Owns the gpt-oss family (OpenAI 2025, arXiv 2508.10925): experts in every layer, attention with
+sinks, and a window in every other layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import flag, positive_int, positive_number
+from specguide.kernels.experts import MXFP4_GROUP, ExpertMatrices, GateLimits
+from specguide.layers.attention import AttentionShape
+from specguide.layers.decoder_layer import DecoderLayer
+from specguide.layers.destination import Destination
+from specguide.layers.experts import Experts, ExpertsShape
+from specguide.layers.placement import Placement
+from specguide.layers.quantization import ExpertWeights
+from specguide.models import dense
+from specguide.models.config import ModelConfig, size
+from specguide.models.expert_fields import EXPERT_FIELDS, experts_shape
+from specguide.models.family import Family
+from specguide.models.windows import Windows, read_layer_types, windows_of
+
+_FIELDS = ("experts_per_token", "swiglu_alpha", "swiglu_limit", "initial_context_length")
+_ROPE = {
+    "rope_type": "yarn",
+    "rope_theta": 150_000.0,
+    "factor": 32.0,
+    "truncate": False,
+    "original_max_position_embeddings": 4096,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GptOssConfig(ModelConfig):
+    """All layers have experts, and attention with sinks."""
+
+    experts: ExpertsShape
+
+    def attention(self, layer: int) -> AttentionShape:
+        """Of layer `layer`."""
+        return replace(super().attention(layer), has_sinks=True)
+
+
+def read(fields: Mapping[str, Any]) -> GptOssConfig:
+    """With the defaults of transformers' GptOssConfig."""
+    has_bias = flag(fields, "attention_bias", True)
+    expert_size = size(fields, "intermediate_size", 2880)
+    experts = experts_shape(
+        fields,
+        num_experts=128,
+        num_chosen=positive_int(fields, "experts_per_token", 4),
+        expert_size=expert_size,
+        has_bias=True,
+        limits=GateLimits(
+            alpha=positive_number(fields, "swiglu_alpha", 1.702),
+            limit=positive_number(fields, "swiglu_limit", 7.0),
+        ),
+    )
+    has_rope = fields.get("rope_scaling") or fields.get("rope_parameters")
+    return GptOssConfig.from_fields(
+        {"rope_theta": 150_000.0, **fields, **({} if has_rope else {"rope_parameters": _ROPE})},
+        head_dim=64,
+        max_position_embeddings=131_072,
+        intermediate_size=experts.num_chosen * expert_size,
+        qkv_bias=has_bias,
+        out_bias=has_bias,
+        sliding_windows=_windows(fields),
+        experts=experts,
+    )
+
+
+@dataclass(frozen=True)
+class StackedExperts:
+    """One tensor for a map of all experts: `NAME_blocks` and `NAME_scales` in mxfp4, else `NAME`,
+    transposed; and `NAME_bias`. Gates and ups take turns."""
+
+    router: str = "router"
+    gate_up: tuple[str] = ("gate_up_proj",)
+    down: tuple[str] = ("down_proj",)
+
+    def destinations(
+        self, prefix: str, gate_up: ExpertWeights, down: ExpertWeights, shape: ExpertsShape
+    ) -> dict[str, Destination]:
+        """See ExpertsLayout. Raises CheckpointError for another quantization."""
+        return {
+            **_stacked(f"{prefix}experts.gate_up_proj", gate_up.matrices, num_turns=2),
+            **_stacked(f"{prefix}experts.down_proj", down.matrices, num_turns=1),
+        }
+
+
+def _stacked(name: str, matrices: ExpertMatrices | None, num_turns: int) -> dict[str, Destination]:
+    """Of maps that lie one behind the other in `matrices`, and take turns in the checkpoint."""
+
+    if matrices is None or not (matrices.is_mxfp4 or matrices.scales is None):
+        raise CheckpointError(
+            f"{name}: gpt-oss is supported in mxfp4 and in bfloat16; take a checkpoint in one of "
+            "them, without 'quantization'"
+        )
+
+    def turned(tensor: Tensor) -> Tensor:
+        return tensor.unflatten(1, (num_turns, -1)).transpose(1, 2)
+
+    def rows(tensor: Tensor, *shape: int) -> Destination:
+        view = turned(tensor)
+        return Destination(view, shape, lambda stored: stored.reshape(view.shape))
+
+    values, scales, bias = matrices.values, matrices.scales, matrices.bias
+    num_experts, out_features = values.shape[:2]
+    found = {} if bias is None else {f"{name}_bias": rows(bias, *bias.shape)}
+    if scales is not None:
+        found[f"{name}_blocks"] = rows(values, *scales.shape, MXFP4_GROUP // 2)
+        found[f"{name}_scales"] = rows(scales, *scales.shape)
+        return found
+    found[name] = Destination(
+        turned(values),
+        (num_experts, matrices.in_features, out_features),
+        lambda stored: stored.mT.unflatten(1, (-1, num_turns)),
+    )
+    return found
+
+
+def build_layer(config: GptOssConfig, index: int, place: Placement) -> DecoderLayer:
+    """A dense layer, with a mixture of experts for its MLP."""
+    experts = Experts.create(
+        place.within("mlp"), config.hidden_size, config.experts, StackedExperts()
+    )
+    return dense.layer_around(experts, config, index, place)
+
+
+def _windows(fields: Mapping[str, Any]) -> Windows:
+    num_layers = size(fields, "num_hidden_layers", 36)
+    kinds = read_layer_types(fields, num_layers) or [
+        "full_attention" if layer % 2 else "sliding_attention" for layer in range(num_layers)
+    ]
+    return windows_of(kinds, positive_int(fields, "sliding_window", 128))
+
+
+GPT_OSS = Family(("GptOssForCausalLM",), read, build_layer, fields=(*EXPERT_FIELDS, *_FIELDS))

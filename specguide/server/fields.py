@@ -1,0 +1,162 @@
+"""Owns what becomes of fields that no body honours: which change nothing here, and which are
+refused since they would.
+
+All others are unknown: taken, and told to the client, or refused with `strict_fields`.
+
+A field that is null is as if it were not there. Honoured are the fields of the bodies in
+`requests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class NoEffect:
+    """Taken, whatever it says, since the output cannot depend on it. why: in words"""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Refused by its name. why: and what to do; unless: values that ask for nothing"""
+
+    why: str
+    unless: tuple[Any, ...] = ()
+
+    def takes(self, value: Any) -> bool:
+        """Whether a value asks for nothing."""
+        return any(type(value) is type(one) and value == one for one in self.unless)
+
+
+Beside = NoEffect | Refused
+Table = Mapping[str, Beside]
+
+_STORED: Final = NoEffect("nothing is stored here")
+_ONE_TIER: Final = NoEffect("all requests are served alike; see priority")
+_CACHE: Final = NoEffect("equal beginnings are always found again")
+_APART: Final = NoEffect("what a model thinks is told apart from its answer, as it comes")
+_NAMES: Final = NoEffect("requests have names of their own here")
+_BEAMS: Final = NoEffect("of beam search, which there is not")
+_TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
+_HIDDEN: Final = "it is not told here: leave it out"
+_TRANSFER: Final = "keys stay on this server: leave it out"
+_TEMPLATE: Final = "the chat template begins a new answer: leave it out"
+
+_GENERATING: Final[Table] = {
+    "user": NoEffect("clients are told apart by their keys"),
+    "safety_identifier": NoEffect("clients are told apart by their keys"),
+    "store": _STORED,
+    "metadata": _STORED,
+    "service_tier": _ONE_TIER,
+    "prompt_cache_key": _CACHE,
+    "prompt_cache_retention": _CACHE,
+    "prediction": NoEffect("drafts never change the output, and this server makes its own"),
+    "verbosity": NoEffect("this model has no such dial"),
+    "separate_reasoning": _APART,
+    "stream_reasoning": _APART,
+    "spaces_between_special_tokens": NoEffect("special tokens are never part of a text"),
+    "length_penalty": _BEAMS,
+    "early_stopping": _BEAMS,
+    "request_id": _NAMES,
+    "rid": _NAMES,
+    "session_id": _NAMES,
+    "stream_interval": NoEffect("pieces are sent as they come"),
+    "truncation_side": NoEffect("a prompt is never cut"),
+    "mm_processor_kwargs": NoEffect("of images, which this model does not read"),
+    "media_io_kwargs": NoEffect("of images, which this model does not read"),
+    "guided_decoding_backend": NoEffect("all backends enforce the same"),
+    "return_token_offsets": NoEffect("of rendering, which is not answered here"),
+    "use_beam_search": Refused("there are no beams: ask for n samples", (False,)),
+    "skip_special_tokens": Refused("special tokens are never part of a text", (True,)),
+    "truncate_prompt_tokens": Refused("a prompt is never cut: send a shorter one"),
+    "modalities": Refused(_TEXT_ONLY, (["text"],)),
+    "audio": Refused(_TEXT_ONLY),
+    "web_search_options": Refused("nothing is searched here: leave it out"),
+    "cache_salt": Refused("equal beginnings are shared by all clients: leave it out"),
+    "kv_transfer_params": Refused(_TRANSFER),
+    "ec_transfer_params": Refused(_TRANSFER),
+    "return_token_ids": Refused(_HIDDEN, (False,)),
+    "return_tokens_as_token_ids": Refused(_HIDDEN, (False,)),
+    "return_prompt_text": Refused(_HIDDEN, (False,)),
+    "return_hidden_states": Refused(_HIDDEN, (False,)),
+    "logprob_token_ids": Refused("likeliest tokens are told: take logprobs"),
+    "repetition_detection": Refused("take repetition_penalty, frequency_penalty or max_tokens"),
+    "watermarking": Refused("outputs carry no watermark: leave it out", (False,)),
+    "logits_processors": Refused("code is taken from Python alone: take logit_bias"),
+    "custom_logit_processor": Refused("code is taken from Python alone: take logit_bias"),
+    "guided_whitespace_pattern": Refused("whitespace is bounded as the server is told"),
+    "stop_regex": Refused("take stop, or a regex that the whole output matches"),
+    "no_stop_trim": Refused("take include_stop_str_in_output", (False,)),
+    "lora_path": Refused("there are no adapters here: leave it out"),
+}
+
+_CONVERSATION: Final[Table] = {
+    **_GENERATING,
+    "add_generation_prompt": Refused(_TEMPLATE, (True,)),
+    "continue_final_message": Refused(_TEMPLATE, (False,)),
+    "add_special_tokens": Refused("the chat template says where they are", (False,)),
+    "documents": Refused("put them into the messages", ([],)),
+    "best_of": Refused("ask for n samples", (1,)),
+    "echo": Refused("messages are not told again: leave it out", (False,)),
+    "prompt_logprobs": Refused("take /v1/completions, which tells them"),
+}
+
+CHAT: Final[Table] = {
+    **_CONVERSATION,
+    "input": Refused("this API reads messages; /v1/responses reads input"),
+    "prompt": Refused("this API reads messages; /v1/completions reads a prompt"),
+}
+
+COMPLETIONS: Final[Table] = {
+    **_GENERATING,
+    "reasoning_effort": NoEffect("a prompt that is no conversation is continued as it is"),
+    "suffix": Refused("this model does not fill in: leave it out", ("",)),
+    "messages": Refused("this API reads a prompt; /v1/chat/completions reads messages"),
+    "tools": Refused("take /v1/chat/completions, where tools are called", ([],)),
+}
+
+_WHOLE: Final = "nothing is stored here: send the whole conversation as input"
+RESPONSES: Final[Table] = {
+    **_CONVERSATION,
+    "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
+    "previous_response_id": Refused(_WHOLE),
+    "conversation": Refused(_WHOLE),
+    "prompt": Refused(_WHOLE),
+    "background": Refused("leave it out, and stream instead", (False,)),
+    "truncation": Refused(
+        "a conversation is never cut: leave it out, and send a shorter input", ("disabled",)
+    ),
+    "n": Refused("a response is one: ask again for another", (1,)),
+    "messages": Refused("this API reads input; /v1/chat/completions reads messages"),
+    "response_format": Refused("this API reads text.format"),
+}
+STREAM_OPTIONS: Final[Table] = {
+    "include_obfuscation": NoEffect("lengths of pieces are not hidden"),
+}
+
+TEXT: Final[Table] = {"verbosity": NoEffect("this model has no such dial")}
+
+STRUCTURED_OUTPUTS: Final[Table] = {
+    "disable_fallback": NoEffect("a guide that cannot be enforced is always refused"),
+    "disable_any_whitespace": Refused("whitespace is bounded as the server is told", (False,)),
+    "whitespace_pattern": Refused("whitespace is bounded as the server is told"),
+}
+
+ANTHROPIC: Final[Table] = {
+    "cache_control": _CACHE,
+    "metadata": _STORED,
+    "service_tier": _ONE_TIER,
+    "speed": _ONE_TIER,
+    "inference_geo": _ONE_TIER,
+    "diagnostics": _STORED,
+    "user_profile_id": NoEffect("clients are told apart by their keys"),
+    "workspace_id": NoEffect("clients are told apart by their keys"),
+    "context_management": NoEffect("a conversation is read as it was sent"),
+    "container": Refused("nothing is run here: leave it out"),
+    "mcp_servers": Refused("no MCP server is asked from here: run the tools", ([],)),
+}

@@ -1,0 +1,179 @@
+"""Triton routing and products of experts against their plain-torch twins on a CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from gpu_case import IS_INTERPRETED, captured, to_device
+from small_cases import crossed, small
+from torch import Tensor
+
+from specguide import kernels
+from specguide.kernels import experts as twins
+from specguide.kernels.experts import ExpertMatrices, GateLimits, Routing
+
+pytestmark = pytest.mark.gpu
+
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+LIMITS = GateLimits(alpha=1.702, limit=1.5)
+
+Make = Callable[[int, int, int, torch.dtype], ExpertMatrices]
+
+
+def random(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(math.prod(shape)))
+
+
+def plain(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
+    return ExpertMatrices((random(num, rows, columns) * columns**-0.5).to(dtype))
+
+
+def biased(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
+    bias = random(num, rows).to(dtype)
+    return ExpertMatrices(plain(num, rows, columns, dtype).values, None, bias)
+
+
+def float8(num: int, rows: int, columns: int, block: tuple[int, int]) -> ExpertMatrices:
+    values = random(num, rows, columns).to(torch.float8_e4m3fn)
+    scales = random(num, -(-rows // block[0]), -(-columns // block[1])).abs() * columns**-0.5
+    return ExpertMatrices(values, scales, block=block)
+
+
+def in_blocks(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
+    return float8(num, rows, columns, (128, 128))
+
+
+def in_rows(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
+    return float8(num, rows, columns, (1, columns))
+
+
+def mxfp4(num: int, rows: int, columns: int, dtype: torch.dtype) -> ExpertMatrices:
+    generator = torch.Generator().manual_seed(rows)
+    shape = (num, rows, columns)
+    values = torch.randint(0, 256, (*shape[:2], columns // 2), generator=generator).byte()
+    scales = torch.randint(118, 124, (*shape[:2], columns // 32), generator=generator).byte()
+    return ExpertMatrices(values, scales, random(num, rows).to(dtype))
+
+
+FORMS: dict[str, Make] = {
+    "plain": plain,
+    "biased": biased,
+    "blocks": in_blocks,
+    "rows": in_rows,
+    "mxfp4": mxfp4,
+}
+
+# tokens, experts, experts of a token, hidden and inner features
+SHAPES = [
+    (1, 8, 2, 128, 256),
+    (5, 6, 3, 160, 96),
+    (70, 4, 2, 64, 128),
+    (4, 128, 8, 2048, 768),
+    (300, 32, 4, 2880, 2880),
+]
+SMALL = SHAPES[:3]
+
+
+def pairs_of(routing: Routing) -> list[tuple[int, int]]:
+    """Expert and pair, block by block."""
+    blocks = routing.blocks
+    assert blocks is not None
+    pairs = blocks.pairs.view(-1, blocks.rows).tolist()
+    sizes, experts = blocks.sizes.tolist(), blocks.experts.tolist()
+    return [
+        (experts[block], pair)
+        for block in range(int(blocks.num))
+        for pair in pairs[block][: sizes[block]]
+    ]
+
+
+def check_routing(logits: Tensor, num_chosen: int, is_normalised: bool) -> None:
+    """Each expert has its pairs, in order."""
+    found = kernels.route(to_device(logits), num_chosen, is_normalised)
+    expected = twins.route(logits, num_chosen, is_normalised)
+    torch.testing.assert_close(found.weights.cpu(), expected.weights, rtol=1e-4, atol=1e-6)
+    assert expected.experts is not None
+    experts = expected.experts.flatten().tolist()
+    assert pairs_of(found) == sorted((expert, pair) for pair, expert in enumerate(experts))
+
+
+@pytest.mark.parametrize("is_normalised", [False, True])
+@pytest.mark.parametrize(
+    ("num_tokens", "num_experts", "num_chosen"),
+    [
+        small(1, 8, 2),
+        small(33, 5, 5),
+        (64, 160, 6),
+        small(300, 17, 4),
+        (700, 32, 4),
+        (4096, 128, 8),
+    ],
+)
+def test_routing(num_tokens: int, num_experts: int, num_chosen: int, is_normalised: bool) -> None:
+    check_routing(3 * random(num_tokens, num_experts), num_chosen, is_normalised)
+
+
+@pytest.mark.small
+def test_all_tokens_go_to_the_same_experts() -> None:
+    check_routing(random(1, 20).expand(300, 20).contiguous(), 3, True)
+    check_routing(random(1, 8).expand(40, 8).contiguous(), 3, True)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("num_tokens", [6, 300])
+def test_a_token_that_is_nan_spoils_itself_alone(num_tokens: int) -> None:
+    logits = random(num_tokens, 18)
+    logits[2], logits[3, 5] = math.nan, math.nan
+    found = kernels.route(to_device(logits), 3, True)
+    assert sorted(pair for _, pair in pairs_of(found)) == list(range(3 * num_tokens))
+    assert found.weights[2].isnan().all() and found.weights[4:].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("shape", "form"), crossed(SHAPES, FORMS, where=lambda shape, form: shape in SMALL)
+)
+def test_products(shape: tuple[int, int, int, int, int], form: str, dtype: torch.dtype) -> None:
+    num_tokens, num_experts, num_chosen, hidden_size, inner_size = shape
+    make, limits = FORMS[form], LIMITS if form == "mxfp4" else None
+    gate_up = make(num_experts, 2 * inner_size, hidden_size, dtype)
+    down = make(num_experts, hidden_size, inner_size, dtype)
+    logits, x = random(num_tokens, num_experts), random(num_tokens, hidden_size).to(dtype)
+    routing = twins.route(logits, num_chosen, True)
+    there = kernels.route(to_device(logits), num_chosen, True)
+    inner = twins.gated_experts(x, gate_up, routing, limits)
+    found = kernels.gated_experts(to_device(x), to_device(gate_up), there, limits)
+    close(found, inner)
+    expected = twins.expert_parts(inner, down, routing)
+    close(kernels.expert_parts(to_device(inner), to_device(down), there), expected)
+
+
+def close(found: Tensor, expected: Tensor) -> None:
+    tolerance = TOLERANCE[expected.dtype]
+    atol = tolerance * float(expected.float().abs().max())
+    torch.testing.assert_close(
+        found.float().cpu(), expected.float(), rtol=tolerance, atol=atol, equal_nan=True
+    )
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
+@pytest.mark.parametrize("num_tokens", [1, 4, 40, 500])
+def test_a_graph_routes_what_it_finds_and_gives_the_same_in_every_run(num_tokens: int) -> None:
+    gate_up = to_device(plain(64, 512, 256, torch.bfloat16))
+    down = to_device(plain(64, 256, 256, torch.bfloat16))
+    logits, x = to_device(random(num_tokens, 64)), to_device(random(num_tokens, 256).bfloat16())
+
+    def call() -> Tensor:
+        routing = kernels.route(logits, 8, True)
+        return kernels.expert_parts(kernels.gated_experts(x, gate_up, routing), down, routing)
+
+    graph, output = captured(call)
+    for _ in range(3):
+        logits.copy_(torch.randn_like(logits))
+        expected = call().clone()
+        for _ in range(3):
+            graph.replay()
+            assert torch.equal(output, expected)

@@ -1,0 +1,133 @@
+"""Triton products with weights of 4 bits against their plain-torch twins on a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from gpu_case import IS_INTERPRETED, captured, to_device
+from small_cases import crossed
+from torch import Tensor
+
+from specguide.kernels import (
+    Int4Matrix,
+    int4,
+    int4_gated_linear,
+    int4_linear,
+    int4_linear_parts,
+    triton,
+)
+from specguide.kernels.int4 import pack_words
+
+pytestmark = pytest.mark.gpu
+
+TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-5}
+if IS_INTERPRETED:
+    del TOLERANCE[torch.bfloat16]  # the interpreter knows no products of it
+SHAPES = [
+    (1, 64, 512, 128),
+    (4, 72, 1024, 128),
+    (3, 72, 192, 64),
+    (5, 40, 160, 32),
+    (2, 64, 576, 640),
+    (16, 1000, 640, 128),
+    (33, 512, 4096, 256),
+    (64, 96, 2048, 128),
+    (100, 320, 1024, 128),
+    (600, 320, 1024, 128),
+]
+"""Rows, output features, input features and the group size."""
+SMALL = SHAPES[1:5]
+
+
+def case(
+    shape: tuple[int, int, int, int], dtype: torch.dtype, has_zeros: bool
+) -> tuple[Tensor, Int4Matrix, Tensor]:
+    num_rows, num_outputs, num_inputs, group_size = shape
+    random = torch.Generator().manual_seed(num_outputs)
+    device = torch.device("cpu")
+    scale_dtype = torch.float32 if dtype == torch.float32 else torch.float16
+    matrix = Int4Matrix.empty(
+        (num_outputs, num_inputs), group_size, scale_dtype, device, has_zeros=has_zeros
+    )
+    numbers = torch.randint(16, (num_outputs, num_inputs), generator=random)
+    matrix.words.copy_(pack_words(numbers, group_size))
+    matrix.scales.copy_(0.1 + torch.rand(matrix.scales.shape, generator=random))
+    matrix.scales.mul_(0.3 * num_inputs**-0.5)
+    if matrix.zeros is not None:
+        matrix.zeros.random_(0, 16, generator=random)
+    x, bias = (
+        torch.randn(size, generator=random).to(dtype)
+        for size in ((num_rows, num_inputs), (num_outputs,))
+    )
+    return x, matrix, bias
+
+
+def assert_close(found: Tensor, expected: Tensor) -> None:
+    tolerance = TOLERANCE[expected.dtype]
+    torch.testing.assert_close(
+        found.to(expected.dtype).cpu(), expected, rtol=tolerance, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    ("shape", "has_zeros"),
+    crossed(
+        SHAPES,
+        [False, True],
+        where=lambda shape, has_zeros: shape in SMALL and has_zeros == (shape in SHAPES[1:4:2]),
+    ),
+)
+def test_products(shape: tuple[int, int, int, int], dtype: torch.dtype, has_zeros: bool) -> None:
+    x, matrix, bias = case(shape, dtype, has_zeros)
+    on_cpu = (x, matrix, bias if has_zeros else None)
+    on_gpu = tuple(map(to_device, on_cpu))
+    assert_close(int4_linear(*on_gpu), int4.int4_linear(*on_cpu))
+    assert_close(int4_linear_parts(*on_gpu).float().sum(0), int4.int4_linear(*on_cpu))
+    assert_close(int4_gated_linear(*on_gpu), int4.int4_gated_linear(*on_cpu))
+
+
+@pytest.mark.small
+def test_rows_and_columns_of_a_matrix_are_views() -> None:
+    x, matrix, _ = case((4, 96, 1024, 64), torch.float16, True)
+    on_gpu = to_device(x), to_device(matrix)
+    rows = matrix.rows(16, 80)
+    assert_close(int4_linear(on_gpu[0], on_gpu[1].rows(16, 80)), int4.int4_linear(x, rows))
+    whole = matrix.dequantized(torch.float32)
+    columns = matrix.columns(256, 768)
+    assert columns.words.data_ptr() == matrix.words[1:].data_ptr()
+    assert torch.equal(columns.dequantized(torch.float32), whole[:, 256:768])
+    found = int4_linear(on_gpu[0][:, 256:768], on_gpu[1].columns(256, 768))
+    assert_close(found, int4.int4_linear(x[:, 256:768], columns))
+
+
+@pytest.mark.small
+def test_many_rows_are_multiplied_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton.int4, "_MOST_FLOAT_BYTES", 4 * 192 * 50)
+    x, matrix, bias = case((520, 112, 192, 64), torch.float32, True)
+    found = int4_linear(*map(to_device, (x, matrix, bias)))
+    assert_close(found, int4.int4_linear(x, matrix, bias))
+
+
+@pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")
+def test_a_captured_chain() -> None:
+    """Each kernel reads what the one before it wrote, though it takes its place before that has
+    ended."""
+    x, matrix, _ = case((4, 4096, 4096, 128), torch.bfloat16, True)
+    live, weight = to_device(x), to_device(replace(matrix, scales=matrix.scales * 0.3))
+
+    def chain() -> Tensor:
+        value = live
+        for _ in range(20):
+            value = int4_linear_parts(value, weight).sum(0).to(value.dtype)
+            value = int4_linear(value, weight)
+        return value
+
+    expected = chain()
+    graph, output = captured(chain)
+    for _ in range(20):
+        output.zero_()
+        graph.replay()
+        torch.testing.assert_close(output, expected, rtol=0, atol=0)

@@ -1,0 +1,151 @@
+"""Experts in the forms in which checkpoints hold them, beside the numbers that they stand for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from random_models import GPT_OSS, GPT_OSS_SETTINGS, MIXTRAL, QWEN3_MOE, random_model, tokens
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+from benchmarks.decoder_logits import logits_of
+from specguide.errors import CheckpointError
+from specguide.kernels.experts import mxfp4_numbers
+from specguide.models import Decoder
+
+SHARED = {"num_experts": 3, "num_experts_per_tok": 2, "norm_topk_prob": True}
+BLOCKS = {**SHARED, "hidden_size": 128, "moe_intermediate_size": 256, "head_dim": 24}
+
+
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    config = json.loads((folder / "config.json").read_text())
+    return config, load_file(folder / "model.safetensors")
+
+
+def write(folder: Path, config: dict[str, Any], weights: dict[str, Tensor]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file({name: it.contiguous() for name, it in weights.items()}, folder / "model.safetensors")
+    return folder
+
+
+def logits(folder: Path) -> Tensor:
+    return logits_of(Decoder.load(folder), tokens(20).tolist())
+
+
+def random_mxfp4(*shape: int) -> tuple[Tensor, Tensor]:
+    """Blocks [*shape, 16] of 32 numbers, and their scales."""
+    random = torch.Generator().manual_seed(len(shape))
+    blocks = torch.randint(0, 256, (*shape, 16), generator=random, dtype=torch.uint8)
+    return blocks, torch.randint(118, 126, shape, generator=random, dtype=torch.uint8)
+
+
+def test_four_bits_are_the_numbers_of_transformers() -> None:
+    blocks, scales = random_mxfp4(2, 6, 3)
+    expected = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32).mT
+    assert torch.equal(mxfp4_numbers(blocks.flatten(2), scales), expected)
+
+
+def test_gpt_oss_in_mxfp4_is_the_folder_of_its_numbers(tmp_path: Path) -> None:
+    random_model(GPT_OSS, **GPT_OSS_SETTINGS, intermediate_size=32).save_pretrained(tmp_path)
+    config, exact = read(tmp_path)
+    packed = dict(exact)
+    for name in [name for name in exact if name.endswith(("gate_up_proj", "down_proj"))]:
+        num_experts, in_features, out_features = packed.pop(name).shape
+        blocks, scales = random_mxfp4(num_experts, out_features, in_features // 32)
+        exact[name] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float32)
+        packed[f"{name}_blocks"], packed[f"{name}_scales"] = blocks, scales
+    method = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.embed_tokens"]}
+    found = logits(write(tmp_path / "packed", {**config, "quantization_config": method}, packed))
+    expected = logits(write(tmp_path / "exact", config, exact))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert expected.std() > 0.1
+
+
+def in_blocks(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """float8, the scales of its blocks of 128 × 128, and the numbers that they stand for."""
+    tiles = weight.unflatten(1, (-1, 128)).unflatten(0, (-1, 128))
+    scales = tiles.abs().amax((1, 3)) / 448
+    stored = (tiles / scales[:, None, :, None]).to(torch.float8_e4m3fn)
+    exact = stored.float() * scales[:, None, :, None]
+    return stored.reshape(weight.shape), scales, exact.reshape(weight.shape)
+
+
+def in_rows(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    scales = weight.abs().amax(1, keepdim=True) / 448
+    stored = (weight / scales).to(torch.float8_e4m3fn)
+    return stored, scales, stored.float() * scales
+
+
+ATTENTION = [f"model.layers.{layer}.self_attn" for layer in range(3)]
+FP8 = {
+    "blocks": (
+        in_blocks,
+        "weight_scale_inv",
+        {
+            "quant_method": "fp8",
+            "weight_block_size": [128, 128],
+            "modules_to_not_convert": ["mlp.gate", *ATTENTION],
+        },
+    ),
+    "rows": (
+        in_rows,
+        "weight_scale",
+        {
+            "quant_method": "compressed-tensors",
+            "format": "float-quantized",
+            "ignore": ["re:.*self_attn.*", "re:.*mlp.gate$", "lm_head"],
+            "config_groups": {
+                "group_0": {
+                    "targets": ["Linear"],
+                    "weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+                    "input_activations": {
+                        "num_bits": 8,
+                        "type": "float",
+                        "strategy": "token",
+                        "dynamic": True,
+                    },
+                }
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FP8)
+def test_experts_in_fp8_are_the_folder_of_their_numbers(name: str, tmp_path: Path) -> None:
+    quantized, scale_name, method = FP8[name]
+    random_model(QWEN3_MOE, **BLOCKS).save_pretrained(tmp_path)
+    config, exact = read(tmp_path)
+    stored = dict(exact)
+    for weight in [weight for weight in exact if ".experts." in weight]:
+        stored[weight], scales, exact[weight] = quantized(exact[weight])
+        stored[weight.replace("weight", scale_name)] = scales
+    found = logits(write(tmp_path / "stored", {**config, "quantization_config": method}, stored))
+    expected = logits(write(tmp_path / "exact", config, exact))
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert expected.std() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("family", "settings", "method", "message"),
+    [
+        (QWEN3_MOE, {**SHARED, "moe_intermediate_size": 32}, "mxfp4", "not supported in this form"),
+        (GPT_OSS, GPT_OSS_SETTINGS, "fp8", "gpt-oss is supported in mxfp4 and in bfloat16"),
+        (GPT_OSS, GPT_OSS_SETTINGS, "mxfp4", "48 input features, and mxfp4 needs a multiple of 32"),
+        (MIXTRAL, {}, "bitsandbytes", "'bitsandbytes'.* is not supported; known: "),
+    ],
+)
+def test_what_experts_are_not_held_in_is_refused(
+    family: Any, settings: dict[str, Any], method: str, message: str, tmp_path: Path
+) -> None:
+    random_model(family, **settings).save_pretrained(tmp_path)
+    config, weights = read(tmp_path)
+    write(tmp_path, {**config, "quantization_config": {"quant_method": method}}, weights)
+    with pytest.raises(CheckpointError, match=message):
+        Decoder.load(tmp_path)

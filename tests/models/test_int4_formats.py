@@ -1,0 +1,173 @@
+"""Checkpoints of 4-bit weights in every format: the logits of the numbers that they stand for,
+through the engine with guides and drafts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import int4_checkpoints
+import pytest
+import torch
+from int4_checkpoints import AWQ, FORMATS, GPTQ, compressed, words_of
+from random_requests import cases
+from safetensors.torch import load_file, save_file
+
+from benchmarks.decoder_logits import logits_of
+from specguide import LLM, SpecConfig
+from specguide.errors import CheckpointError
+from specguide.models import Decoder, config_of
+
+TOKENS = [*b"a house on the hill, seen from the sea"]
+LAYER = "model.layers.0."
+
+
+def saved(folder: Path, name: str) -> dict[str, torch.Tensor]:
+    int4_checkpoints.save(folder, FORMATS[name])
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_logits_are_those_of_the_numbers_it_stands_for(name: str, tmp_path: Path) -> None:
+    saved(tmp_path, name)
+    found = logits_of(Decoder.load(tmp_path), TOKENS)
+    expected = logits_of(Decoder.load(tmp_path / "exact"), TOKENS)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["awq", "gptq ordered", "compressed"])
+def test_drafts_and_guides_change_no_token(name: str, tmp_path: Path) -> None:
+    saved(tmp_path, name)
+    prompts, all_params = cases(5, 6, temperature=0.0)
+    draft = SpecConfig("draft_model", tmp_path / "exact", 3)
+    plain, drafted = (
+        LLM(tmp_path, spec=spec).generate(prompts, all_params) for spec in (None, draft)
+    )
+    assert [(out.token_ids, out.error) for out in drafted] == [
+        (out.token_ids, None) for out in plain
+    ]
+
+
+def test_words_are_those_of_compressed_tensors() -> None:
+    """Where that library is there, it packs as the checkpoints of these tests are packed."""
+    library = pytest.importorskip("compressed_tensors.compressors.pack_quantized.helpers")
+    numbers = torch.randint(0, 16, (24, 64))
+    signed = (numbers - 8).to(torch.int8)
+    assert torch.equal(library.pack_to_int32(signed, 4), words_of(numbers))
+    assert torch.equal(library.pack_to_int32(signed, 4, packed_dim=0), words_of(numbers.t()).t())
+
+
+def test_the_order_of_columns_may_come_after_the_numbers(tmp_path: Path) -> None:
+    weights = saved(tmp_path, "gptq ordered")
+    expected = logits_of(Decoder.load(tmp_path), TOKENS)
+    late = {name: weights.pop(name) for name in list(weights) if name.endswith("g_idx")}
+    files = {"1.safetensors": weights, "2.safetensors": late}
+    (tmp_path / "model.safetensors").unlink()
+    save_shards(tmp_path, files)
+    assert torch.equal(logits_of(Decoder.load(tmp_path), TOKENS), expected)
+
+
+def save_shards(folder: Path, files: dict[str, dict[str, torch.Tensor]]) -> None:
+    index = {}
+    for file, tensors in files.items():
+        save_file(tensors, folder / file)
+        index |= dict.fromkeys(tensors, file)
+    text = json.dumps({"weight_map": index})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def test_a_bias_of_zeros_is_no_bias(tmp_path: Path) -> None:
+    weights = saved(tmp_path, "gptq")
+    bias = torch.zeros(192)
+    save_file(weights | {LAYER + "mlp.up_proj.bias": bias}, tmp_path / "model.safetensors")
+    Decoder.load(tmp_path)
+    save_file(weights | {LAYER + "mlp.up_proj.bias": bias + 1}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"up_proj.bias is not zero, but the model has no"):
+        Decoder.load(tmp_path)
+
+
+def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
+    """To 15 steps a group: no number moves by more than half of one."""
+    saved(tmp_path, "awq")
+    folder = tmp_path / "exact"
+    decoder: Any = Decoder.load(folder, quantization="int4")
+    found = decoder.layers[0].feed_forward.down.weights.matrix.dequantized(torch.float32)
+    weight = load_file(folder / "model.safetensors")[LAYER + "mlp.down_proj.weight"]
+    for columns in (slice(0, 128), slice(128, 192)):
+        group = weight[:, columns]
+        step = (group.amax(1).clamp(min=0) - group.amin(1).clamp(max=0)) / 15
+        assert ((found[:, columns] - group).abs() <= 0.501 * step[:, None]).all()
+    assert LLM(folder, spec=None, quantization="int4").generate(["a"])[0].error is None
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "change", "message"),
+    [
+        ("awq", "mlp.up_proj.scales", lambda it: None, "missing weights: .*up_proj.scales"),
+        ("awq", "mlp.up_proj.qzeros", lambda it: it[:1].clone(), r"expected \[4, 24\], found \[1,"),
+        ("awq", "mlp.up_proj.qweight", lambda it: it.float(), r"does not convert: .* \(F32\)"),
+        ("gptq", "mlp.up_proj.qzeros", lambda it: it + 1, "has zeros other than 8, though .*'sym'"),
+        ("gptq", "mlp.up_proj.g_idx", lambda it: it.flip(0), "g_idx orders columns, though"),
+        ("gptq ordered", "mlp.up_proj.g_idx", lambda it: it.flip(0), "orders columns otherwise"),
+        ("gptq ordered", "mlp.up_proj.g_idx", lambda it: it * 0, "not put 32 columns into each"),
+        ("compressed", "mlp.up_proj.weight_shape", lambda it: it.flip(0), r"is not \[192, 128\]"),
+        ("compressed ordered", "mlp.up_proj.weight_g_idx", lambda it: None, "missing .*g_idx"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(
+    name: str, tensor: str, change: Any, message: str, tmp_path: Path
+) -> None:
+    weights = saved(tmp_path, name)
+    value = change(weights.pop(LAYER + tensor))
+    if value is not None:
+        weights[LAYER + tensor] = value.contiguous()
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=message):
+        Decoder.load(tmp_path)
+
+
+LLAMA = {**int4_checkpoints.SETTINGS, "architectures": ["LlamaForCausalLM"]}
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (AWQ | {"bits": 8}, "integer weights of 8 bits are not supported"),
+        (AWQ | {"bits": None}, "'bits' is missing"),
+        (AWQ | {"group_size": 16}, "a group size of 16 is not supported: only 32, 64, multiples"),
+        (AWQ | {"group_size": None}, "'group_size' is missing"),
+        (AWQ | {"version": "gemv"}, "AWQ's 'version' 'gemv' is not supported"),
+        (AWQ | {"zero_point": False}, "AWQ without 'zero_point'"),
+        (GPTQ | {"bits": 3}, "integer weights of 3 bits"),
+        (GPTQ | {"group_size": 0}, "'group_size' must be an integer"),
+        (GPTQ | {"checkpoint_format": "marlin"}, "'checkpoint_format' 'marlin' is not supported"),
+        (GPTQ | {"pack_dtype": "int8"}, "'pack_dtype' 'int8' is not supported"),
+        (GPTQ | {"dynamic": {"+:.*": {"bits": 8}}}, "'dynamic' '\\+:.\\*' is not supported"),
+        (GPTQ | {"modules_in_block_to_quantize": ["a"]}, "must hold lists of names"),
+        (compressed(num_bits=8), "'group_0': integer weights of 8 bits"),
+        (compressed(group_size=48), "'group_0': a group size of 48"),
+        (compressed(type="float"), "'weights' are not integers by group or by channel"),
+        (compressed(strategy="tensor"), "'weights' are not integers by group or by channel"),
+    ],
+)
+def test_what_is_not_implemented_is_named(stated: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        config_of(LLAMA | {"quantization_config": stated})
+
+
+def test_modules_that_are_not_listed_stay_as_they_are() -> None:
+    stated = GPTQ | {"modules_in_block_to_quantize": [["mlp.gate_proj", "mlp.up_proj"]]}
+    names = Decoder.skeleton(config_of(LLAMA | {"quantization_config": stated})).destinations()
+    assert LAYER + "mlp.up_proj.qweight" in names
+    assert LAYER + "self_attn.q_proj.weight" in names
+    assert "lm_head.weight" in names
+    stated = GPTQ | {"lm_head": True}
+    names = Decoder.skeleton(config_of(LLAMA | {"quantization_config": stated})).destinations()
+    assert "lm_head.qweight" in names
+
+
+def test_features_that_cannot_be_packed_are_refused() -> None:
+    config = config_of(LLAMA | {"intermediate_size": 180, "quantization_config": AWQ})
+    with pytest.raises(CheckpointError, match="180 output features cannot be packed by 8"):
+        Decoder.skeleton(config).destinations()
