@@ -127,17 +127,16 @@ class RandomModels:
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
     def num_bytes_read(
-        self, method: str, num_drafts: int, num_cached: float, num_tokens: int
+        self, method: str, num_drafts: int, num_cached: float, expert_share: float
     ) -> float:
         """What an iteration must read once: weights, the drafter's once for each draft, and keys
         and values.
 
-        num_cached: tokens in the cache, of all requests
-        num_tokens: that the target computes; of its experts it reads those that they use, which is
-                    reckoned as if each token chose at random
+        num_cached:   tokens in the cache, of all requests
+        expert_share: of the target's experts, those in use
         """
         total = (
-            _num_bytes(self.target, num_tokens)
+            _num_bytes(self.target, expert_share)
             + _kv_bytes(self.target.config, self.target) * num_cached
         )
         if num_drafts:
@@ -174,13 +173,11 @@ def _random(model: Any) -> Any:
     return model
 
 
-def _num_bytes(model: DraftModel, num_tokens: int = 1) -> float:
+def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
     """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows, of
     experts those in use."""
-    shape = getattr(model.config, "experts", None)
-    share = 0.0 if shape is None else 1 - (1 - shape.num_chosen / shape.num_experts) ** num_tokens
     weights = sum(
-        d.tensor.nbytes * (share if ".experts." in name else 1)
+        d.tensor.nbytes * (expert_share if ".experts." in name else 1)
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )
