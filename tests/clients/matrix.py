@@ -73,9 +73,9 @@ class Server:
 def row_of(path: Path, url: str) -> Row:
     """Install what a case needs, and run it."""
     pinned = (HERE / "requirements" / f"{path.stem}.txt").read_text().split()
-    row = Row((path.read_text().split('"""')[1] if path.suffix == ".py" else path.stem), "")
-    row.client = row.client.split("\n")[0].rstrip(".")
-    row.versions = ", ".join(one.replace("==", " ") for one in pinned)
+    first_line = path.read_text().split("\n")[0]
+    row = Row(first_line.strip('"/ .'), "")
+    row.versions = ", ".join(" ".join(one.replace("==", "@").rsplit("@", 1)) for one in pinned)
     environ = os.environ | {"SPECGUIDE_URL": url, "PYTHONPATH": str(HERE)}
     environ["SPECGUIDE_TOKENIZER"] = str(ROOT / "specguide" / "assets" / "small" / "target")
     command = installed(path, pinned)
@@ -127,11 +127,8 @@ def page(rows: list[Row]) -> str:
         lines.append(f"| {row.client} | {row.versions} | {' | '.join(cells)} |")
     meaning = [f"- **{cell}**: {words}" for cell, words in CELLS.items()]
     meaning.append("- **–**: the client does not do this")
-    why = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
-    table = "\n".join(lines)
-    return (
-        f"{_HEAD}{table}\n\n{meaning}\n- **–**: the client does not do this\n\n{why}".strip() + "\n"
-    )
+    why = [f"{number}. {note}" for number, note in enumerate(notes, 1)]
+    return _HEAD + "\n\n".join("\n".join(part) for part in (lines, meaning, why) if part) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""lm-eval: likelihoods of choices, rolling likelihood, generation."""
+"""lm-eval: likelihoods (as structured) and generation (as streaming)."""
 
 import os
 
