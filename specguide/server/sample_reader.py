@@ -21,6 +21,7 @@ from specguide.server.events import (
     Tokens,
 )
 from specguide.server.reasoning_reader import ReasoningReader, Split
+from specguide.server.stop_tail import StopTail
 from specguide.server.task import Task
 from specguide.server.tool_parser import ToolCallParser
 from specguide.server.visible import VisibleText
@@ -37,6 +38,7 @@ class SampleReader:
         self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
         self._parser = None if task.tool_format is None else ToolCallParser(task.tool_format)
         self._must_call = task.must_call
+        self._stops = StopTail(task.params)
         self._visible: VisibleText | None = None
         forms = [one for one in (task.tool_format, task.reasoning and task.reasoning.format) if one]
         if forms:
@@ -70,16 +72,17 @@ class SampleReader:
     ) -> Iterator[Event]:
         """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
         each is told with what it added."""
-        ids = delta.token_ids
+        ids, is_last = delta.token_ids, isinstance(delta.stop_reason, str)
         while ids:
             is_reasoning = self._reasoning is not None and not self._reasoning.is_over
             num_now = 1 if scores or is_reasoning else len(ids)
-            said = self._split(visible.add(ids[:num_now]))
+            said = self._split(self._stops.feed(visible.add(ids[:num_now]), is_last=is_last))
             yield Tokens(num_now, self._sample, num_now if is_reasoning else 0)
             yield from self._told(said, scores[:num_now])
             ids, scores = ids[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
-            rest = self._split(visible.add((), is_last=True))
+            end = self._stops.feed(visible.add((), is_last=True), is_last=is_last)
+            rest = self._split(end + self._stops.finish(delta.stop_reason))
             if self._reasoning is not None:
                 rest += self._answered(self._reasoning.finish())
             yield from self._told(rest + self._unfinished())

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_logits import logits_of
 from random_models import GPT_OSS, GPT_OSS_SETTINGS, MIXTRAL, QWEN3_MOE, random_model, tokens
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
+from benchmarks.decoder_logits import logits_of
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import mxfp4_numbers
 from specguide.models import Decoder

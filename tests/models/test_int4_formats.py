@@ -10,11 +10,11 @@ from typing import Any
 import int4_checkpoints
 import pytest
 import torch
-from decoder_logits import logits_of
 from int4_checkpoints import AWQ, FORMATS, GPTQ, compressed, words_of
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
+from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError
 from specguide.models import Decoder, config_of
