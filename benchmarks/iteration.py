@@ -14,7 +14,8 @@ successive iterations on the forward stream. Prints a table, then one JSON line.
 
 With `--model qwen3-30b-a3b`, the same at the shapes of a model of experts: beside another, "plain
 unguided" and "unguided" say what speculation gains where each token that is verified may need
-experts of its own. It is kept as iteration_qwen3-30b-a3b.json.
+experts of its own. `expert_share` is the part of a layer's experts that so many tokens of a text
+use; the floor counts that part. It is kept as iteration_qwen3-30b-a3b.json.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
+from benchmarks.expert_use import expert_share
 from benchmarks.gpu_clock import GpuClock
 from benchmarks.gpu_timing import copy_bandwidth
 from benchmarks.iteration_modes import K, Mode, modes
@@ -78,11 +80,15 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
         times = np.array(case.run(NUM_WARM_UP + setting.num_iterations))[NUM_WARM_UP:]
     case.check()
     num_timed = NUM_WARM_UP + setting.num_iterations + 1
+    text = case.requests[0].prompt_ids + case.texts[0]
+    num_verified = batch_size * (1 + mode.layout.num_drafts)
+    share = expert_share(setting.models[mode.format].target, list(text)[:MAX_LEN], num_verified)
     row = {
         "mode": mode.name,
         "batch_size": batch_size,
         "median_ms": round(float(np.median(times)), 3),
-        "floor_ms": round(1e3 * floor_s(mode, case, num_before, setting), 3),
+        "floor_ms": round(1e3 * floor_s(mode, case, num_before, setting, share), 3),
+        "expert_share": round(share, 4),
         "p99_ms": round(float(np.percentile(times, 99)), 3),
         "max_ms": round(float(times.max()), 3),
         "p99_of_near": round(float(np.percentile(times / running_median(times), 99)), 3),
@@ -101,14 +107,15 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     return row
 
 
-def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting) -> float:
-    """Seconds to read what an iteration must read once, in the mean over those timed."""
+def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting, share: float) -> float:
+    """Seconds to read what an iteration must read once, in the mean over those timed.
+
+    share: of the target's experts, those in use
+    """
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
-    layout, num_requests = mode.layout, len(case.requests)
-    num_tokens = num_requests * (1 + layout.num_drafts)
     models = setting.models[mode.format]
-    num_bytes = models.num_bytes_read(method, layout.num_model, num_cached, num_tokens)
+    num_bytes = models.num_bytes_read(method, mode.layout.num_model, num_cached, share)
     return num_bytes / setting.bandwidth
 
 

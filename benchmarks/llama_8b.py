@@ -52,7 +52,20 @@ TINY = LLAMA_8B | dict(
 )
 DRAFT_VOCAB_SIZE = 32_000
 
+_ROWS = {
+    "targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
+}
 QUANTIZED: dict[str, dict[str, Any]] = {
+    "fp8": {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": _ROWS},
+        "ignore": ["lm_head"],
+    },
+    "fp8 static": {"quant_method": "fp8", "activation_scheme": "static"},
+    "fp8 blocks": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
     "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
 }
@@ -114,17 +127,16 @@ class RandomModels:
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
     def num_bytes_read(
-        self, method: str, num_drafts: int, num_cached: float, num_tokens: int
+        self, method: str, num_drafts: int, num_cached: float, expert_share: float
     ) -> float:
         """What an iteration must read once: weights, the drafter's once for each draft, and keys
         and values.
 
-        num_cached: tokens in the cache, of all requests
-        num_tokens: that the target computes; of its experts it reads those that they use, which is
-                    reckoned as if each token chose at random
+        num_cached:   tokens in the cache, of all requests
+        expert_share: of the target's experts, those in use
         """
         total = (
-            _num_bytes(self.target, num_tokens)
+            _num_bytes(self.target, expert_share)
             + _kv_bytes(self.target.config, self.target) * num_cached
         )
         if num_drafts:
@@ -161,13 +173,11 @@ def _random(model: Any) -> Any:
     return model
 
 
-def _num_bytes(model: DraftModel, num_tokens: int = 1) -> float:
+def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
     """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows, of
     experts those in use."""
-    shape = getattr(model.config, "experts", None)
-    share = 0.0 if shape is None else 1 - (1 - shape.num_chosen / shape.num_experts) ** num_tokens
     weights = sum(
-        d.tensor.nbytes * (share if ".experts." in name else 1)
+        d.tensor.nbytes * (expert_share if ".experts." in name else 1)
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )

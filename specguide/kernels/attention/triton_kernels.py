@@ -57,36 +57,13 @@ class _Cache(NamedTuple):
 
 
 @triton.jit
-def _last_keys(
-    ancestor_mask, tree_positions, own_positions, seq, query_len, seq_len, num_tree_keys
-):
-    num, positions = query_len, own_positions
-    if ancestor_mask is not None:
-        num, positions = num_tree_keys, tree_positions + seq * num_tree_keys
-        ancestor_mask += seq * query_len * num_tree_keys
-    return _LastKeys(ancestor_mask, positions, num, seq_len - num)
-
-
-@triton.jit
-def _tile(
-    own_positions,
-    first,
-    query_len,
-    block,
-    kv_head,
-    HAS_WINDOW: tl.constexpr,
-    GROUP: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """The query heads that share a key head, times some tokens of a sequence."""
+def _tile(query_len, block, kv_head, GROUP: tl.constexpr, ROWS: tl.constexpr):
+    """Tokens of a sequence, heads that share a key head, and whether the rows exist."""
     TOKENS: tl.constexpr = ROWS // GROUP
     row = tl.arange(0, ROWS)
-    token, head = block * TOKENS + row // GROUP, kv_head * GROUP + row % GROUP
+    token = block * TOKENS + row // GROUP
     exists = (row < TOKENS * GROUP) & (token < query_len)
-    position = None
-    if HAS_WINDOW:
-        position = tl.load(own_positions + token, mask=exists, other=2**31 - 1).to(tl.int32)
-    return _Rows(first + token, head, token, exists, position)
+    return token, kv_head * GROUP + row % GROUP, exists
 
 
 @triton.jit
@@ -295,17 +272,23 @@ def attention_kernel(
     first = tl.load(query_start_loc + seq)
     query_len = tl.load(query_start_loc + seq + 1) - first
     seq_len = tl.load(seq_lens + seq)
-    positions = position_ids + first
-    last = _last_keys(
-        ancestor_mask, tree_positions, positions, seq, query_len, seq_len, num_tree_keys
-    )
+    num_last, last_positions = query_len, position_ids + first
+    if ancestor_mask is not None:
+        num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
+        ancestor_mask += seq * query_len * num_tree_keys
+    last = _LastKeys(ancestor_mask, last_positions, num_last, seq_len - num_last)
     if block * (ROWS // GROUP) < query_len:
         dim = tl.arange(0, BLOCK_DIM)
-        rows = _tile(positions, first, query_len, block, kv_head, HAS_WINDOW, GROUP, ROWS)
+        token, head, exists = _tile(query_len, block, kv_head, GROUP, ROWS)
+        position = None
+        if HAS_WINDOW:
+            position = tl.load(position_ids + first + token, mask=exists, other=2**31 - 1)
+            position = position.to(tl.int32)
+        rows = _Rows(first + token, head, token, exists, position)
         queries = _load_queries(query, rows, dim, query_stride, query_head_stride, HEAD_DIM)
         num_own = tl.minimum((block + 1) * (ROWS // GROUP), query_len)
         begin, end = _key_range(
-            last, rows.position, seq_len, num_own, split, num_splits, window, IS_SPLIT, KEYS
+            last, position, seq_len, num_own, split, num_splits, window, IS_SPLIT, KEYS
         )
         best, total = _start(sinks, rows, split, ROWS)
         cache = _Cache(key_cache, value_cache, block_table + seq * block_table_stride, kv_head)

@@ -176,28 +176,6 @@ def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.
     )
 
 
-@triton.jit
-def _mask_rows(bitmask, bitmask_stride, guided, row_ids, row_ids_stride, row):
-    """Pointers to the first words of rows' masks, and whether these count, both [rows]; None
-    without a bitmask."""
-    words = None
-    is_guided = None
-    if bitmask is not None:
-        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-        words = bitmask + mask_row * bitmask_stride
-        is_guided = tl.load(guided + mask_row) != 0
-    return words, is_guided
-
-
-@triton.jit
-def _along_rows(values):
-    """[rows] as [1, 1, rows]."""
-    rows = None
-    if values is not None:
-        rows = values[None, None, :]
-    return rows
-
-
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def argmax_kernel(
     logits,
@@ -227,10 +205,14 @@ def argmax_kernel(
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     # The last program may take the last row more than once.
     row = tl.minimum(index, num_rows - 1).to(tl.int64)
-    first_words, is_guided = _mask_rows(
-        bitmask, bitmask_stride, guided, row_ids, row_ids_stride, row
-    )
-    words, is_guided = _along_rows(first_words), _along_rows(is_guided)
+    first_words = None
+    words = None
+    is_guided = None
+    if bitmask is not None:
+        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
+        first_words = bitmask + mask_row * bitmask_stride
+        words = first_words[None, None, :]
+        is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
     logits += (row * logits_stride)[None, None, :]
     split = tl.program_id(1)
     begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
