@@ -2,7 +2,7 @@
 against another.
 
     SPECGUIDE_DATA=… python -m benchmarks.iteration [--batches 1,4,16,64,128] [--modes …]
-    [--iterations 200]
+    [--iterations 200] [--model llama-8b]
 
 Random bf16 weights, an EAGLE-3 head with a draft vocabulary of 32,000, or an MTP head or a 1B model
 as drafter, the vocabulary of 128,256 tokens, K = 3, and contexts that grow from 60 to some 630
@@ -11,13 +11,19 @@ real-world schemas from different places on, and the drafter guesses the same pa
 forced and looked-up drafts may add. Before anything is timed, each output is compared with its text
 and walked through a fresh matcher, which must take every token. Times are between the ends of
 successive iterations on the forward stream. Prints a table, then one JSON line.
+
+With `--model qwen3-30b-a3b`, the same at the shapes of a model of experts: beside another, "plain
+unguided" and "unguided" say what speculation gains where each token that is verified may need
+experts of its own. `expert_share` is the part of a layer's experts that so many tokens of a text
+use; the floor counts that part. It is kept as iteration_qwen3-30b-a3b.json.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +31,32 @@ import numpy as np
 import torch
 
 from benchmarks.common import emit
+from benchmarks.expert_use import expert_share
 from benchmarks.gpu_clock import GpuClock
 from benchmarks.gpu_timing import copy_bandwidth
 from benchmarks.iteration_modes import K, Mode, modes
 from benchmarks.iteration_run import MAX_LEN, PROMPT_LEN, Run
 from benchmarks.iteration_workload import NUM_WARM_UP, SCHEMAS, Workload, real_workload
-from benchmarks.llama_8b import RandomModels
+from benchmarks.llama_8b import SHAPES as LLAMA_8B
+from benchmarks.llama_8b import TINY_SHAPES, RandomModels
+from benchmarks.qwen3_30b import QWEN3_30B, TINY_EXPERTS
 from specguide.config import GuideConfig
 from specguide.trace import write_chrome_trace
+
+SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY_EXPERTS)}
+"""By the name of the model: in full, and tiny."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
+    models:    by the format of the target's weights, as `Mode.format` has it
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """
 
-    models: RandomModels
+    models: Mapping[str | None, RandomModels]
     workload: Workload
     num_iterations: int
     bandwidth: float
@@ -54,7 +67,11 @@ class Setting:
 def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     """One row: builds the case, warms it up, checks its outputs, times it, checks again."""
     case = Run(
-        mode, setting.models, batch_size, setting.workload, is_traced=setting.trace is not None
+        mode,
+        setting.models[mode.format],
+        batch_size,
+        setting.workload,
+        is_traced=setting.trace is not None,
     )
     case.run(NUM_WARM_UP)
     case.check()
@@ -63,11 +80,15 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
         times = np.array(case.run(NUM_WARM_UP + setting.num_iterations))[NUM_WARM_UP:]
     case.check()
     num_timed = NUM_WARM_UP + setting.num_iterations + 1
+    text = case.requests[0].prompt_ids + case.texts[0]
+    num_verified = batch_size * (1 + mode.layout.num_drafts)
+    share = expert_share(setting.models[mode.format].target, list(text)[:MAX_LEN], num_verified)
     row = {
         "mode": mode.name,
         "batch_size": batch_size,
         "median_ms": round(float(np.median(times)), 3),
-        "floor_ms": round(1e3 * floor_s(mode, case, num_before, setting), 3),
+        "floor_ms": round(1e3 * floor_s(mode, case, num_before, setting, share), 3),
+        "expert_share": round(share, 4),
         "p99_ms": round(float(np.percentile(times, 99)), 3),
         "max_ms": round(float(times.max()), 3),
         "p99_of_near": round(float(np.percentile(times / running_median(times), 99)), 3),
@@ -86,11 +107,15 @@ def measure(mode: Mode, batch_size: int, setting: Setting) -> dict[str, Any]:
     return row
 
 
-def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting) -> float:
-    """Seconds to read what an iteration must read once, in the mean over those timed."""
+def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting, share: float) -> float:
+    """Seconds to read what an iteration must read once, in the mean over those timed.
+
+    share: of the target's experts, those in use
+    """
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
-    num_bytes = setting.models.num_bytes_read(method, mode.layout.num_model, num_cached)
+    models = setting.models[mode.format]
+    num_bytes = models.num_bytes_read(method, mode.layout.num_model, num_cached, share)
     return num_bytes / setting.bandwidth
 
 
@@ -146,10 +171,12 @@ def add_ratios(rows: Sequence[dict[str, Any]]) -> None:
     """To the modes of one batch size that draft as the engine without guides does: how many times
     its iteration they take."""
     medians = {row["mode"]: row["median_ms"] for row in rows}
-    for row in rows:
-        if "grammarless" in medians and row["mode"] in ("unguided", "guided", "20 % guided"):
-            row["of_grammarless"] = round(row["median_ms"] / medians["grammarless"], 4)
-            print(f"       {row['mode']} ÷ grammarless: {row['of_grammarless']:.4f}", flush=True)
+    for row, kind in product(rows, ("unguided", "20 % guided", "guided")):
+        form, is_kind, _ = row["mode"].rpartition(kind)
+        baseline = f"{form}grammarless"
+        if is_kind and baseline in medians and row["mode"].endswith(kind):
+            row["of_grammarless"] = round(row["median_ms"] / medians[baseline], 4)
+            print(f"       {row['mode']} ÷ {baseline}: {row['of_grammarless']:.4f}", flush=True)
 
 
 def arguments() -> argparse.Namespace:
@@ -162,6 +189,7 @@ def arguments() -> argparse.Namespace:
         default="grammarless,unguided,guided,20 % guided",
         help="comma-separated, or all",
     )
+    parser.add_argument("--model", choices=SHAPES, default="llama-8b", help="whose shapes")
     parser.add_argument("--iterations", type=int, default=200)
     parser.add_argument("--acceptance", type=float, default=2.86)
     parser.add_argument("--schemas", type=int, default=len(SCHEMAS), help="use the first so many")
@@ -194,7 +222,11 @@ def setting_of(args: argparse.Namespace, chosen: Sequence[Mode]) -> Setting:
         target_wait_us=args.target_wait_us,
     )
     methods = [mode.spec.method for mode in chosen if mode.spec and mode.layout.num_model]
-    models = RandomModels.of(methods, device, dtype, MAX_LEN, is_tiny=args.tiny)
+    shapes = SHAPES[args.model][args.tiny]
+    models = {
+        form: RandomModels.of(methods, device, dtype, MAX_LEN, shapes.held_in(form))
+        for form in dict.fromkeys(mode.format for mode in chosen)
+    }
     workload = real_workload(
         SCHEMAS[: args.schemas],
         args.acceptance,
@@ -241,7 +273,7 @@ def main() -> None:
     rows = measured(chosen, [int(size) for size in args.batches.split(",")], setting)
     has_ceiling = setting.bandwidth < float("inf")
     emit(
-        "iteration",
+        "iteration" if args.model == "llama-8b" else f"iteration_{args.model}",
         {**vars(args), "prompt_len": PROMPT_LEN, "num_draft_tokens": K, "torch": torch.__version__},
         rows,
         {"copy_gb_per_s": round(setting.bandwidth / 1e9, 1)} if has_ceiling else None,

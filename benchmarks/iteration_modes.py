@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from benchmarks.baselines import BASELINES
+from benchmarks.llama_8b import QUANTIZED
 from specguide.config import SpecConfig
 from specguide.draft_layout import NO_DRAFTS, DraftLayout
 from specguide.draft_tree import SMALL_TREE, DynamicTree
@@ -28,6 +29,7 @@ class Mode:
     callbacks:    as in GuideConfig
     baseline:     of BASELINES; None: the engine itself
     has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
+    format:       of QUANTIZED, in which the target's weights are held; None: bf16
     """
 
     name: str
@@ -36,6 +38,7 @@ class Mode:
     callbacks: str | None = None
     baseline: str | None = None
     has_guides: bool = True
+    format: str | None = None
 
     @property
     def parts(self) -> EngineParts:
@@ -46,6 +49,16 @@ class Mode:
     def layout(self) -> DraftLayout:
         """Drafts of an iteration."""
         return self.spec.layout if self.spec else NO_DRAFTS
+
+
+def _quantized(name: str, spec: SpecConfig) -> list[Mode]:
+    return [
+        Mode(f"{name} grammarless", spec, 0, has_guides=False, format=name),
+        Mode(f"{name} guided", spec, 1, format=name),
+        Mode(f"{name} 20 % guided", spec, 0.2, format=name),
+        Mode(f"{name} plain guided", None, 1, format=name),
+        Mode(f"{name} tree 16", SpecConfig(tree=DynamicTree(8, 4, 16)), 1, format=name),
+    ]
 
 
 def modes() -> dict[str, Mode]:
@@ -95,5 +108,6 @@ def modes() -> dict[str, Mode]:
             for method in ("mtp", "draft_model")
         ),
         Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0),
+        *(mode for name in QUANTIZED for mode in _quantized(name, spec)),
     ]
     return {mode.name: mode for mode in every}

@@ -8,6 +8,8 @@ import torch
 import xgrammar
 from torch import Tensor
 
+from benchmarks import int4_inputs
+from benchmarks.expert_inputs import check_experts
 from benchmarks.kernel_inputs import (
     DRAFT_VOCAB_SIZE,
     HEAD_DIM,
@@ -37,6 +39,8 @@ def check() -> None:
         _check_sample(logits, rows)
         _check_bitmask(logits, rows)
     _check_pointwise()
+    int4_inputs.check()
+    check_experts()
 
 
 def _on_cpu(rows: BitmaskRows) -> BitmaskRows:

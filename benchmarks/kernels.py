@@ -1,12 +1,12 @@
-"""Times each GPU kernel on Llama-3.1-8B shapes, after comparing what it gives with its plain-torch
-twin.
+"""Times each GPU kernel on Llama-3.1-8B shapes, layers of experts on those of Qwen3-30B-A3B and
+gpt-oss 20B, after comparing what they give with their plain-torch twins.
 
     python -m benchmarks.kernels [--only NAME,…] [--save-as NAME] [--no-save]
 
 Times are per call, of graphs in which the call is captured over as many sets of inputs as overflow
 the cache; bytes are those that no kernel could spare (each input read once, each output written
-once), held against the bandwidth of a large copy on the same device. Where there is another way to
-the same result, its time is taken on the same inputs.
+once; of experts, the weights of those in use), held against the bandwidth of a large copy on the
+same device. Where there is another way to the same result, its time is taken on the same inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from typing import Any
 import torch
 
 from benchmarks import common
+from benchmarks.expert_inputs import EXPERTS, experts
 from benchmarks.gpu_timing import Make, copy_bandwidth, measure
+from benchmarks.int4_inputs import PRODUCTS, ROWS, bf16_product, int4_product
 from benchmarks.kernel_checks import check
 from benchmarks.kernel_inputs import (
     DRAFT_VOCAB_SIZE,
@@ -74,9 +76,23 @@ def cases() -> Iterator[Case]:
     yield from argmax_cases()
     yield from bitmask_cases()
     yield from sample_cases()
+    yield from int4_cases()
     makes = dict(rms_norm=norm, add_rms_norm=add_norm, silu_mul=silu_mul, rope_and_store=rope)
+    for (name, layer), num_tokens in product(EXPERTS.items(), (1, 4, 16, 64, 512)):
+        yield Case("experts", f"{num_tokens} tokens, {name}", partial(experts, layer, num_tokens))
     for (name, make), num_tokens in product(makes.items(), (1, 4, 64, 256, 512)):
         yield Case(name, f"{num_tokens} tokens", partial(make, num_tokens))
+
+
+def int4_cases() -> Iterator[Case]:
+    """Of symmetric weights and of those with zeros, beside the same products in bf16."""
+    for num_rows, (name, layer), has_zeros in product(ROWS, PRODUCTS.items(), (False, True)):
+        yield Case(
+            "int4_linear",
+            f"{num_rows} rows, {name}" + (", with zeros" if has_zeros else ""),
+            partial(int4_product, layer, num_rows, has_zeros=has_zeros),
+            {"bf16": partial(bf16_product, layer, num_rows)},
+        )
 
 
 def attention_cases() -> Iterator[Case]:

@@ -4,7 +4,7 @@ could be."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -52,6 +52,43 @@ TINY = LLAMA_8B | dict(
 )
 DRAFT_VOCAB_SIZE = 32_000
 
+_ROWS = {
+    "targets": ["Linear"],
+    "weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+    "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True},
+}
+QUANTIZED: dict[str, dict[str, Any]] = {
+    "fp8": {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": _ROWS},
+        "ignore": ["lm_head"],
+    },
+    "fp8 static": {"quant_method": "fp8", "activation_scheme": "static"},
+    "fp8 blocks": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
+    "int4 with zeros": {"quant_method": "awq", "bits": 4, "group_size": 128},
+}
+"""Formats of published checkpoints of such a model: what their `quantization_config` says."""
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The contents of config.json of a target, of a head for it and of a small model beside it."""
+
+    target: dict[str, Any]
+    head: dict[str, Any]
+    small: dict[str, Any]
+
+    def held_in(self, form: str | None) -> Shapes:
+        """With the target's weights in a format of QUANTIZED; None: as they are."""
+        held = {"quantization_config": QUANTIZED[form]} if form else {}
+        return replace(self, target=self.target | held)
+
+
+SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
+TINY_SHAPES = Shapes(TINY, TINY, TINY | dict(num_hidden_layers=2))
+
 
 DraftModel = Eagle3Head | MtpHead | Decoder
 
@@ -71,34 +108,37 @@ class RandomModels:
         device: torch.device,
         dtype: torch.dtype,
         max_len: int,
-        *,
-        is_tiny: bool = False,
+        shapes: Shapes = SHAPES,
     ) -> RandomModels:
-        """Shapes of Llama-3.1-8B, and of Llama-3.2-1B for the small model, for contexts of up to
-        `max_len` tokens."""
+        """Of Llama-3.1-8B, with Llama-3.2-1B for the small model, or of other `shapes`; for
+        contexts of up to `max_len` tokens."""
         torch.manual_seed(0)
-        config, small = (
-            (TINY, TINY | dict(num_hidden_layers=2)) if is_tiny else (LLAMA_8B, LLAMA_1B)
-        )
+        head, small = shapes.head, shapes.small
         target = _random(
-            Decoder(config_of(config), device=device, dtype=dtype, max_positions=max_len)
+            Decoder(config_of(shapes.target), device=device, dtype=dtype, max_positions=max_len)
         )
         makers: dict[str, Callable[[], DraftModel]] = {
-            "eagle3": lambda: _eagle3(config, target),
-            "mtp": lambda: _random(MtpHead(config_of(config), target)),
+            "eagle3": lambda: _eagle3(head, target),
+            "mtp": lambda: _random(MtpHead(config_of(head), target)),
             "draft_model": lambda: _random(
                 Decoder(config_of(small), device=device, dtype=dtype, max_positions=max_len)
             ),
         }
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
-    def num_bytes_read(self, method: str, num_drafts: int, num_cached: float) -> float:
+    def num_bytes_read(
+        self, method: str, num_drafts: int, num_cached: float, expert_share: float
+    ) -> float:
         """What an iteration must read once: weights, the drafter's once for each draft, and keys
         and values.
 
-        num_cached: tokens in the cache, of all requests
+        num_cached:   tokens in the cache, of all requests
+        expert_share: of the target's experts, those in use
         """
-        total = _num_bytes(self.target) + _kv_bytes(self.target.config, self.target) * num_cached
+        total = (
+            _num_bytes(self.target, expert_share)
+            + _kv_bytes(self.target.config, self.target) * num_cached
+        )
         if num_drafts:
             drafter = self.drafters[method]
             once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
@@ -124,14 +164,20 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
 def _random(model: Any) -> Any:
     for destination in model.destinations().values():
         tensor = destination.tensor
-        tensor.fill_(1) if tensor.ndim == 1 else tensor.normal_(std=0.02)
+        if not tensor.is_floating_point():
+            tensor.random_(*((0, 16) if tensor.dtype == torch.uint8 else ()))
+        elif tensor.ndim == 1:
+            tensor.fill_(1)
+        else:
+            tensor.copy_(torch.empty_like(tensor, dtype=model.dtype).normal_(std=0.02))
     return model
 
 
-def _num_bytes(model: DraftModel) -> int:
-    """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows."""
+def _num_bytes(model: DraftModel, expert_share: float = 1.0) -> float:
+    """Of the weights that a pass over few tokens reads: of the embeddings it takes some rows, of
+    experts those in use."""
     weights = sum(
-        d.tensor.nbytes
+        d.tensor.nbytes * (expert_share if ".experts." in name else 1)
         for name, d in model.destinations().items()
         if "embed_tokens" not in name and name != "lm_head.weight"
     )

@@ -256,8 +256,9 @@ class EngineConfig:
                     iterations have nothing of the grammar in them
     cache:          the key-value cache
     quantization:   "fp8": the target's weights are rounded to 8-bit floats as they are read, with a
-                    scale for each row, and its inputs with one for each token; the output matrix
-                    stays as it is. Left out: as the checkpoint has them
+                    scale for each row, and its inputs with one for each token; "int4": to integers
+                    of 4 bits, with a scale and a zero for each group of 128 columns. The output
+                    matrix stays as it is. Left out: as the checkpoint has them
     device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
                     float32
     max_batch_size: slots

@@ -106,12 +106,14 @@ class SamplingParams:
                     1]
     min_p:          drop tokens whose probability is below min_p × the greatest, in [0, 1]
     seed:           makes sampling repeatable; None draws one
-    stop_token_ids: tokens that end a free request besides the model's own end tokens
+    stop_token_ids: tokens that end a free request besides the model's own end tokens, and a guided
+                    one where its grammar may end behind them
     ignore_eos:     end tokens of the model do not end a free request
     guide:          the grammar the output must match; None generates freely
     reasoning:      what may come before the guided answer; None: nothing
-    stop:           a string, or several, that end a free request; its text ends before the first of
-                    them to be complete
+    stop:           a string, or several, that end a request; its text ends before the first of them
+                    to be complete. With a guide the first behind which, or before which, its
+                    grammar may end, so that the text matches it
     include_stop_str_in_output: the text ends behind the stop string instead
     n:              samples of the prompt, 1 to MAX_SAMPLES; the seeds of the second and later ones
                     follow from `seed`
@@ -195,16 +197,17 @@ class SamplingParams:
                 "reasoning says what comes before a guided answer: give a guide, or leave it out",
                 param="reasoning",
             )
-        contradicted = next(
-            (n for n in ("ignore_eos", "stop_token_ids", "stop") if getattr(self, n)), None
-        )
-        if self.guide is not None and contradicted is not None:
+        if self.guide is not None and self.ignore_eos:
             raise InvalidParams(
-                f"{contradicted} cannot be honoured with a guide: the grammar decides where the "
-                "output "
+                "ignore_eos cannot be honoured with a guide: the grammar decides where the output "
                 "ends",
-                param=contradicted,
+                param="ignore_eos",
             )
+
+    @property
+    def may_stop_by_text(self) -> bool:
+        """Its output is read while it is made, since that may end it."""
+        return bool(self.stop or (self.guide is not None and self.stop_token_ids))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SamplingParams:

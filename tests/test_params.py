@@ -133,13 +133,25 @@ def test_unknown_parameter_is_refused() -> None:
     assert SamplingParams.from_dict({"top_k": 3}) == SamplingParams(top_k=3)
 
 
+def test_parameter_that_a_guide_contradicts_is_refused() -> None:
+    assert SamplingParams(ignore_eos=True).ignore_eos
+    with pytest.raises(InvalidParams, match="ignore_eos"):
+        SamplingParams(guide=Guide(regex="a+"), ignore_eos=True)
+
+
 @pytest.mark.parametrize(
-    ("name", "value"), [("ignore_eos", True), ("stop_token_ids", (5,)), ("stop", ("\n",))]
+    ("given", "may"),
+    [
+        ({}, False),
+        ({"stop": "a"}, True),
+        ({"stop_token_ids": [5]}, False),
+        ({"stop_token_ids": [5], "guide": Guide(regex="a+")}, True),
+        ({"guide": Guide(regex="a+")}, False),
+    ],
 )
-def test_parameter_that_a_guide_contradicts_is_refused(name: str, value: Any) -> None:
-    assert getattr(SamplingParams(**{name: value}), name) == value
-    with pytest.raises(InvalidParams, match=name):
-        SamplingParams(guide=Guide(regex="a+"), **{name: value})
+def test_whether_text_may_end_an_output(given: dict[str, Any], may: bool) -> None:
+    """A free output ends with a stop token whatever its text is."""
+    assert SamplingParams(**given).may_stop_by_text == may
 
 
 def test_params_are_frozen() -> None:

@@ -17,6 +17,7 @@ from specguide.engine.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.ends import GrammarEnds
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.integers import as_int
@@ -25,7 +26,7 @@ from specguide.request import NoText, Request, RequestMetrics, RequestSpec, Text
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import adjustment_of, bind_processors
 from specguide.sampling.processors import Processor
-from specguide.scheduler import OutputText
+from specguide.scheduler import GuidedText, OutputText
 from specguide.tokenizer import Tokenizer
 
 
@@ -157,19 +158,27 @@ class Admission:
                 "or with adaptive drafts",
                 param="logits_processors",
             )
+        grammar = None if compiled is None else self._with_reasoning(_result(compiled), params)
+        if grammar is not None and params.may_stop_by_text:
+            request.text = self._guided_text(request, grammar)
         return Admitted(
             request,
-            None if compiled is None else self._with_reasoning(_result(compiled), params),
+            grammar,
             adjustment_of(params, self._tokenizer, vocab_size),
             bind_processors(params, request.prompt_ids),
             self._capabilities.window_of(params),
         )
 
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
-        if not (params.stop or self._makes_texts):
+        if not (params.may_stop_by_text or self._makes_texts):
             return NoText()
         detokenizer = self._tokenizer.detokenizer(prompt_ids, is_guided=params.guide is not None)
         return OutputText(detokenizer, params.stop or (), params.include_stop_str_in_output)
+
+    def _guided_text(self, request: Request, grammar: CompiledGrammar) -> GuidedText:
+        vocabulary = self._tokenizer.vocabulary(self._capabilities.vocab_size)
+        detokenizer = self._tokenizer.detokenizer(request.prompt_ids, is_guided=True)
+        return GuidedText(detokenizer, request.params, GrammarEnds(grammar.matcher(), vocabulary))
 
     def _cancel(self, future: Future[CompiledGrammar]) -> Request:
         future.cancel()

@@ -46,7 +46,7 @@ _ABORT_S = 0.5
 class _Sent:
     """A request that the core has.
 
-    texts: of its samples, made of their tokens here; the core makes those with stop strings
+    texts: of its samples, made of their tokens here; the core makes those that may be stopped
     open:  its samples that have not ended
     """
 
@@ -225,7 +225,7 @@ class RemoteEngine:
                 self._failure = EngineError(error.message)
 
     def _text(self, ids: Sequence[int], params: SamplingParams) -> TextOfTokens:
-        if params.stop:
+        if params.may_stop_by_text:
             return NoText()
         return OutputText(self.tokenizer.detokenizer(ids, is_guided=params.guide is not None))
 

@@ -70,10 +70,9 @@ class GrammarCompiler:
         is kept.
 
         The future's error is InvalidGuide when the guide is malformed or asks for a backend that
-        there is not, UnsupportedGuide when no
-        backend enforces it, GuideLimitExceeded naming the field of GuideConfig when it runs into a
-        limit, CompilerBusy when too many others wait or take long, EngineError when the compiler is
-        closed.
+        there is not, UnsupportedGuide when no backend enforces it, GuideLimitExceeded naming the
+        field of GuideConfig when it runs into a limit, CompilerBusy when too many others wait or
+        take long, EngineError when the compiler is closed.
         """
         future: Future[CompiledGrammar] = Future()
         try:
@@ -88,17 +87,22 @@ class GrammarCompiler:
         known = None if self._is_closed else self.cache.get(key)
         if known is not None:
             settle([future], known)
-            return future
+        else:
+            self._put(Job(key, guide, requested, [future]))
+        return future
+
+    def _put(self, job: Job) -> None:
+        """Starts a job, or lets its futures wait for an equal one that is under way."""
         with self._lock:
             if self._is_closed:
-                future.set_exception(EngineError("the grammar compiler is closed"))
-                return future
-            if key in self._jobs:
-                self._jobs[key].futures.append(future)
-                return future
-            self._jobs[key] = job = Job(key, guide, requested, [future])
+                for future in job.futures:
+                    future.set_exception(EngineError("the grammar compiler is closed"))
+                return
+            if job.key in self._jobs:
+                self._jobs[job.key].futures += job.futures
+                return
+            self._jobs[job.key] = job
         self._runner.put(job)
-        return future
 
     def compile(self, guide: Guide) -> CompiledGrammar:
         """`submit`, and wait for it. Raises what the future's error would be."""

@@ -39,19 +39,20 @@ def check_limits(guide: Guide, limits: GuideConfig) -> None:
     is_json = guide.kind not in ("regex", "grammar")
     outside = _outside_strings(source) if is_json else _unescaped_brackets(source)
     brackets = outside.encode().translate(None, _NO_BRACKET)
-    if (
-        max(accumulate(1 if bracket in b"([{" else -1 for bracket in brackets), default=0)
-        > limits.max_depth
-    ):
+    depths = accumulate(1 if bracket in b"([{" else -1 for bracket in brackets)
+    if max(depths, default=0) > limits.max_depth:
         raise _too_deep(guide, limits)
     num_values = outside.count(",") + 1 if is_json else 0
     if num_values > limits.max_values:
         raise _too_much(guide, f"{num_values} values", "max_values", limits.max_values)
-    num_rules = (source.count("::=") or sum(":" in line for line in source.splitlines())) * (
-        guide.kind == "grammar"
-    )
+    num_rules = _num_rules(source) if guide.kind == "grammar" else 0
     if num_rules > limits.max_rules:
         raise _too_much(guide, f"{num_rules} rules", "max_rules", limits.max_rules)
+
+
+def _num_rules(grammar: str) -> int:
+    """About as many rules as a grammar has in any form."""
+    return grammar.count("::=") or sum(":" in line for line in grammar.splitlines())
 
 
 def _outside_strings(source: str) -> str:

@@ -64,15 +64,20 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Rewritten]:
     if kind == "json_schema":
         for schema in core_schemas(value, spec.enforced()):
             yield Rewritten(kind, schema)
-    elif kind == "structural_tag":
-        check_tag(value)
-        yield Rewritten(kind, _tag(value, spec))
-    elif kind == "regex":
-        yield Rewritten(kind, _regex(value))
-    elif kind == "grammar":
-        yield Rewritten(kind, _grammar(value, spec))
     else:
-        yield Rewritten(kind, value)
+        yield Rewritten(kind, _rewritten(kind, value, spec))
+
+
+def _rewritten(kind: str, value: Json, spec: BackendSpec) -> Json:
+    """A guide of any kind but a JSON Schema."""
+    if kind == "structural_tag":
+        check_tag(value)
+        return _tag(value, spec)
+    if kind == "regex":
+        return _regex(value)
+    if kind == "grammar":
+        return _grammar(value, spec)
+    return value
 
 
 def _schema(schema: JsonSchema, able: Capabilities) -> CoreSchema:

@@ -32,7 +32,7 @@ class ModelConfig:
     """A decoder. A family that states more has a subclass of its own.
 
     architecture:            name of the family, as in `architectures`
-    intermediate_size:       features within a feed-forward layer; of several experts, all together
+    intermediate_size:       features within a feed-forward layer; of a token's experts, together
     qkv_bias, out_bias:      biases of the attention
     mlp_bias:                biases of the feed-forward layers
     qk_norm:                 each query and key head is normalised

@@ -45,7 +45,7 @@ def adjustment_of(
                 param=name,
             )
     sequences = _spellings(params.bad_words, tokenizer)
-    ends = {*tokenizer.eos_token_ids, *params.stop_token_ids}
+    ends = {*tokenizer.eos_token_ids, *(params.stop_token_ids if params.guide is None else ())}
     return Adjustment(
         allowed_ids=params.allowed_token_ids,
         forbidden_ids=tuple(sequence[0] for sequence in sequences if len(sequence) == 1),

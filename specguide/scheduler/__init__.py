@@ -2,6 +2,7 @@
 results."""
 
 from specguide.scheduler.answers import Advance, Commit, Schedule
+from specguide.scheduler.guided_text import GuidedText
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.output_text import OutputText
 from specguide.scheduler.scheduler import Scheduler
@@ -10,6 +11,7 @@ from specguide.scheduler.step_budget import StepBudget
 __all__ = [
     "Advance",
     "Commit",
+    "GuidedText",
     "OutputText",
     "Schedule",
     "Scheduler",

@@ -3,7 +3,7 @@ string, where it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from specguide.tokenizer import IncrementalDetokenizer
 
@@ -15,6 +15,7 @@ class OutputText:
                   the text, the longest of those complete at once; how the text is cut into tokens
                   makes no difference
     include_stop: the text ends behind the stop string, not before it
+    may_end:      whether the text may end so; a stop string where it may not is text like any other
     """
 
     def __init__(
@@ -22,10 +23,11 @@ class OutputText:
         detokenizer: IncrementalDetokenizer,
         stop: Sequence[str] = (),
         include_stop: bool = False,
+        may_end: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._detokenizer: IncrementalDetokenizer | None = detokenizer
         self._matchers = [_StopMatcher(text) for text in stop]
-        self._include_stop = include_stop
+        self._include_stop, self._may_end = include_stop, may_end
         self._parts: list[str] = []
         self._num_taken = 0
         self._held = ""  # may be the beginning of a stop string
@@ -69,10 +71,12 @@ class OutputText:
             return None
         for at, char in enumerate(new):
             complete = [matcher.text for matcher in self._matchers if matcher.feed(char)]
-            if complete and may_stop:
-                stop, read = max(complete, key=len), self._held + new[: at + 1]
-                self._close(read if self._include_stop else read[: -len(stop)])
-                return stop
+            for stop in sorted(complete, key=len, reverse=True) if may_stop else ():
+                read = self._held + new[: at + 1]
+                kept = read if self._include_stop else read[: -len(stop)]
+                if self._may_end(self.text + kept):
+                    self._close(kept)
+                    return stop
         self._hold(self._held + new)
         return None
 

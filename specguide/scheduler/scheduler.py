@@ -90,7 +90,7 @@ class Scheduler:
             request,
             min(prompt_len + params.max_tokens, self._limits.max_model_len),
             own_end_ids,
-            own_end_ids.union(params.stop_token_ids),
+            own_end_ids.union(params.stop_token_ids if params.guide is None else ()),
             adjustment,
             layout,
         )

@@ -15,15 +15,22 @@ from pydantic import BaseModel, Field
 
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
+from specguide.server import fields
 from specguide.server.anthropic_input import template_choice, template_messages, template_tools
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
-from specguide.server.events import Arguments, CallBegin, End, Event, Text
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Text
 from specguide.server.guides import naming
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import GeneratingBody, TemplateFields, TurnFields, Values
+from specguide.server.requests import (
+    Body,
+    GeneratingBody,
+    TemplateFields,
+    TurnFields,
+    Values,
+)
 from specguide.server.task import Task
 from specguide.server.tools import function_of
 
@@ -44,19 +51,25 @@ class Refused(BaseModel):
     error: dict[str, str]
 
 
-class ConversationFields(GeneratingBody, TemplateFields):
-    """What a prompt is made of. cache_control: prefixes are always cached"""
+class Thinking(Body):
+    """Whether the model reasons, and how long. display: it is always told"""
 
+    type: Literal["enabled", "adaptive", "disabled"]
+    budget_tokens: int | None = Field(None, ge=1)
+    display: str | None = None
+
+
+class ConversationFields(GeneratingBody, TemplateFields):
+    """What a prompt is made of."""
+
+    beside = fields.ANTHROPIC
     messages: Values[dict[str, Any]]
     system: str | Values[dict[str, Any]] | None = None
     tools: Values[dict[str, Any]] | None = None
     tool_choice: dict[str, Any] | None = None
-    thinking: dict[str, Any] | None = None
-    cache_control: dict[str, Any] | None = None
+    thinking: Thinking | None = None
     output_config: dict[str, Any] | None = None
     output_format: dict[str, Any] | None = None
-    mcp_servers: Values[dict[str, Any]] | None = None
-    context_management: dict[str, Any] | None = None
 
 
 class MessagesRequest(ConversationFields):
@@ -67,10 +80,6 @@ class MessagesRequest(ConversationFields):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
-    metadata: dict[str, Any] | None = None
-    service_tier: str | None = None
-    container: str | dict[str, Any] | None = None
-    inference_geo: str | None = None
 
 
 class CountRequest(ConversationFields):
@@ -79,8 +88,6 @@ class CountRequest(ConversationFields):
 
 def parse(backend: Backend, body: MessagesRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
-    if body.container is not None:
-        raise InvalidParams("nothing is run here: leave container out", param="container")
     messages = "messages", template_messages(body.system, body.messages)
     turn = _turn(
         body,
@@ -108,18 +115,28 @@ def count(backend: Backend, body: CountRequest) -> Told:
 
 def _turn(body: ConversationFields, **sampling: Any) -> TurnFields:
     """What OpenAI's chat calls the same."""
-    if body.mcp_servers:
-        raise InvalidParams("no MCP server is asked from here; run the tools", param="mcp_servers")
     return TurnFields(
         model=body.model,
         tools=template_tools(body.tools),
         tool_choice=template_choice(body.tool_choice),
         parallel_tool_calls=not (body.tool_choice or {}).get("disable_parallel_tool_use"),
+        reasoning_effort=_effort(body),
+        max_reasoning_tokens=None if body.thinking is None else body.thinking.budget_tokens,
         chat_template_kwargs=body.chat_template_kwargs,
         chat_template=body.chat_template,
         allow_special_tokens=body.allow_special_tokens,
         **{name: value for name, value in sampling.items() if value is not None},
     )
+
+
+def _effort(body: ConversationFields) -> str | None:
+    """By OpenAI's names."""
+    if body.thinking is not None and body.thinking.type == "disabled":
+        return "none"
+    effort = (body.output_config or {}).get("effort")
+    if effort is not None and not isinstance(effort, str):
+        raise InvalidParams("effort must be a text", param="output_config.effort")
+    return "xhigh" if effort == "max" else effort
 
 
 def _answer(body: ConversationFields) -> Guide | None:
@@ -151,9 +168,11 @@ class MessageRenderer(Renderer[MessagesRequest]):
         yield {"type": "message_start", "message": self._message([])}
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Text):
+        if isinstance(event, Reasoned):
+            yield from self._add("thinking", event.text)
+        elif isinstance(event, Text):
             if event.text:
-                yield from self._add_text(event.text)
+                yield from self._add("text", event.text)
         elif isinstance(event, CallBegin):
             call_id = f"toolu_{secrets.token_hex(12)}"
             block = {"type": "tool_use", "id": call_id, "name": event.name, "input": {}}
@@ -189,11 +208,12 @@ class MessageRenderer(Renderer[MessagesRequest]):
     def _last(self) -> int:
         return len(self._blocks) - 1
 
-    def _add_text(self, text: str) -> Iterator[Told]:
-        if not self._is_open or self._blocks[-1]["type"] != "text":
-            yield from self._begin_block({"type": "text", "text": ""})
-        self._blocks[-1]["text"] += text
-        yield self._delta({"type": "text_delta", "text": text})
+    def _add(self, kind: str, text: str) -> Iterator[Told]:
+        if not self._is_open or self._blocks[-1]["type"] != kind:
+            signature = {"signature": ""} if kind == "thinking" else {}
+            yield from self._begin_block({"type": kind, kind: "", **signature})
+        self._blocks[-1][kind] += text
+        yield self._delta({"type": f"{kind}_delta", kind: text})
 
     def _begin_block(self, block: Told) -> Iterator[Told]:
         yield from self._end_block()

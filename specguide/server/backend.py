@@ -14,11 +14,12 @@ from fastapi import Request
 from specguide.config import GuideConfig
 from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
+from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
 from specguide.guided.tools import ToolFormat, choose_tool_format
+from specguide.server.base_body import Body
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.ignored import UnknownFields
-from specguide.server.requests import Body
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
@@ -89,6 +90,11 @@ class Backend:
         """Raises InvalidParams where it is not known."""
         return choose_tool_format(self.config.tool_format, self.tokenizer.chat_template)
 
+    @cached_property
+    def reasoning_format(self) -> ReasoningFormat | None:
+        """None where the model does not reason. Raises InvalidParams for an unknown name."""
+        return choose_reasoning_format(self.config.reasoning_format, self.tokenizer.chat_template)
+
     async def aside(self, num_bytes: int, work: Callable[..., T], *args: Any) -> T:
         """In a thread, large bodies one after another: they hold the interpreter, and would hold up
         all small ones.
@@ -107,6 +113,21 @@ class Backend:
         self._unknown_fields.check(body)
         async with self._template_lane if getattr(body, "chat_template", None) else nullcontext():
             return await self.aside(num_bytes, understand, self, body)
+
+    def text_of(
+        self, token_ids: Sequence[int], param: str, *, skip_special_tokens: bool = False
+    ) -> str:
+        """Of token ids. Raises InvalidParams for one that there is not.
+
+        skip_special_tokens: else they stand there by their names
+        """
+        size = self.engine.vocab_size
+        bad = next((token for token in token_ids if not 0 <= token < size), None)
+        if bad is not None:
+            raise InvalidParams(
+                f"token {bad} is not an id of this model's {size} tokens", param=param
+            )
+        return self.tokenizer.decode(token_ids, skip_special_tokens)
 
     def special_token(self, text: str) -> int | None:
         """The id of a special token; None for a token that is text, or none."""

@@ -13,7 +13,7 @@ from specguide.errors import InvalidParams
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
-from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, response_format_guide, schema_rules
 from specguide.server.messages import template_messages
 from specguide.server.openai_objects import ChunkUsage, token_score, usage_object
@@ -67,12 +67,16 @@ class Choice:
     index: int
     is_legacy: bool = False
     content: str = ""
+    reasoning: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     logprobs: list[Told] = field(default_factory=list)
     finish_reason: str | None = None
 
     def add(self, event: Said) -> Told:
-        """What an event adds, as OpenAI's delta."""
+        """What an event adds, as OpenAI's delta; reasoning is where others have it."""
+        if isinstance(event, Reasoned):
+            self.reasoning += event.text
+            return {"reasoning_content": event.text}
         if isinstance(event, Text):
             self.content += event.text
             return {"content": event.text} if event.text else {}
@@ -99,6 +103,8 @@ class Choice:
             "content": self.content or (None if self.calls else ""),
             "refusal": None,
         }
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
         if self.calls and self.is_legacy:
             message["function_call"] = self.calls[0]["function"]
         elif self.calls:
@@ -133,7 +139,7 @@ class ChatRenderer(Renderer[ChatRequest]):
             yield self._chunk(choice.index, {"role": "assistant", "content": ""})
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Text | CallBegin | Arguments):
+        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
             choice = self._choices[event.sample]
             scores = [token_score(score) for score in event.scores]
             choice.logprobs += scores

@@ -4,42 +4,74 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.params import MAX_SAMPLES
 from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
-from specguide.server.events import End, Event, Score, Text
+from specguide.server.completion_choices import Choice, prompt_logprobs
+from specguide.server.events import End, Event, PromptScores, Score, Text
 from specguide.server.guides import closed_guide, guide_of, response_format_guide, schema_rules
 from specguide.server.openai_objects import ChunkUsage, usage_object
 from specguide.server.requests import CompletionRequest
-from specguide.server.task import Task
+from specguide.server.task import Task, Usage
 
 
 def parse(backend: Backend, body: CompletionRequest) -> Task:
     """Raises ApiError, InvalidParams and InvalidGuide, which name the field."""
     model = backend.check_model(body.model)
-    if body.echo:
-        raise InvalidParams("echo is not supported; leave it out", param="echo")
-    if body.best_of not in (None, body.n):
+    num_samples = _num_samples(body)
+    if body.prompt_logprobs is not None and body.stream:
         raise InvalidParams(
-            "best_of is not supported; leave it out, or ask for n samples", param="best_of"
+            "prompt_logprobs are told of an answer that is whole: leave stream out, or take echo",
+            param="prompt_logprobs",
         )
-    prompts = prompts_of(backend, body)
-    backend.check_samples(len(prompts), body.n or 1)
+    prompts, texts = _prompts(backend, body)
+    backend.check_samples(len(prompts), num_samples)
     rules = schema_rules(backend.config, body)
     asked = response_format_guide(body.response_format, rules)
     guide = closed_guide(guide_of(body, rules, {"response_format": asked}), rules)
+    of_prompt = body.logprobs if body.echo else None
     params = body.sampling(
-        n=body.n, max_tokens=body.max_tokens, guide=guide, logprobs=body.logprobs
+        n=num_samples,
+        max_tokens=1 if body.max_tokens == 0 else body.max_tokens,
+        guide=guide,
+        logprobs=0 if body.logprobs is None and _is_chosen(body) else body.logprobs,
+        prompt_logprobs=of_prompt if body.prompt_logprobs is None else body.prompt_logprobs,
     )
-    return Task(model, prompts, params, priority=body.priority)
+    return Task(model, prompts, params, priority=body.priority, echoed=texts if body.echo else ())
 
 
-def prompts_of(backend: Backend, body: CompletionRequest) -> tuple[list[int], ...]:
-    """Token ids of each prompt. Raises InvalidParams."""
+def _is_chosen(body: CompletionRequest) -> bool:
+    """The best of more samples than are told."""
+    return body.best_of is not None and body.best_of > (body.n or 1)
+
+
+def _num_samples(body: CompletionRequest) -> int:
+    """To generate of each prompt. Raises InvalidParams."""
+    num_told = 1 if body.n is None else body.n
+    if body.best_of is None:
+        return num_told
+    if not num_told <= body.best_of <= MAX_SAMPLES:
+        raise InvalidParams(
+            f"best_of must be an integer from n = {num_told} to {MAX_SAMPLES}, found "
+            f"{body.best_of}",
+            param="best_of",
+        )
+    if body.stream and _is_chosen(body):
+        raise InvalidParams(
+            "which samples are the best is known at their end: leave stream out, or best_of",
+            param="best_of",
+        )
+    return body.best_of
+
+
+def _prompts(
+    backend: Backend, body: CompletionRequest
+) -> tuple[tuple[list[int], ...], tuple[str, ...]]:
+    """Token ids of each prompt, and its text. Raises InvalidParams."""
     one = isinstance(body.prompt, str) or (len(body.prompt) > 0 and isinstance(body.prompt[0], int))
     many: Any = [body.prompt] if one else body.prompt
     if not many:
@@ -47,39 +79,19 @@ def prompts_of(backend: Backend, body: CompletionRequest) -> tuple[list[int], ..
     for prompt in many:
         backend.check_prompt(len(prompt) if isinstance(prompt, str) else 0, "prompt")
     prompts = tuple(
-        backend.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        backend.tokenizer.encode(prompt, body.add_special_tokens)
+        if isinstance(prompt, str)
+        else list(prompt)
         for prompt in many
     )
     for prompt_ids in prompts:
         backend.check_prompt_ids(prompt_ids, "prompt")
-    return prompts
-
-
-def _no_scores() -> dict[str, list[Any]]:
-    return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
-
-
-@dataclass
-class Choice:
-    """One sample of one prompt."""
-
-    index: int
-    text: str = ""
-    finish_reason: str | None = None
-    scores: dict[str, list[Any]] = field(default_factory=_no_scores)
-
-    def add(self, text: str, scores: tuple[Score, ...]) -> Told:
-        """More of it, as a chunk's choice."""
-        more = _scores(len(self.text), scores) if scores else None
-        self.text += text
-        for name, values in (more or {}).items():
-            self.scores[name] += values
-        return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
-
-    def end(self, reason: str) -> Told:
-        """No more comes; as a chunk's choice."""
-        self.finish_reason = reason
-        return {"index": self.index, "text": "", "finish_reason": reason, "logprobs": None}
+    return prompts, tuple(
+        prompt
+        if isinstance(prompt, str) or not body.echo
+        else backend.text_of(prompt, "prompt", skip_special_tokens=True)
+        for prompt in many
+    )
 
 
 class CompletionRenderer(Renderer[CompletionRequest]):
@@ -95,50 +107,87 @@ class CompletionRenderer(Renderer[CompletionRequest]):
             "created": int(time.time()),
             "model": task.model,
         }
-        self._choices = [Choice(index) for index in range(task.num_samples)]
+        self._is_empty = body.max_tokens == 0
+        self.usage = Usage(task, counts_output=not self._is_empty)
         self._chunk_usage = ChunkUsage(body.stream_options, self.usage)
+        has_scores = body.logprobs is not None
+        self._choices = [Choice(index, has_scores) for index in range(task.num_samples)]
+        self._early: dict[int, list[Event]] = {}
+        """Of each prompt whose scores are to be told first and have not come: what has."""
+        for number, prompt in enumerate(task.echoed):
+            if has_scores:
+                self._early[number] = []
+            else:
+                for choice in self._samples(number):
+                    choice.text = prompt
+
+    def begin(self) -> Iterator[Told]:
+        for choice in self._choices:
+            if choice.text:
+                yield self._chunk(choice.begun())
 
     def take(self, event: Event) -> Iterable[Told]:
-        if isinstance(event, Text):
+        number = event.sample // self.task.params.n
+        if isinstance(event, PromptScores):
+            yield from self._take_scores(number, event)
+        elif number in self._early:
+            self._early[number].append(event)
+        elif isinstance(event, Text) and not self._is_empty:
             yield self._chunk(self._choices[event.sample].add(event.text, event.scores))
         elif isinstance(event, End):
-            yield self._chunk(self._choices[event.sample].end(event.finish_reason))
+            is_cut = self._is_empty and event.finish_reason == "stop"
+            reason = "length" if is_cut else event.finish_reason
+            yield self._chunk(self._choices[event.sample].end(reason))
 
     def end(self) -> Iterator[Told]:
+        yield from self._late()
         if self._chunk_usage.is_told:
             yield {**self._head, "choices": [], "usage": usage_object(self.usage)}
 
     def whole(self) -> Told:
         """The completion object."""
-        has_scores = self.task.params.logprobs is not None
+        list(self._late())
         return {
             **self._head,
             "usage": usage_object(self.usage),
-            "choices": [
-                {
-                    "index": choice.index,
-                    "text": choice.text,
-                    "finish_reason": choice.finish_reason,
-                    "logprobs": choice.scores if has_scores else None,
-                }
-                for choice in self._choices
-            ],
+            "choices": [choice.told(index) for index, choice in enumerate(self._best())],
         }
+
+    def _best(self) -> Iterator[Choice]:
+        """Of each prompt's samples, as many as are told: those of the likeliest tokens."""
+        num_made, num_told = self.task.params.n, self.body.n or 1
+        for first in range(0, len(self._choices), num_made):
+            samples = self._choices[first : first + num_made]
+            if num_told < num_made:
+                samples = sorted(samples, key=lambda one: -one.mean_logprob)[:num_told]
+            yield from samples
+
+    def _samples(self, number: int) -> list[Choice]:
+        """Of a prompt."""
+        num_made = self.task.params.n
+        return self._choices[number * num_made : (number + 1) * num_made]
+
+    def _take_scores(self, number: int, event: PromptScores) -> Iterator[Told]:
+        if self.body.prompt_logprobs is not None:
+            for choice in self._samples(number):
+                choice.prompt_logprobs = prompt_logprobs(event.scores)
+        if number in self._early:
+            early = self._early.pop(number)
+            yield from self._echo(number, event.scores)
+            for one in early:
+                yield from self.take(one)
+
+    def _late(self) -> Iterator[Told]:
+        """What waits for scores of prompts that have ended without them."""
+        for number in list(self._early):
+            yield from self._take_scores(number, PromptScores(()))
+
+    def _echo(self, number: int, scores: Sequence[Score] = ()) -> Iterator[Told]:
+        for choice in self._samples(number):
+            yield self._chunk(choice.echo(self.task.echoed[number], scores))
 
     def _chunk(self, choice: Told) -> Told:
         return {**self._head, "choices": [choice], **self._chunk_usage.told()}
-
-
-def _scores(offset: int, scores: tuple[Score, ...]) -> dict[str, list[Any]]:
-    """offset: characters before the first of them"""
-    told = _no_scores()
-    for score in scores:
-        told["text_offset"].append(offset)
-        told["tokens"].append(score.text)
-        told["token_logprobs"].append(score.logprob)
-        told["top_logprobs"].append({one.text: one.logprob for one in (score, *score.rivals)})
-        offset += len(score.text)
-    return told
 
 
 API = Api(

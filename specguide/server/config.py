@@ -70,6 +70,8 @@ class ServerConfig:
                     on the command line; in the variable, with spaces between
     tool_format:    name of a description under grammars/tool_calls; left out: from the
                     chat template
+    reasoning_format: name of a description under grammars/reasoning, "none" for a model that does
+                    not reason; left out: from the chat template
     max_body_bytes: largest request body
     max_tools:      most tools of a request
     allow_special_tokens: special tokens that users' messages spell become these tokens; else they
@@ -130,6 +132,7 @@ class ServerConfig:
     client_header: str | None = None
     api_keys: tuple[str, ...] = ()
     tool_format: str | None = None
+    reasoning_format: str | None = None
     max_body_bytes: int = 4 << 20
     max_tools: int = 1024
     allow_special_tokens: bool = False

@@ -13,13 +13,14 @@ class Score:
     """A token and how likely it was, by the model's own logits.
 
     spelled: what it adds to a text, its leading space included; the name of a special token
-    rank:    its place among all tokens, 1 is the likeliest
+    logprob: None for a prompt's first token, before which there is nothing
+    rank:    its place among all tokens, 1 is the likeliest; 0 where there is no logprob
     rivals:  the likeliest tokens of its place, likeliest first, as many as were asked for
     """
 
     token_id: int
     spelled: bytes
-    logprob: float
+    logprob: float | None
     rank: int
     rivals: tuple[Score, ...] = ()
 
@@ -31,21 +32,23 @@ class Score:
 
 @dataclass(frozen=True)
 class PromptScores:
-    """The prompt of a sample, token by token; None for the first, before which there is nothing.
+    """The prompt of a sample, token by token: of a prompt's first sample the first event, where
+    they are asked for."""
 
-    The first event of a prompt's first sample, where they are asked for.
-    """
-
-    scores: tuple[Score | None, ...]
+    scores: tuple[Score, ...]
     sample: int = 0
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """A sample got so many more tokens. What they add to it follows, now or later."""
+    """A sample got so many more tokens. What they add to it follows, now or later.
+
+    num_reasoning: of them, those that came before the end of its reasoning
+    """
 
     count: int
     sample: int = 0
+    num_reasoning: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,15 @@ class Text:
 
     scores: of the tokens that it is from, where they are asked for; as those of the other events
     """
+
+    text: str
+    sample: int = 0
+    scores: tuple[Score, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reasoned:
+    """More of what the model thinks before it answers."""
 
     text: str
     sample: int = 0
@@ -93,7 +105,7 @@ class End:
     metrics: RequestMetrics = field(default_factory=RequestMetrics)
 
 
-Said = Text | CallBegin | Arguments
+Said = Reasoned | Text | CallBegin | Arguments
 """What a sample says."""
 
 Event = PromptScores | Tokens | Said | End

@@ -39,7 +39,7 @@ Table = Mapping[str, Beside]
 _STORED: Final = NoEffect("nothing is stored here")
 _ONE_TIER: Final = NoEffect("all requests are served alike; see priority")
 _CACHE: Final = NoEffect("equal beginnings are always found again")
-_REASONING: Final = NoEffect("this model does not reason apart from its text")
+_APART: Final = NoEffect("what a model thinks is told apart from its answer, as it comes")
 _NAMES: Final = NoEffect("requests have names of their own here")
 _BEAMS: Final = NoEffect("of beam search, which there is not")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
@@ -57,11 +57,8 @@ _GENERATING: Final[Table] = {
     "prompt_cache_retention": _CACHE,
     "prediction": NoEffect("drafts never change the output, and this server makes its own"),
     "verbosity": NoEffect("this model has no such dial"),
-    "reasoning_effort": _REASONING,
-    "thinking_token_budget": _REASONING,
-    "include_reasoning": _REASONING,
-    "separate_reasoning": _REASONING,
-    "stream_reasoning": _REASONING,
+    "separate_reasoning": _APART,
+    "stream_reasoning": _APART,
     "spaces_between_special_tokens": NoEffect("special tokens are never part of a text"),
     "length_penalty": _BEAMS,
     "early_stopping": _BEAMS,
@@ -117,6 +114,7 @@ CHAT: Final[Table] = {
 
 COMPLETIONS: Final[Table] = {
     **_GENERATING,
+    "reasoning_effort": NoEffect("a prompt that is no conversation is continued as it is"),
     "suffix": Refused("this model does not fill in: leave it out", ("",)),
     "messages": Refused("this API reads a prompt; /v1/chat/completions reads messages"),
     "tools": Refused("take /v1/chat/completions, where tools are called", ([],)),
@@ -125,7 +123,6 @@ COMPLETIONS: Final[Table] = {
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
-    "reasoning": _REASONING,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
     "previous_response_id": Refused(_WHOLE),
     "conversation": Refused(_WHOLE),
@@ -148,4 +145,18 @@ STRUCTURED_OUTPUTS: Final[Table] = {
     "disable_fallback": NoEffect("a guide that cannot be enforced is always refused"),
     "disable_any_whitespace": Refused("whitespace is bounded as the server is told", (False,)),
     "whitespace_pattern": Refused("whitespace is bounded as the server is told"),
+}
+
+ANTHROPIC: Final[Table] = {
+    "cache_control": _CACHE,
+    "metadata": _STORED,
+    "service_tier": _ONE_TIER,
+    "speed": _ONE_TIER,
+    "inference_geo": _ONE_TIER,
+    "diagnostics": _STORED,
+    "user_profile_id": NoEffect("clients are told apart by their keys"),
+    "workspace_id": NoEffect("clients are told apart by their keys"),
+    "context_management": NoEffect("a conversation is read as it was sent"),
+    "container": Refused("nothing is run here: leave it out"),
+    "mcp_servers": Refused("no MCP server is asked from here: run the tools", ([],)),
 }

@@ -20,6 +20,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
         "prompt_tokens": usage.num_prompt,
         "completion_tokens": usage.num_output,
         "total_tokens": usage.num_prompt + usage.num_output,
+        "completion_tokens_details": {"reasoning_tokens": usage.num_reasoning},
         "prompt_tokens_details": {"cached_tokens": usage.num_cached},
     }
 

@@ -13,11 +13,12 @@ from specguide.errors import InvalidParams
 from specguide.release import installed_version
 from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
+from specguide.server.base_body import Body
 from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import Body, DetokenizeRequest, TokenizeRequest
+from specguide.server.requests import DetokenizeRequest, TokenizeRequest
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
@@ -136,10 +137,4 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
 
 def _text(backend: Backend, body: DetokenizeRequest) -> str:
     backend.check_model(body.model)
-    size = backend.engine.vocab_size
-    bad = next((token for token in body.tokens if not 0 <= token < size), None)
-    if bad is not None:
-        raise InvalidParams(
-            f"token {bad} is not an id of this model's {size} tokens", param="tokens"
-        )
-    return backend.tokenizer.decode(body.tokens, skip_special_tokens=False)
+    return backend.text_of(body.tokens, "tokens")

@@ -27,21 +27,22 @@ def prompt_ids(
     tools: Sequence[Mapping[str, Any]] | None = None,
     json_schema: Any = None,
     add_generation_prompt: bool = True,
+    variables: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """Token ids of a conversation, of any length. Raises InvalidParams, which names the field.
 
-    messages: the field that has them, and what chat templates read of them
+    messages:  the field that has them, and what chat templates read of them
+    variables: of the template, beside those of the request, which come first
     """
     field, conversation = messages
-    variables = asked.chat_template_kwargs or {}
-    check_variables(variables)
+    check_variables(asked.chat_template_kwargs or {})
     is_allowed = asked.allow_special_tokens
     try:
         return backend.tokenizer.apply_chat_template(
             conversation,
             tools,
             json_schema,
-            variables=variables,
+            variables={**(variables or {}), **(asked.chat_template_kwargs or {})},
             add_generation_prompt=add_generation_prompt,
             client_template=_client_template(backend, asked),
             allow_special_tokens=backend.config.allow_special_tokens

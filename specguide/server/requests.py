@@ -3,67 +3,20 @@ SGLang for those who come from there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
 from specguide.server import fields
-from specguide.server.fields import NoEffect, Table
+from specguide.server.base_body import Body
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
 """A list of which only the first wrong value is told: a long one may have as many as it has
 values."""
-
-
-class Body(BaseModel):
-    """A body, or a part of one. A null stands for a field that is left out.
-
-    beside: fields that are known and not honoured
-    """
-
-    model_config = ConfigDict(strict=True)
-    beside: ClassVar[Table] = {}
-    _unknown: tuple[str, ...] = PrivateAttr(())
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        if not isinstance(values, dict):
-            return validate(values)
-        known = {field.alias or name: field for name, field in cls.model_fields.items()}
-        for name, verdict in cls.beside.items():
-            value = values.get(name)
-            if name in known or value is None or isinstance(verdict, NoEffect):
-                continue
-            if not verdict.takes(value):
-                told = {"name": name, "why": verdict.why}
-                raise PydanticCustomError("field", "{name} is not supported: {why}", told)
-        given = {name: values[name] for name in known if name in values}
-        made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
-        made._unknown = tuple(
-            name for name in values if name not in known and name not in cls.beside
-        )
-        return made
-
-    def unknown_fields(self, place: str = "") -> Iterator[str]:
-        """Fields that nobody knows, as a client would name them. place: before each name"""
-        for name in self._unknown:
-            yield place + name
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if isinstance(value, Body):
-                yield from value.unknown_fields(f"{place}{field.alias or name}.")
 
 
 class StreamOptions(Body):
@@ -219,12 +172,26 @@ class TemplateFields(Body):
 
 
 class TurnFields(TemplateFields, SamplingFields):
-    """What the endpoints that answer a conversation have in common."""
+    """What the endpoints that answer a conversation have in common.
+
+    reasoning_effort:      OpenAI's; "none": the model does not think before it answers
+    max_reasoning_tokens:  after so many tokens of reasoning it has to end
+    thinking_token_budget: the same, by vLLM's name
+    include_reasoning:     tell what the model thinks
+    """
 
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     tools: Values[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = True
+    reasoning_effort: str | None = None
+    max_reasoning_tokens: int | None = Field(None, ge=0)
+    thinking_token_budget: int | None = Field(None, ge=0)
+    include_reasoning: bool = True
+
+    def effort(self) -> str | None:
+        """How much the model is to think before it answers; None: as it does by itself."""
+        return self.reasoning_effort
 
 
 class ChatRequest(TurnFields):
@@ -259,6 +226,15 @@ class TextConfig(Body):
     format: TextFormat | None = None
 
 
+class ReasoningConfig(Body):
+    """OpenAI's `reasoning`. There are no summaries: what the model thinks is told as it is."""
+
+    effort: str | None = None
+    summary: str | None = None
+    generate_summary: str | None = None
+    context: str | None = None
+
+
 class ResponsesRequest(TurnFields):
     """/v1/responses. metadata and the fields after it are told again, and nothing else is done with
     them."""
@@ -272,8 +248,13 @@ class ResponsesRequest(TurnFields):
     stream_options: EventOptions | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
+    reasoning: ReasoningConfig | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+
+    def effort(self) -> str | None:
+        """OpenAI has it in `reasoning`."""
+        return super().effort() if self.reasoning is None else self.reasoning.effort
 
 
 class CompletionRequest(SamplingFields):
@@ -287,6 +268,8 @@ class CompletionRequest(SamplingFields):
     logprobs: int | None = None
     echo: bool = False
     best_of: int | None = None
+    prompt_logprobs: int | None = None
+    add_special_tokens: bool = True
     response_format: ResponseFormat | None = None
 
 

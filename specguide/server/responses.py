@@ -15,12 +15,12 @@ from specguide.server.api import Api, Renderer, Told
 from specguide.server.backend import Backend
 from specguide.server.conversation import conversation_task
 from specguide.server.errors import ApiError
-from specguide.server.events import Arguments, CallBegin, End, Event, Said, Text
+from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
-from specguide.server.responses_items import Call, Message
+from specguide.server.responses_items import Call, Item, Message, Thought
 from specguide.server.task import Task, Usage
 from specguide.server.tools import function_of
 
@@ -83,7 +83,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
 
     def __init__(self, body: ResponsesRequest, task: Task) -> None:
         super().__init__(body, task)
-        self._items: list[Message | Call] = []
+        self._items: list[Item] = []
         self._scores: list[Told] = []
         self._numbers = itertools.count()
         self._finish_reason: str | None = None
@@ -102,7 +102,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             )
 
     def take(self, event: Event) -> Iterator[Told]:
-        if isinstance(event, Text | CallBegin | Arguments):
+        if isinstance(event, Reasoned | Text | CallBegin | Arguments):
             told = self._say(event)
         elif isinstance(event, End):
             told = self._end(event)
@@ -142,7 +142,11 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
     def _say(self, event: Said) -> Iterator[Told]:
         self._scores += map(token_score, event.scores)
         last = self._items[-1] if self._items else None
-        if isinstance(event, Text):
+        if isinstance(event, Reasoned):
+            if not isinstance(last, Thought):
+                yield from self._begin(last := Thought(len(self._items)))
+            yield last.add(event.text)
+        elif isinstance(event, Text):
             if not event.text:
                 return
             if not isinstance(last, Message):
@@ -163,7 +167,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
             last.logprobs += self._scores
         yield from last.end(self._status)
 
-    def _begin(self, item: Message | Call) -> Iterator[Told]:
+    def _begin(self, item: Item) -> Iterator[Told]:
         if self._items:
             yield from self._items[-1].end("completed")
         self._items.append(item)
@@ -195,7 +199,7 @@ def _usage_object(usage: Usage) -> Told:
         "output_tokens": usage.num_output,
         "total_tokens": usage.num_prompt + usage.num_output,
         "input_tokens_details": {"cached_tokens": usage.num_cached, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": usage.num_reasoning},
     }
 
 
@@ -226,7 +230,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "previous_response_id": None,
         "truncation": "disabled",
         "service_tier": "default",
-        "reasoning": {"effort": None, "summary": None},
+        "reasoning": {"effort": body.effort(), "summary": None},
     }
 
 

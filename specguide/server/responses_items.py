@@ -1,5 +1,5 @@
-"""Owns the output items of /v1/responses, messages and function calls, and the events that tell how
-they grow, which have no numbers yet."""
+"""Owns the output items of /v1/responses, messages, reasoning and function calls, and the events
+that tell how they grow, which have no numbers yet."""
 
 from __future__ import annotations
 
@@ -68,6 +68,51 @@ class Message:
 
 
 @dataclass
+class Thought:
+    """What the model thinks. status: as a message's"""
+
+    output_index: int
+    text: str = ""
+    status: str = "in_progress"
+    id: str = field(default_factory=lambda: f"rs_{secrets.token_hex(12)}")
+
+    def item(self) -> dict[str, Any]:
+        """As OpenAI has it."""
+        return {
+            "id": self.id,
+            "type": "reasoning",
+            "summary": [],
+            "content": [{"type": "reasoning_text", "text": self.text}] if self.text else [],
+            "encrypted_content": None,
+            "status": self.status,
+        }
+
+    def begin(self) -> Iterator[Told]:
+        """The item is there."""
+        yield _of_item("added", self)
+
+    def add(self, text: str) -> Told:
+        """More of it."""
+        self.text += text
+        return self._of_text("delta", delta=text)
+
+    def end(self, status: str) -> Iterator[Told]:
+        """All is there."""
+        self.status = status
+        yield self._of_text("done", text=self.text)
+        yield _of_item("done", self)
+
+    def _of_text(self, kind: str, **fields: Any) -> Told:
+        return {
+            "type": f"response.reasoning_text.{kind}",
+            "item_id": self.id,
+            "output_index": self.output_index,
+            "content_index": 0,
+            **fields,
+        }
+
+
+@dataclass
 class Call:
     """A function call. status: as a message's"""
 
@@ -113,7 +158,10 @@ class Call:
         }
 
 
-def _of_item(kind: str, one: Message | Call) -> Told:
+Item = Message | Thought | Call
+
+
+def _of_item(kind: str, one: Item) -> Told:
     return {
         "type": f"response.output_item.{kind}",
         "output_index": one.output_index,

@@ -3,14 +3,25 @@ tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from specguide.engine import RequestDelta
-from specguide.guided.tools import ToolFormat
+from specguide.guided.written_forms import WrittenForm
 from specguide.request import Logprob, RequestMetrics
 from specguide.server.backend import Backend
-from specguide.server.events import End, Event, Said, Score, Text, Tokens
+from specguide.server.events import (
+    End,
+    Event,
+    PromptScores,
+    Reasoned,
+    Said,
+    Score,
+    Text,
+    Tokens,
+)
+from specguide.server.reasoning_reader import ReasoningReader, Split
+from specguide.server.stop_tail import StopTail
 from specguide.server.task import Task
 from specguide.server.tool_parser import ToolCallParser
 from specguide.server.visible import VisibleText
@@ -20,44 +31,87 @@ class SampleReader:
     """Reads the deltas of one sample. sample: which of the task's"""
 
     def __init__(self, backend: Backend, task: Task, sample: int = 0) -> None:
-        self._backend, self._sample = backend, sample
+        self._backend, self._sample, self._params = backend, sample, task.params
+        self._prompt_ids = task.prompts[sample // task.params.n]
         self._num_rivals = task.params.logprobs or 0
-        self._parser: ToolCallParser | None = None
-        if task.tool_format is not None:
-            self._parser = ToolCallParser(task.tool_format)
+        self._reasoning = None if task.reasoning is None else ReasoningReader(task.reasoning)
+        self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
+        self._parser = None if task.tool_format is None else ToolCallParser(task.tool_format)
+        self._must_call = task.must_call
+        self._stops = StopTail(task.params)
+        self._visible: VisibleText | None = None
+        forms = [one for one in (task.tool_format, task.reasoning and task.reasoning.format) if one]
+        if forms:
             self._visible = VisibleText(
                 backend.tokenizer,
-                special_ids(backend, task.tool_format),
-                task.prompts[sample // task.params.n],
+                special_ids(backend, forms),
+                self._prompt_ids,
                 is_guided=task.params.guide is not None,
             )
 
     def read(self, delta: RequestDelta) -> Iterator[Event]:
         """What a delta adds."""
-        if delta.token_ids:
-            yield Tokens(len(delta.token_ids), self._sample)
+        if delta.prompt_logprobs is not None:
+            yield PromptScores(tuple(self._prompt_scores(delta.prompt_logprobs)), self._sample)
         scores = tuple(
             score_of(self._backend, token, entry, self._num_rivals)
             for token, entry in zip(delta.token_ids, delta.logprobs or (), strict=False)
         )
-        if self._parser is None:
+        if self._visible is None:
+            if delta.token_ids:
+                yield Tokens(len(delta.token_ids), self._sample)
             yield from self._told([Text(delta.text)] if delta.text else [], scores)
         else:
-            yield from self._parsed(self._parser, delta, scores)
+            yield from self._parsed(self._visible, delta, scores)
         if delta.finish_reason is not None:
             metrics = delta.metrics or RequestMetrics()
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
 
     def _parsed(
-        self, parser: ToolCallParser, delta: RequestDelta, scores: tuple[Score, ...]
+        self, visible: VisibleText, delta: RequestDelta, scores: tuple[Score, ...]
     ) -> Iterator[Event]:
-        """Text and calls; with scores token by token, so that each is told with what it added."""
-        steps = [(token,) for token in delta.token_ids] if scores else [delta.token_ids]
-        for number, step in enumerate(steps):
-            yield from self._told(parser.feed(self._visible.add(step)), scores[number : number + 1])
+        """Reasoning, text and calls; with scores, and while it reasons, token by token, so that
+        each is told with what it added."""
+        ids, is_last = delta.token_ids, isinstance(delta.stop_reason, str)
+        while ids:
+            is_reasoning = self._reasoning is not None and not self._reasoning.is_over
+            num_now = 1 if scores or is_reasoning else len(ids)
+            said = self._split(self._stops.feed(visible.add(ids[:num_now]), is_last=is_last))
+            yield Tokens(num_now, self._sample, num_now if is_reasoning else 0)
+            yield from self._told(said, scores[:num_now])
+            ids, scores = ids[num_now:], scores[num_now:]
         if delta.finish_reason is not None:
-            rest = parser.feed(self._visible.add((), is_last=True))
-            yield from self._told(rest + parser.finish())
+            end = self._stops.feed(visible.add((), is_last=True), is_last=is_last)
+            rest = self._split(end + self._stops.finish(delta.stop_reason))
+            if self._reasoning is not None:
+                rest += self._answered(self._reasoning.finish())
+            yield from self._told(rest + self._unfinished())
+
+    def _unfinished(self) -> list[Said]:
+        """What was held back at the end; half a call is no text where nothing but calls is
+        said."""
+        return self._parser.finish() if self._parser and not self._must_call else []
+
+    def _prompt_scores(self, entries: Sequence[Mapping[int, Logprob] | None]) -> Iterator[Score]:
+        num_rivals = self._params.prompt_logprobs or 0
+        for token, entry in zip(self._prompt_ids, entries, strict=False):
+            if entry is None:
+                yield Score(token, self._backend.token_bytes(token), None, 0)
+            else:
+                yield score_of(self._backend, token, entry, num_rivals)
+
+    def _split(self, text: str) -> list[Said]:
+        return self._answered(
+            Split(answer=text) if self._reasoning is None else self._reasoning.feed(text)
+        )
+
+    def _answered(self, split: Split) -> list[Said]:
+        said: list[Said] = []
+        if split.reasoning and self._tells_reasoning:
+            said.append(Reasoned(split.reasoning))
+        if self._parser is not None:
+            return said + self._parser.feed(split.answer)
+        return said + ([Text(split.answer)] if split.answer else [])
 
     def _told(self, said: list[Said], scores: tuple[Score, ...] = ()) -> Iterator[Event]:
         """As this sample's; scores go with the first of them, or alone."""
@@ -66,9 +120,9 @@ class SampleReader:
             scores = ()
 
 
-def special_ids(backend: Backend, tool_format: ToolFormat) -> list[int]:
-    """Of the format's marks, those that are special tokens."""
-    ids = [backend.special_token(mark) for mark in tool_format.special_tokens]
+def special_ids(backend: Backend, forms: Sequence[WrittenForm]) -> list[int]:
+    """Of the forms' marks, those that are special tokens."""
+    ids = [backend.special_token(mark) for form in forms for mark in form.special_tokens]
     return [token for token in ids if token is not None]
 
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.guided.tools import ToolFormat
 from specguide.params import SamplingParams
 from specguide.server.events import End, Event, Tokens
+
+
+@dataclass(frozen=True)
+class ExpectedReasoning:
+    """How a sample may begin.
+
+    is_begun: the prompt has begun the section
+    is_told:  the client wants to read it
+    """
+
+    format: ReasoningFormat
+    is_begun: bool
+    is_told: bool = True
 
 
 @dataclass(frozen=True)
@@ -16,17 +30,23 @@ class Task:
     model:         the name by which the model was asked for
     prompts:       token ids of each; of each there are `params.n` samples
     tool_format:   None where no tool may be called
+    must_call:     the answer is calls, and no text
+    reasoning:     how reasoning is read; None where there is none to read
     schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
                    made of several; None: not of a tool
     priority:      as RequestSpec has it
+    echoed:        texts of the prompts, where they are told again
     """
 
     model: str
     prompts: tuple[list[int], ...]
     params: SamplingParams
     tool_format: ToolFormat | None = None
+    must_call: bool = False
+    reasoning: ExpectedReasoning | None = None
     schema_params: tuple[str | None, ...] = ()
     priority: int = 0
+    echoed: tuple[str, ...] = ()
 
     @property
     def num_samples(self) -> int:
@@ -37,17 +57,22 @@ class Task:
 class Usage:
     """Tokens of a task, as far as it has come.
 
-    num_cached: of the prompts', those whose keys were there already
+    num_cached:    of the prompts', those whose keys were there already
+    counts_output: False: the prompts are all that is told
+    num_reasoning: of the output's, those before the end of reasoning
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, counts_output: bool = True) -> None:
+        self._counts_output = counts_output
         self.num_prompt = sum(map(len, task.prompts))
-        self.num_output = self.num_cached = 0
+        self.num_output = self.num_cached = self.num_reasoning = 0
         self._num_samples = task.params.n
 
     def take(self, event: Event) -> None:
         """Count what an event says."""
         if isinstance(event, Tokens):
-            self.num_output += event.count
+            if self._counts_output:
+                self.num_output += event.count
+                self.num_reasoning += event.num_reasoning
         elif isinstance(event, End) and event.sample % self._num_samples == 0:
             self.num_cached += event.metrics.num_cached

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from specguide.guided.tools import ToolFormat
 from specguide.server.events import Arguments, CallBegin, Said, Text
+from specguide.server.reasoning_reader import overlap
 
 
 class _JsonEnd:
@@ -75,7 +76,7 @@ class ToolCallParser:
         if found:
             self._unread, self._read = rest, self._read_name
         else:
-            certain = len(text) - _overlap(text, opening)
+            certain = len(text) - overlap(text, opening)
             text, self._unread = text[:certain], text[certain:]
         return [Text(text)] if text else []
 
@@ -107,9 +108,3 @@ class ToolCallParser:
         elif not self._last.startswith(self._unread) or self._unread == self._last:
             self._unread, self._read = self._unread.removeprefix(self._last), self._read_text
         return []
-
-
-def _overlap(text: str, mark: str) -> int:
-    """Length of the longest end of `text` with which `mark` begins."""
-    lengths = range(min(len(text), len(mark) - 1), 0, -1)
-    return next((length for length in lengths if mark.startswith(text[-length:])), 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class Vocabulary:
 
     def __len__(self) -> int:
         return len(self.token_bytes)
+
+    @cached_property
+    def ids_by_bytes(self) -> dict[bytes, int]:
+        """A token of each byte string that is one."""
+        return {spelled: token for token, spelled in enumerate(self.token_bytes) if spelled}
 
     @property
     def num_words(self) -> int:

@@ -34,6 +34,8 @@ CASES = [
     SamplingParams(max_tokens=60, guide=Guide(regex="(ä|ö|ü|😀){5,20}")),
     SamplingParams(max_tokens=60, guide=Guide(json_schema={"enum": ["a", "bc", 1.5]})),
     SamplingParams(max_tokens=20, temperature=1.2, seed=1, stop_token_ids=list(range(80))),
+    SamplingParams(max_tokens=60, guide=Guide(regex="([a-f]{3})+"), stop=["a", "cd"], seed=2),
+    SamplingParams(max_tokens=60, guide=Guide(regex="([a-f]{3})+"), stop_token_ids=range(128)),
 ]
 PROMPTS = ["some text", "ü", [255, 195], "x" * 70]
 

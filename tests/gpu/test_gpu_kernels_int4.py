@@ -10,7 +10,14 @@ from gpu_case import IS_INTERPRETED, captured, to_device
 from small_cases import crossed
 from torch import Tensor
 
-from specguide.kernels import Int4Matrix, int4, int4_gated_linear, int4_linear, int4_linear_parts
+from specguide.kernels import (
+    Int4Matrix,
+    int4,
+    int4_gated_linear,
+    int4_linear,
+    int4_linear_parts,
+    triton,
+)
 from specguide.kernels.int4 import pack_words
 
 pytestmark = pytest.mark.gpu
@@ -20,9 +27,9 @@ if IS_INTERPRETED:
     del TOLERANCE[torch.bfloat16]  # the interpreter knows no products of it
 SHAPES = [
     (1, 64, 512, 128),
-    (4, 200, 1024, 128),
-    (3, 96, 192, 64),
-    (5, 72, 352, 32),
+    (4, 72, 1024, 128),
+    (3, 72, 192, 64),
+    (5, 40, 160, 32),
     (2, 64, 576, 640),
     (16, 1000, 640, 128),
     (33, 512, 4096, 256),
@@ -94,6 +101,14 @@ def test_rows_and_columns_of_a_matrix_are_views() -> None:
     assert torch.equal(columns.dequantized(torch.float32), whole[:, 256:768])
     found = int4_linear(on_gpu[0][:, 256:768], on_gpu[1].columns(256, 768))
     assert_close(found, int4.int4_linear(x[:, 256:768], columns))
+
+
+@pytest.mark.small
+def test_many_rows_are_multiplied_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton.int4, "_MOST_FLOAT_BYTES", 4 * 192 * 50)
+    x, matrix, bias = case((520, 112, 192, 64), torch.float32, True)
+    found = int4_linear(*map(to_device, (x, matrix, bias)))
+    assert_close(found, int4.int4_linear(x, matrix, bias))
 
 
 @pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")

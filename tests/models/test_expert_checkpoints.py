@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_logits import logits_of
 from random_models import GPT_OSS, GPT_OSS_SETTINGS, MIXTRAL, QWEN3_MOE, random_model, tokens
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
+from benchmarks.decoder_logits import logits_of
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import mxfp4_numbers
 from specguide.models import Decoder
@@ -138,7 +138,7 @@ def test_experts_in_fp8_are_the_folder_of_their_numbers(name: str, tmp_path: Pat
         (QWEN3_MOE, {**SHARED, "moe_intermediate_size": 32}, "mxfp4", "not supported in this form"),
         (GPT_OSS, GPT_OSS_SETTINGS, "fp8", "gpt-oss is supported in mxfp4 and in bfloat16"),
         (GPT_OSS, GPT_OSS_SETTINGS, "mxfp4", "48 input features, and mxfp4 needs a multiple of 32"),
-        (MIXTRAL, {}, "gptq", "'gptq'.* is not supported; known: "),
+        (MIXTRAL, {}, "bitsandbytes", "'bitsandbytes'.* is not supported; known: "),
     ],
 )
 def test_what_experts_are_not_held_in_is_refused(

@@ -73,7 +73,7 @@ def test_qwen3_moe_experts() -> None:
     )
     config = qwen3_moe(num_local_experts=16, decoder_sparse_step=2, mlp_only_layers=[3])
     assert config.has_experts == (False, True, False, False, False, True, False)
-    assert (config.mlp_size, config.intermediate_size) == (128, 16 * 768)
+    assert (config.mlp_size, config.intermediate_size) == (128, 8 * 768)
 
 
 @pytest.mark.parametrize(

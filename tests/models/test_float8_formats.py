@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import float8_checkpoints
+import jsonschema
 import pytest
 import torch
-from decoder_logits import logits_of
 from float8_checkpoints import FORMATS
 from random_requests import cases
 from safetensors.torch import load_file, save_file
 
+from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.layers.quantization import MatrixSpec, Quantization
@@ -46,7 +47,12 @@ def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, 
     assert error < 0.1 * (unrounded - expected.logits[0]).abs().mean()
 
 
-def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> None:
+@pytest.mark.parametrize(
+    "named_folder",
+    ["compressed tensor, static", "compressed channel, token", "fp8 block"],
+    indirect=True,
+)
+def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) -> None:
     _, folder = named_folder
     prompts, all_params = cases(5, 6, temperature=0.0)
     draft = SpecConfig("draft_model", folder / "exact", 3)
@@ -56,6 +62,11 @@ def test_drafts_and_guides_change_no_token(named_folder: tuple[str, Path]) -> No
     assert [(out.token_ids, out.error) for out in drafted] == [
         (out.token_ids, None) for out in plain
     ]
+    pairs = zip(plain, all_params, strict=True)
+    ended = [(out, it.guide) for out, it in pairs if it.guide and out.finish_reason == "stop"]
+    assert ended
+    for out, guide in ended:
+        jsonschema.validate(json.loads(out.text), guide.json_schema)
 
 
 def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
@@ -100,6 +111,19 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "missing weights: model.layers.0.mlp.up_proj.weight_scale;" in message
     assert "o_proj.weight_scale (expected [128, 1], found [256, 1])" in message
     assert "type that does not convert: model.layers.1.mlp.up_proj.weight (F32)" in message
+
+
+def test_scales_of_a_cache_in_fp8_are_left_aside(tmp_path: Path) -> None:
+    """As ModelOpt and llm-compressor name them."""
+    float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
+    stated = json.loads((tmp_path / "hf_quant_config.json").read_text())
+    stated["quantization"]["kv_cache_quant_algo"] = "FP8"
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(stated))
+    weights = load_file(tmp_path / "model.safetensors")
+    for name in ("k_proj.k_scale", "v_proj.v_scale", "k_scale", "v_scale"):
+        weights[f"model.layers.0.self_attn.{name}"] = torch.tensor(1.0)
+    save_file(weights, tmp_path / "model.safetensors")
+    assert Decoder.load(tmp_path).config.num_layers == 2
 
 
 GROUP = FORMATS["compressed channel, token"].config["config_groups"]["group_0"]

@@ -313,7 +313,6 @@ def test_health_and_metrics(client, server):
         ({"guided_regex": "a", "guided_choice": ["a"]}, 400, "guided_choice", "each say"),
         ({"speculation": {"num_draft_tokens": -1}}, 400, "speculation.num_draft_tokens", "≥ 0"),
         ({"speculation": {"num_draft_tokens": 17}}, 400, "speculation.num_draft_tokens", "at most"),
-        ({"stop": "x", "guided_regex": "a"}, 400, "stop", "cannot be honoured"),
         (
             {"messages": [{"role": "user", "content": "x" * 9000}]},
             400,

@@ -280,18 +280,6 @@ def mutated(draw):
     body = VALID[path] | (
         draw(st.sampled_from([{}, *GUIDED])) if path.endswith("chat/completions") else {}
     )
-    for key in ("stop", "stop_token_ids"):
-        if any(
-            body.get(name)
-            for name in (
-                "guided_regex",
-                "guided_choice",
-                "guided_grammar",
-                "structured_outputs",
-                "tools",
-            )
-        ) or body.get("response_format") != {"type": "text"}:
-            body = {name: value for name, value in body.items() if name != key}
     for _ in range(draw(st.integers(1, 2))):
         place = draw(st.sampled_from(sorted((p for p in places(body) if p), key=repr)))
         if draw(st.booleans()) and isinstance(body, dict):

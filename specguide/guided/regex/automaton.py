@@ -149,9 +149,8 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
     needs_right = not keep(True, False)
     for one, other in queue:
         found = []
-        for low, high, mine, beside in _side_by_side(
-            left.edges[one], right.edges[other] if other != _NOWHERE else ()
-        ):
+        beside_it = right.edges[other] if other != _NOWHERE else ()
+        for low, high, mine, beside in _side_by_side(left.edges[one], beside_it):
             if needs_right and beside == _NOWHERE:
                 continue
             if (mine, beside) not in numbers:
@@ -160,14 +159,12 @@ def _product(left: Automaton, right: Automaton, keep: Callable[[bool, bool], boo
                 _check_states(len(numbers))
             found.append((low, high, numbers[mine, beside]))
         edges.append(found)
-    return _minimal(
-        edges,
-        {
-            number
-            for (one, other), number in numbers.items()
-            if keep(one in left.accepting, other in right.accepting)
-        },
-    )
+    accepting = {
+        number
+        for (one, other), number in numbers.items()
+        if keep(one in left.accepting, other in right.accepting)
+    }
+    return _minimal(edges, accepting)
 
 
 def _side_by_side(
@@ -190,45 +187,56 @@ def _side_by_side(
 def _minimal(edges: list[list[Edge]], accepting: set[int]) -> Automaton:
     """The same without states that lead to no end, and with states that nothing tells apart made
     one."""
+    distances = _distances(edges, accepting)
+    if 0 not in distances:
+        return Automaton((), frozenset())
+    live = {
+        state: [edge for edge in found if edge[2] in distances]
+        for state, found in enumerate(edges)
+        if state in distances
+    }
+    block = _blocks(live, distances)
+    kept = {block[state]: state for state in reversed(live)}
+    minimal = tuple(_into(block, live[kept[number]]) for number in range(len(kept)))
+    return Automaton(minimal, frozenset(block[state] for state in accepting))
+
+
+def _distances(edges: list[list[Edge]], accepting: set[int]) -> dict[int, int]:
+    """How far from an end a state is, of those that lead to one."""
     sources: dict[int, set[int]] = defaultdict(set)
     for state, found in enumerate(edges):
         for _, _, to in found:
             sources[to].add(state)
-    live = dict.fromkeys(
-        accepting, 0
-    )  # how far from an end a state is; states that differ in that are told apart
+    distances = dict.fromkeys(accepting, 0)
     todo = deque(accepting)
     while todo:
         target = todo.popleft()
         for state in sources[target]:
-            if state not in live:
-                live[state] = live[target] + 1
+            if state not in distances:
+                distances[state] = distances[target] + 1
                 todo.append(state)
-    if 0 not in live:
-        return Automaton((), frozenset())
-    states = [state for state in range(len(edges)) if state in live]
-    block = live
-    num_edges = sum(map(len, edges))
+    return distances
+
+
+def _blocks(live: dict[int, list[Edge]], block: dict[int, int]) -> dict[int, int]:
+    """The states' numbers, the same for states that nothing tells apart; those in different blocks
+    are told apart to begin with."""
+    num_edges = sum(map(len, live.values()))
     while True:
-        spend(1 + len(states) + num_edges)
-        shapes = {
-            state: (
-                block[state],
-                _joined((low, high, block[to]) for low, high, to in edges[state] if to in live),
-            )
-            for state in states
-        }
+        spend(1 + len(live) + num_edges)
         numbers: dict[object, int] = {}
-        refined = {state: numbers.setdefault(shapes[state], len(numbers)) for state in states}
+        refined = {
+            state: numbers.setdefault((block[state], _into(block, found)), len(numbers))
+            for state, found in live.items()
+        }
         if len(numbers) == len(set(block.values())):
-            break
+            return refined
         block = refined
-    kept = {refined[state]: state for state in reversed(states)}
-    minimal = tuple(
-        _joined((low, high, refined[to]) for low, high, to in edges[kept[number]] if to in live)
-        for number in range(len(kept))
-    )
-    return Automaton(minimal, frozenset(refined[state] for state in accepting))
+
+
+def _into(block: dict[int, int], edges: list[Edge]) -> tuple[Edge, ...]:
+    """Edges that lead into blocks of states."""
+    return _joined((low, high, block[to]) for low, high, to in edges)
 
 
 def _joined(edges: Iterable[Edge]) -> tuple[Edge, ...]:

@@ -168,13 +168,8 @@ def restrict(node: Node, universe: Ranges) -> Node:
         items = tuple(restrict(item, universe) for item in node.items)
         return NOTHING if NOTHING in items else Concat(items)
     if isinstance(node, Either):
-        return Either(
-            tuple(
-                item
-                for item in (restrict(item, universe) for item in node.items)
-                if item != NOTHING
-            )
-        )
+        options = (restrict(item, universe) for item in node.items)
+        return Either(tuple(option for option in options if option != NOTHING))
     if isinstance(node, Repeat):
         item = restrict(node.item, universe)
         if item == NOTHING:

@@ -1,2 +1,2 @@
-"""JSON Schema: read in any draft, rewritten into the core that grammar backends enforce, checked
-keyword by keyword."""
+"""JSON Schema: read in any draft, freed of negations, rewritten into the core that grammar backends
+enforce, checked keyword by keyword."""

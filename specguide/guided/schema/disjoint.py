@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from typing import TypeAlias
 
 from specguide.errors import InvalidGuide
@@ -69,27 +70,28 @@ class Comparison:
         spend(10)
         for one, other in ((left, right), (right, left)):
             for options in self._alternatives(one):
-                types &= frozenset().union(
-                    *(
-                        self.shared_types(option, other, types, depth + 1, context)
-                        for option in options
-                    )
+                shared = (
+                    self.shared_types(option, other, types, depth + 1, context)
+                    for option in options
                 )
-        sides = [list(self._conjuncts(side, 0)) for side in (left, right)]
-        everything = [schema for schema, _ in (*sides[0], *sides[1], *self._conjuncts(context, 0))]
+                types &= frozenset().union(*shared)
+        return frozenset(self._shared_by_conjuncts(left, right, types, depth, context))
+
+    def _shared_by_conjuncts(
+        self, left: Located, right: Located, types: frozenset[str], depth: int, context: Located
+    ) -> Iterator[str]:
+        """Those of `types` that no two conjuncts of the sides exclude by their own keywords."""
+        ours, theirs = (list(self._conjuncts(side, 0)) for side in (left, right))
+        everything = [schema for schema, _ in (*ours, *theirs, *self._conjuncts(context, 0))]
         required = dict.fromkeys(
             name for schema in everything for name in schema.get("required", ())
         )
-        return frozenset(
-            name
-            for name in types
-            if all(name in _types(schema) for schema in everything)
-            and not any(
+        for name in types:
+            if all(name in _types(schema) for schema in everything) and not any(
                 self._apart(name, one, other, required, depth)
-                for one in sides[0]
-                for other in sides[1]
-            )
-        )
+                for one, other in product(ours, theirs)
+            ):
+                yield name
 
     def possible_types(self, located: Located, depth: int = 0) -> frozenset[str]:
         """The types that an instance of the subschema may have, as far as is plain."""

@@ -57,7 +57,11 @@ class Place:
 
     def __truediv__(self, step: str | int) -> Place:
         spend(1 + len(self.path) // 64)
-        return Place(f"{self.path}/{str(step).replace('~', '~0').replace('/', '~1')}", self.base)
+        return Place(f"{self.path}/{_escaped(str(step))}", self.base)
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")
 
 
 class Document:
@@ -80,7 +84,8 @@ class Document:
         self.start = Place("", "")
         self._well_shaped: set[str] = set()
         self._resources: dict[str, tuple[Json, Place]] = {"": (schema, self.start)}
-        self._index(schema, self.start)
+        if isinstance(schema, Mapping):
+            self._index(schema, self.start)
 
     def check(self, schema: Json, place: Place) -> None:
         """Raises InvalidGuide where a keyword of the subschema has a value of the wrong kind."""
@@ -111,9 +116,17 @@ class Document:
                 keyword="$ref",
                 path=f"{place.path}/$ref",
             )
-        schema, found = self._resources[uri]
+        target = self._pointed_to(fragment, *self._resources[uri])
+        if target is None:
+            raise InvalidGuide(
+                f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
+            )
+        return target
+
+    def _pointed_to(self, fragment: str, schema: Json, found: Place) -> tuple[Json, Place] | None:
+        """The subschema at a JSON pointer from another one, and its place; None for none."""
         if fragment and not fragment.startswith("/"):
-            raise self._dangling(reference, place)
+            return None
         for step in unquote(fragment).split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(schema, list) and key.isdigit() and int(key) < len(schema):
@@ -121,14 +134,9 @@ class Document:
             elif isinstance(schema, Mapping) and key in schema:
                 schema = schema[key]
             else:
-                raise self._dangling(reference, place)
+                return None
             found = self.enter(schema, found / key)
         return schema, found
-
-    def _dangling(self, reference: str, place: Place) -> InvalidGuide:
-        return InvalidGuide(
-            f"$ref {reference!r} at {place.path}/$ref points to nothing", param="json_schema"
-        )
 
     def _identifier(self, schema: Json) -> str | None:
         if not isinstance(schema, Mapping) or (self.draft <= 7 and "$ref" in schema):
@@ -136,9 +144,7 @@ class Document:
         uri = schema.get("id" if self.draft == 4 else "$id")
         return uri if isinstance(uri, str) else None
 
-    def _index(self, schema: Json, place: Place) -> None:
-        if not isinstance(schema, Mapping):
-            return
+    def _index(self, schema: Mapping[str, Json], place: Place) -> None:
         spend(4 + len(place.path) // 64)
         place = self.enter(schema, place)
         uri = self._identifier(schema)
@@ -171,16 +177,17 @@ def _joined(base: str, reference: str) -> tuple[str, str]:
         ) from error
 
 
-def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Json]]:
-    """The subschemas right inside a schema: (keyword, JSON pointer from the schema, subschema)."""
-    here = Place("", "")
+def subschemas(schema: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+    """The subschemas right inside a schema, but for true and false: (keyword, JSON pointer from the
+    schema, subschema)."""
     for keyword, value in schema.items():
-        if keyword in IN_ONE and isinstance(value, (bool, Mapping)):
-            yield keyword, (here / keyword).path, value
+        if keyword in IN_ONE and isinstance(value, Mapping):
+            yield keyword, f"/{keyword}", value
         elif keyword in IN_LIST and isinstance(value, list):
             for i, child in enumerate(value):
-                yield keyword, (here / keyword / i).path, child
+                if isinstance(child, Mapping):
+                    yield keyword, f"/{keyword}/{i}", child
         elif keyword in IN_MAP and isinstance(value, Mapping):
             for name, child in value.items():
-                if isinstance(child, (bool, Mapping)):
-                    yield keyword, (here / keyword / name).path, child
+                if isinstance(child, Mapping):
+                    yield keyword, f"/{keyword}/{_escaped(name)}", child

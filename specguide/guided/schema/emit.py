@@ -46,14 +46,13 @@ def in_doubles(core: Json) -> Json:
                 f"the number {value} in an enum is too large to be told from its neighbours",
                 keyword="enum",
             )
-    return {
-        keyword: _inner(value, upper=keyword in _UPPER)
-        if keyword in _BOUNDS and _is_whole(value)
-        else value
-        if keyword == "enum"
-        else in_doubles(value)
-        for keyword, value in core.items()
-    }
+    return {keyword: _in_doubles(keyword, value) for keyword, value in core.items()}
+
+
+def _in_doubles(keyword: str, value: Json) -> Json:
+    if keyword in _BOUNDS and _is_whole(value):
+        return _inner(value, upper=keyword in _UPPER)
+    return value if keyword == "enum" else in_doubles(value)
 
 
 def _is_whole(value: Json) -> bool:

@@ -65,6 +65,22 @@ def lower_form(lowering: Lowering, form: Form) -> Core:
             raise error
         case FailedReference():
             return lowering.failed_reference(form)
+        case OtherWords():
+            return _other_words(lowering, form)
+        case OtherStrings():
+            return _other_strings(lowering, form)
+        case Every() | Choice() | Failure() | Conditional() | Branch():
+            return _composed(lowering, form)
+        case _:
+            return _container(lowering, form)
+
+
+_Composed: TypeAlias = Every | Choice | Failure | Conditional | Branch
+
+
+def _composed(lowering: Lowering, form: _Composed) -> Core:
+    """What several forms say together."""
+    match form:
         case Every(path, parts):
             return all_of(path, [lower_form(lowering, part) for part in parts])
         case Choice(path, parts):
@@ -75,12 +91,6 @@ def lower_form(lowering: Lowering, form: Form) -> Core:
             return _conditional(lowering, form)
         case Branch():
             return _branch(lowering, form)
-        case OtherWords():
-            return _other_words(lowering, form)
-        case OtherStrings():
-            return _other_strings(lowering, form)
-        case _:
-            return _container(lowering, form)
 
 
 def _failure(lowering: Lowering, failure: Failure) -> Core:
@@ -161,11 +171,14 @@ def _container(lowering: Lowering, form: _Container) -> Core:
             named = dict.fromkeys(names, False)
             return objects(path, Objects(named, additional=failed, min_properties=1))
         case OnlyMatching(path, pattern):
-            node = read_pattern(pattern, "patternProperties", path)
-            text = write_pattern(node, lowering.capabilities.characters)
-            if text is None:
-                return False
-            only = Objects(patterns={text: failed}, additional=False, min_properties=1)
-            return objects(path, only)
+            return _only_matching(lowering, failed, pattern, path)
         case OnlyNames(place):
             return only_names(lowering, failed, place)
+
+
+def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) -> Core:
+    node = read_pattern(pattern, "patternProperties", path)
+    text = write_pattern(node, lowering.capabilities.characters)
+    if text is None:
+        return False
+    return objects(path, Objects(patterns={text: failed}, additional=False, min_properties=1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -186,12 +187,20 @@ def merge_objects(
     additional = conjoin((one.additional for one in asked), path)
     cells = _cells(patterns, asked, list(properties), path)
     found = {text: conjoin(_asked_of_cell(asked, matched), path) for text, matched in cells}
-    if additional is False:
-        found = {text: child for text, child in found.items() if child is not False}
-        _write_out(found, properties)
-        if not _enough_names(properties, found, least or 0):
-            return None
-    return Objects(properties, found, additional, required, least, most)
+    merged = Objects(properties, found, additional, required, least, most)
+    return _closed(merged) if additional is False else merged
+
+
+def _closed(asked: Objects) -> Objects | None:
+    """The same of objects without other properties; patterns of a few names become properties."""
+    properties = dict(asked.properties)
+    patterns: dict[str, Core] = {
+        text: child for text, child in asked.patterns.items() if child is not False
+    }
+    _write_out(patterns, properties)
+    if not _enough_names(properties, patterns, asked.min_properties or 0):
+        return None
+    return replace(asked, properties=properties, patterns=patterns)
 
 
 def _enough_names(properties: dict[str, Core], patterns: dict[str, Core], least: int) -> bool:

@@ -149,20 +149,9 @@ def _enough(
     asked: Objects, path: str, optional: list[str], missing: int, closed: bool
 ) -> Iterator[Core]:
     """Ways to have `missing` of the optional properties, or one less and one that is not named."""
-    if not closed and missing > len(optional) + 1:
-        raise refuse(
-            "minProperties",
-            path,
-            "properties that are not named may repeat, and each time they are "
-            "counted; name more of them",
-        )
-    fewer = 0 if closed else comb(len(optional), missing - 1)
-    if comb(len(optional), missing) + fewer > _MAX_CHOICES:
-        raise refuse(
-            "minProperties",
-            path,
-            "too many choices of properties would meet it; require some of them",
-        )
+    why_not = _why_not_enough(len(optional), missing, closed)
+    if why_not is not None:
+        raise refuse("minProperties", path, why_not)
     spend(4 * _MAX_CHOICES + 4 * len(optional))
     for names in combinations(optional, missing):
         yield Node(path, Kinds(objects=Objects(required=names)))
@@ -173,6 +162,18 @@ def _enough(
             min_properties=len(asked.required) + missing,
         )
         yield Node(path, Kinds(objects=found))
+
+
+def _why_not_enough(num_optional: int, missing: int, closed: bool) -> str | None:
+    if not closed and missing > num_optional + 1:
+        return (
+            "properties that are not named may repeat, and each time they are counted; name more "
+            "of them"
+        )
+    fewer = 0 if closed else comb(num_optional, missing - 1)
+    if comb(num_optional, missing) + fewer > _MAX_CHOICES:
+        return "too many choices of properties would meet it; require some of them"
+    return None
 
 
 def lower_dependencies(

@@ -43,16 +43,8 @@ def _strings_beside(words: frozenset[str]) -> Node:
     The beginnings share their first characters by blocks, which keeps the tree as flat as it is
     short.
     """
-    beginnings: dict[str, list[str]] = {"": []}  # each with the characters that may follow
-    for word in sorted(words):
-        spend(1 + 8 * len(word))
-        for i, char in enumerate(word):
-            follow = beginnings.setdefault(word[:i], [])
-            if char not in follow[-1:]:
-                follow.append(char)
-        beginnings.setdefault(word, [])
     blocks: dict[str, dict[str, list[str]]] = {}  # by the characters that are shared
-    for beginning, follow in beginnings.items():
+    for beginning, follow in _beginnings(words).items():
         shared = beginning[: len(beginning) // _BLOCK * _BLOCK]
         blocks.setdefault(shared, {})[beginning] = follow
     nodes: dict[str, list[Node]] = {shared: [] for shared in blocks}
@@ -62,6 +54,19 @@ def _strings_beside(words: frozenset[str]) -> Node:
             outer = shared[:-_BLOCK]
             nodes[outer].append(Concat((literal(shared[len(outer) :]), node)))
     return node
+
+
+def _beginnings(words: frozenset[str]) -> dict[str, list[str]]:
+    """The beginnings of words, each with the characters that may follow."""
+    found: dict[str, list[str]] = {"": []}
+    for word in sorted(words):
+        spend(1 + 8 * len(word))
+        for i, char in enumerate(word):
+            follow = found.setdefault(word[:i], [])
+            if char not in follow[-1:]:
+                follow.append(char)
+        found.setdefault(word, [])
+    return found
 
 
 def _beside(

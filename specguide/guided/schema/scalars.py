@@ -93,24 +93,13 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     None where it lists none, asks no more than a type, or no listed value is certain to fit, though
     one may.
     """
-    if schema.keys() & {"const", "enum"}:
-        if schema.keys().isdisjoint(_JUDGED):
-            return None
-    elif "allOf" not in schema and (
-        "$ref" not in schema or schema.keys().isdisjoint(_JUDGED | {"type"})
-    ):
+    if not _asks_more_than_values(schema):
         return None
-    found = next(
-        (
-            (part, there)
-            for part, there in lowering.comparison.conjuncts((schema, place))
-            if "const" in part or "enum" in part
-        ),
-        None,
-    )
-    if found is None:
+    conjuncts = lowering.comparison.conjuncts((schema, place))
+    listing = ((part, there) for part, there in conjuncts if "const" in part or "enum" in part)
+    part, there = next(listing, (None, place))
+    if part is None:
         return None
-    part, there = found
     keyword = "const" if "const" in part else "enum"
     values = [part["const"]] if keyword == "const" else part["enum"]
     answers = [lowering.instances.fits(schema, place, value) for value in values]
@@ -120,6 +109,15 @@ def listed_values(lowering: Lowering, schema: Mapping[str, Json], place: Place) 
     for value in fitting:
         _check_exact(value, keyword, there.path)
     return one_of_values(there.path, fitting)
+
+
+def _asks_more_than_values(schema: Mapping[str, Json]) -> bool:
+    """Whether a subschema may list values, itself or by what it refers to, and ask more of them."""
+    if schema.keys() & {"const", "enum"}:
+        return not schema.keys().isdisjoint(_JUDGED)
+    if "allOf" in schema:
+        return True
+    return "$ref" in schema and not schema.keys().isdisjoint(_JUDGED | {"type"})
 
 
 def lower_number(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Iterator[Core]:

@@ -3,17 +3,15 @@ the choice of one."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from specguide.errors import InvalidParams
-from specguide.ready_grammars import grammars_folder
+from specguide.guided.written_forms import WrittenForm, read_forms
 
 
 @dataclass(frozen=True)
-class ToolFormat:
+class ToolFormat(WrittenForm):
     """How a model writes tool calls. A message's calls are
 
         begin · call · (separator · call)* · end
@@ -21,19 +19,10 @@ class ToolFormat:
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
     arguments are a JSON object and all else is text.
 
-    models:         which ones write so
-    template_marks: texts that are all in their chat templates
-    foreign_marks:  texts of which none is
-    special_tokens: parts of the texts that are single tokens, where the tokenizer has such
-    separator:      None: a message has one call
-    trigger:        how calls begin: text that has it is no text any more
+    separator: None: a message has one call
+    trigger:   how calls begin: text that has it is no text any more
     """
 
-    name: str
-    models: str
-    template_marks: tuple[str, ...]
-    foreign_marks: tuple[str, ...]
-    special_tokens: tuple[str, ...]
     begin: str
     before_name: str
     before_arguments: str
@@ -57,25 +46,11 @@ class ToolFormat:
             self.begin + (self.separator or "").join(self.call(*call) for call in calls) + self.end
         )
 
-    def fits(self, template: str) -> bool:
-        """Whether models with this chat template write so."""
-        return all(mark in template for mark in self.template_marks) and not any(
-            mark in template for mark in self.foreign_marks
-        )
-
 
 @cache
 def tool_formats() -> dict[str, ToolFormat]:
     """All that are known, by name."""
-    formats = {}
-    for path in sorted((grammars_folder() / "tool_calls").glob("*.json")):
-        described: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in described.items()
-        }
-        formats[path.stem] = ToolFormat(name=path.stem, **fields)
-    return formats
+    return read_forms("tool_calls", ToolFormat)
 
 
 def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:

@@ -60,18 +60,10 @@ def tool_guide(
         start = [f"{calls} | answer", f"answer: {schema_term(answer, limits)}"]
     else:
         start = rules.free_text(is_parallel)
-    alternatives = " | ".join(
-        f"{rules.terms(tool.name + tool_format.before_arguments)} "
-        f"{schema_term(dict(tool.parameters), limits)}"
-        for tool in tools
-    )
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
-    return Guide(
-        grammar="\n".join(
-            ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
-        ),
-        backend=AUTO,
-    )
+    alternatives = " | ".join(rules.tool(tool, limits) for tool in tools)
+    lines = ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
+    return Guide(grammar="\n".join(lines), backend=AUTO)
 
 
 class _Rules:
@@ -97,6 +89,11 @@ class _Rules:
             for part in parts
             if part
         )
+
+    def tool(self, tool: Tool, limits: GuideConfig) -> str:
+        """A tool's name and its arguments."""
+        name = self.terms(tool.name + self._format.before_arguments)
+        return f"{name} {schema_term(dict(tool.parameters), limits)}"
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""

@@ -10,30 +10,77 @@ together (Dao et al. 2023, "Flash-Decoding").
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 
 from specguide.kernels.triton.device import await_results
 
 
+class _Rows(NamedTuple):
+    """The rows of a tile, [rows].
+
+    query_id, head: of their queries
+    token:          the same query, counted from the sequence's first of this pass
+    position:       of their tokens; None without a window
+    """
+
+    query_id: Any
+    head: Any
+    token: Any
+    exists: Any
+    position: Any
+
+
+class _LastKeys(NamedTuple):
+    """The last keys of a sequence: those of its tokens of this pass, or of its tree.
+
+    ancestor_mask: points to the sequence's mask of a tree, [Q, num]; None where there is none
+    positions:     points to where they stand
+    earlier:       number of the keys before them
+    """
+
+    ancestor_mask: Any
+    positions: Any
+    num: Any
+    earlier: Any
+
+
+class _Cache(NamedTuple):
+    """Pointers to the paged cache and to the sequence's first page id."""
+
+    key_cache: Any
+    value_cache: Any
+    pages: Any
+    kv_head: Any
+
+
 @triton.jit
-def _load_queries(
-    query, token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM: tl.constexpr
-):
+def _tile(query_len, block, kv_head, GROUP: tl.constexpr, ROWS: tl.constexpr):
+    """Tokens of a sequence, heads that share a key head, and whether the rows exist."""
+    TOKENS: tl.constexpr = ROWS // GROUP
+    row = tl.arange(0, ROWS)
+    token = block * TOKENS + row // GROUP
+    exists = (row < TOKENS * GROUP) & (token < query_len)
+    return token, kv_head * GROUP + row % GROUP, exists
+
+
+@triton.jit
+def _load_queries(query, rows, dim, query_stride, query_head_stride, HEAD_DIM: tl.constexpr):
     """Query heads of the tile's rows, [rows, dim], 0 where none is."""
-    source = token.to(tl.int64) * query_stride + head * query_head_stride
+    source = rows.query_id.to(tl.int64) * query_stride + rows.head * query_head_stride
     return tl.load(
         query + source[:, None] + dim[None, :],
-        mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
+        mask=rows.exists[:, None] & (dim < HEAD_DIM)[None, :],
         other=0,
     )
 
 
 @triton.jit
 def _key_range(
-    ancestor_mask,
+    last,
     position,
-    earlier,
     seq_len,
     num_own,
     split,
@@ -44,17 +91,15 @@ def _key_range(
 ):
     """The first key that a program looks at, and the one behind its last.
 
-    ancestor_mask: None where there is no tree
-    position:      of the tile's rows; None without a window
-    earlier:       keys before the pass's or the tree's
-    num_own:       of the new keys, those that any row of the tile sees where there is no
-                   tree
+    position: of the tile's rows; None without a window
+    num_own:  of the last keys, those that any row of the tile sees where there is no tree
     """
     begin, end = 0, seq_len
-    if ancestor_mask is None:
-        end = tl.minimum(seq_len, earlier + num_own)
+    if last.ancestor_mask is None:
+        end = tl.minimum(seq_len, last.earlier + num_own)
     if position is not None:
-        begin = tl.maximum(0, tl.minimum(earlier, tl.min(position, 0) - window + 1)) // KEYS * KEYS
+        begin = tl.minimum(last.earlier, tl.min(position, 0) - window + 1)
+        begin = tl.maximum(0, begin) // KEYS * KEYS
     if IS_SPLIT:
         share = tl.cdiv(tl.cdiv(end - begin, KEYS), num_splits) * KEYS
         begin += split * share
@@ -64,10 +109,7 @@ def _key_range(
 
 @triton.jit
 def _load_kv(
-    key_cache,
-    value_cache,
-    pages,
-    kv_head,
+    cache,
     key_id,
     exists,
     dim,
@@ -75,65 +117,45 @@ def _load_kv(
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """Keys and values, each [keys, dim], 0 where none is; `pages` points to the sequence's first
-    page id."""
-    page = tl.load(pages + key_id // PAGE_SIZE, mask=exists, other=0)
+    """Keys and values, each [keys, dim], 0 where none is."""
+    page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
     slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
-    cell = (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
+    cell = (slot * NUM_KV_HEADS + cache.kv_head) * HEAD_DIM
     # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let
     # through.
     is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
-    keys = tl.load(key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
-    return keys, tl.load(value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+    keys = tl.load(cache.key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+    return keys, tl.load(cache.value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
 
 
 @triton.jit
-def _visible(
-    ancestor_mask,
-    last_positions,
-    position,
-    token,
-    is_row,
-    key_id,
-    exists,
-    earlier,
-    num_last,
-    window,
-):
+def _visible(last, rows, key_id, exists, window):
     """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window
-    where there is one.
-
-    ancestor_mask:  points to the sequence's mask of a tree, [Q, num_last]; None where there is none
-    last_positions: points to the positions of the sequence's last keys, those of the pass or the
-                    tree
-    position:       of the rows; None without a window
-    earlier:        keys before the last ones
-    """
-    own = key_id - earlier
-    if ancestor_mask is None:
-        visible = exists[None, :] & (own[None, :] <= token[:, None])
+    where there is one."""
+    own = key_id - last.earlier
+    if last.ancestor_mask is None:
+        visible = exists[None, :] & (own[None, :] <= rows.token[:, None])
     else:
-        is_own = is_row[:, None] & (exists & (own >= 0))[None, :]
-        is_seen = tl.load(
-            ancestor_mask + token[:, None] * num_last + own[None, :], mask=is_own, other=1
-        )
-        visible = exists[None, :] & (is_seen != 0)
-    if position is not None:
-        own_position = tl.load(last_positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
+        is_own = rows.exists[:, None] & (exists & (own >= 0))[None, :]
+        seen = last.ancestor_mask + rows.token[:, None] * last.num + own[None, :]
+        visible = exists[None, :] & (tl.load(seen, mask=is_own, other=1) != 0)
+    if rows.position is not None:
+        own_position = tl.load(last.positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
         key_position = tl.where(own < 0, key_id, own_position)
-        visible = visible & (position[:, None] - key_position[None, :] < window)
+        visible = visible & (rows.position[:, None] - key_position[None, :] < window)
     return visible
 
 
 @triton.jit
-def _start(sinks, head, is_row, split, ROWS: tl.constexpr):
+def _start(sinks, rows, split, ROWS: tl.constexpr):
     """Each row's greatest score and sum of exponentials before any key: the first split takes the
     sinks in, where there are some."""
     best = tl.full((ROWS,), float("-inf"), tl.float32)
     total = tl.full((ROWS,), 0, tl.float32)
     if sinks is not None:
-        sink = tl.load(sinks + head, mask=is_row, other=0).to(tl.float32) * 1.4426950408889634
-        best = tl.where(split == 0, sink, best)  # to base 2
+        sink = tl.load(sinks + rows.head, mask=rows.exists, other=0).to(tl.float32)
+        sink = sink * 1.4426950408889634  # to base 2
+        best = tl.where(split == 0, sink, best)
         total = tl.where(split == 0, 1.0, total)
     return best, total
 
@@ -154,20 +176,51 @@ def _online_softmax(scores, values, best, total, mixed):
 
 
 @triton.jit
+def _attend(
+    queries,
+    rows,
+    cache,
+    last,
+    begin,
+    end,
+    best,
+    total,
+    dim,
+    scale,
+    window,
+    NUM_KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    PAGE_SIZE: tl.constexpr,
+    KEYS: tl.constexpr,
+):
+    """Each row's greatest score, sum of exponentials and attention over keys begin … end - 1, from
+    the first two before them."""
+    mixed = tl.full((queries.shape[0], queries.shape[1]), 0, tl.float32)
+    for start in range(begin, end, KEYS):
+        key_id = start + tl.arange(0, KEYS)
+        exists = key_id < end
+        keys, values = _load_kv(cache, key_id, exists, dim, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
+        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
+        visible = _visible(last, rows, key_id, exists, window)
+        scores = tl.where(visible, scores, float("-inf"))
+        best, total, mixed = _online_softmax(scores, values, best, total, mixed)
+    return best, total, mixed / tl.where(total == 0, 1.0, total)[:, None]
+
+
+@triton.jit
 def _store_rows(
     output,
     log_sums,
-    best,
-    total,
-    mixed,
+    found,
     row_id,
     is_row,
     dim,
     IS_SPLIT: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """Each row's attention, `mixed`; of a split also the logarithm of the row's sum of
-    exponentials."""
+    """Each row's attention, as `_attend` found it; of a split also the logarithm of the row's sum
+    of exponentials."""
+    best, total, mixed = found
     if IS_SPLIT:
         tl.store(log_sums + row_id, best + tl.log2(total), mask=is_row)
         is_row = is_row & (total != 0)
@@ -223,67 +276,41 @@ def attention_kernel(
     if ancestor_mask is not None:
         num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
         ancestor_mask += seq * query_len * num_tree_keys
-    earlier = seq_len - num_last
-    TOKENS: tl.constexpr = ROWS // GROUP
-    if block * TOKENS < query_len:
-        row, dim = tl.arange(0, ROWS), tl.arange(0, BLOCK_DIM)
-        token, head = block * TOKENS + row // GROUP, kv_head * GROUP + row % GROUP
-        is_row = (row < TOKENS * GROUP) & (token < query_len)
-        queries = _load_queries(
-            query, first + token, head, is_row, dim, query_stride, query_head_stride, HEAD_DIM
-        )
+    last = _LastKeys(ancestor_mask, last_positions, num_last, seq_len - num_last)
+    if block * (ROWS // GROUP) < query_len:
+        dim = tl.arange(0, BLOCK_DIM)
+        token, head, exists = _tile(query_len, block, kv_head, GROUP, ROWS)
         position = None
         if HAS_WINDOW:
-            position = tl.load(position_ids + first + token, mask=is_row, other=2**31 - 1).to(
-                tl.int32
-            )
+            position = tl.load(position_ids + first + token, mask=exists, other=2**31 - 1)
+            position = position.to(tl.int32)
+        rows = _Rows(first + token, head, token, exists, position)
+        queries = _load_queries(query, rows, dim, query_stride, query_head_stride, HEAD_DIM)
+        num_own = tl.minimum((block + 1) * (ROWS // GROUP), query_len)
         begin, end = _key_range(
-            ancestor_mask,
-            position,
-            earlier,
-            seq_len,
-            tl.minimum((block + 1) * TOKENS, query_len),
-            split,
-            num_splits,
+            last, position, seq_len, num_own, split, num_splits, window, IS_SPLIT, KEYS
+        )
+        best, total = _start(sinks, rows, split, ROWS)
+        cache = _Cache(key_cache, value_cache, block_table + seq * block_table_stride, kv_head)
+        found = _attend(
+            queries,
+            rows,
+            cache,
+            last,
+            begin,
+            end,
+            best,
+            total,
+            dim,
+            scale,
             window,
-            IS_SPLIT,
+            NUM_KV_HEADS,
+            HEAD_DIM,
+            PAGE_SIZE,
             KEYS,
         )
-        best, total = _start(sinks, head, is_row, split, ROWS)
-        mixed = tl.full((ROWS, BLOCK_DIM), 0, tl.float32)
-        for start in range(begin, end, KEYS):
-            key_id = start + tl.arange(0, KEYS)
-            keys, values = _load_kv(
-                key_cache,
-                value_cache,
-                block_table + seq * block_table_stride,
-                kv_head,
-                key_id,
-                key_id < end,
-                dim,
-                PAGE_SIZE,
-                NUM_KV_HEADS,
-                HEAD_DIM,
-            )
-            scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-            visible = _visible(
-                ancestor_mask,
-                last_positions,
-                position,
-                token,
-                is_row,
-                key_id,
-                key_id < end,
-                earlier,
-                num_last,
-                window,
-            )
-            best, total, mixed = _online_softmax(
-                tl.where(visible, scores, float("-inf")), values, best, total, mixed
-            )
-        mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
-        row_id = ((first + token).to(tl.int64) * NUM_KV_HEADS * GROUP + head) * num_splits + split
-        _store_rows(output, log_sums, best, total, mixed, row_id, is_row, dim, IS_SPLIT, HEAD_DIM)
+        row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
+        _store_rows(output, log_sums, found, row_id + split, rows.exists, dim, IS_SPLIT, HEAD_DIM)
 
 
 @triton.jit(do_not_specialize=["num_splits"])

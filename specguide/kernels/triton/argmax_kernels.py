@@ -203,9 +203,8 @@ def argmax_kernel(
     """Some rows' best over `share` columns: the token itself where that is all of them, else a part
     of it."""
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    row = tl.minimum(index, num_rows - 1).to(
-        tl.int64
-    )  # the last program may take the last row more than once
+    # The last program may take the last row more than once.
+    row = tl.minimum(index, num_rows - 1).to(tl.int64)
     first_words = None
     words = None
     is_guided = None
@@ -229,9 +228,8 @@ def argmax_kernel(
         tl.store(ats + part, at, mask=exists)
         tl.store(reacheds + part, reached, mask=exists)
     else:
-        tl.store(
-            output + row, _token(best, at, reached, first_words, target_ids, num_words), mask=exists
-        )
+        token = _token(best, at, reached, first_words, target_ids, num_words)
+        tl.store(output + row, token, mask=exists)
 
 
 @triton.jit(do_not_specialize=["num_splits"])

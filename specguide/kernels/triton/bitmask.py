@@ -48,25 +48,19 @@ def _apply_kernel(
     group, lane = tl.arange(0, GROUPS)[None, :] * LANES, tl.arange(0, LANES)[:, None]
     step, full = GROUPS * LANES, (1 << LANES) - 1
     nothing = tl.full((LANES, GROUPS), float("-inf"), tl.float32).to(logits.dtype.element_ty)
-    allowed = _load_allowed(
-        words, begin + group, end, LANES
-    )  # on its way before it is known whether it counts
+    # On its way before it is known whether it counts.
+    allowed = _load_allowed(words, begin + group, end, LANES)
     if tl.load(guided + mask_row) != 0:
         for start in range(begin, end, step):
             column = start + group
             next_allowed = _load_allowed(words, column + step, end, LANES)
-            sink, in_vocab, is_allowed = (
-                logits + (column + lane),
-                column + lane < end,
-                (allowed >> lane) & 1 != 0,
-            )
+            sink, in_vocab = logits + (column + lane), column + lane < end
+            is_allowed = (allowed >> lane) & 1 != 0
             if MERGES:
-                values = tl.load(
-                    sink, mask=in_vocab & (allowed != 0) & (allowed != full), other=float("-inf")
-                )
-                tl.store(
-                    sink, tl.where(is_allowed, values, nothing), mask=in_vocab & (allowed != full)
-                )
+                is_mixed = in_vocab & (allowed != 0) & (allowed != full)
+                values = tl.load(sink, mask=is_mixed, other=float("-inf"))
+                values = tl.where(is_allowed, values, nothing)
+                tl.store(sink, values, mask=in_vocab & (allowed != full))
             else:
                 tl.store(sink, nothing, mask=in_vocab & (allowed == 0))
                 tl.store(sink, nothing, mask=in_vocab & (allowed != 0) & (is_allowed == 0))

@@ -20,50 +20,16 @@ from specguide.kernels.triton.score_order import LEAST, in_order
 from specguide.tree_layout import TreeExpansion
 
 
-@triton.jit
-def _load_children(
-    tokens,
-    logprobs,
-    parent_scores,
-    tree,
-    index,
-    exists,
-    is_drafted,
-    PARENTS: tl.constexpr,
-    CHILDREN: tl.constexpr,
-):
-    """Tokens and scores of a tree's candidates at one depth, -1 and -inf where there is none."""
-    child = tree * PARENTS * CHILDREN + index
-    token = tl.load(tokens + child, mask=is_drafted, other=-1)
-    score = tl.load(logprobs + child, mask=is_drafted, other=float("-inf"))
-    return token, score + tl.load(
-        parent_scores + tree * PARENTS + index // CHILDREN, mask=exists, other=0.0
-    )
-
-
-@triton.jit
-def _store_path(
-    ancestor_mask,
-    parent_ancestors,
-    rank,
-    BEFORE: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """A node sees what its parent sees, of the nodes before its level, and of its level itself."""
-    node = tl.arange(0, BLOCK)
-    inherited = tl.load(parent_ancestors + node, mask=node < BEFORE, other=0)
-    is_seen = tl.where(node < BEFORE, inherited, (node == BEFORE + rank).to(tl.uint8))
-    tl.store(ancestor_mask + node, is_seen, mask=node < BEFORE + WIDTH)
-
-
-class _Level(NamedTuple):
-    """Pointers to the nodes of a level, as a TreeLevel has them."""
+class _Nodes(NamedTuple):
+    """Pointers to the nodes that are expanded, as a Frontier has them, and to the nodes that their
+    parents see."""
 
     tokens: Any
     scores: Any
     parent_ids: Any
     row_ids: Any
+    ancestor_mask: Any
+    parent_ancestors: Any
 
 
 class _Walk(NamedTuple):
@@ -74,12 +40,72 @@ class _Walk(NamedTuple):
     is_held: Any
 
 
+class _Candidates(NamedTuple):
+    """Of a tree at one depth, [BLOCK]."""
+
+    index: Any
+    tokens: Any
+    scores: Any
+    order: Any
+
+
 @triton.jit
-def _store_node(level, node, token, score, parent_id, row_id):
-    tl.store(level.tokens + node, token)
-    tl.store(level.scores + node, score)
-    tl.store(level.parent_ids + node, parent_id)
-    tl.store(level.row_ids + node, row_id)
+def _load_candidates(
+    tokens,
+    logprobs,
+    parent_scores,
+    tree,
+    is_drafted,
+    PARENTS: tl.constexpr,
+    CHILDREN: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Tokens and scores -1 and -inf where none has been drafted."""
+    index = tl.arange(0, BLOCK)
+    exists = index < PARENTS * CHILDREN
+    child = tree * PARENTS * CHILDREN + index
+    token = tl.load(tokens + child, mask=exists & is_drafted, other=-1)
+    score = tl.load(logprobs + child, mask=exists & is_drafted, other=float("-inf"))
+    score += tl.load(parent_scores + tree * PARENTS + index // CHILDREN, mask=exists, other=0.0)
+    return _Candidates(index, token, score, tl.where(exists, in_order(score), LEAST))
+
+
+@triton.jit
+def _expanded_at(expanded, candidates, rank, first_candidate, BLOCK: tl.constexpr):
+    """Which candidate is the node of this rank."""
+    if expanded is None:
+        is_best = candidates.order == tl.max(candidates.order, 0)
+        at = tl.min(tl.where(is_best, candidates.index, BLOCK), 0)
+    else:
+        at = (tl.load(expanded + rank) - first_candidate).to(tl.int32)
+    return at
+
+
+@triton.jit
+def _store_node(nodes, node, token, score, parent_id, row_id):
+    tl.store(nodes.tokens + node, token)
+    tl.store(nodes.scores + node, score)
+    tl.store(nodes.parent_ids + node, parent_id)
+    tl.store(nodes.row_ids + node, row_id)
+
+
+@triton.jit
+def _store_path(
+    nodes,
+    node,
+    parent_id,
+    rank,
+    BEFORE: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """A node sees what its parent sees, of the nodes before its depth, and of its depth itself."""
+    seen = tl.arange(0, BLOCK)
+    inherited = nodes.parent_ancestors + parent_id * BEFORE + seen
+    inherited = tl.load(inherited, mask=seen < BEFORE, other=0)
+    is_seen = tl.where(seen < BEFORE, inherited, (seen == BEFORE + rank).to(tl.uint8))
+    ancestor_mask = nodes.ancestor_mask + node * (BEFORE + WIDTH) + seen
+    tl.store(ancestor_mask, is_seen, mask=seen < BEFORE + WIDTH)
 
 
 @triton.jit
@@ -90,10 +116,57 @@ def _store_place(walk, place, token, parent_place):
 
 @triton.jit
 def _clear_places(walk, first_place, num_places, BLOCK: tl.constexpr):
-    """The places of a level that no node takes."""
+    """The places of a depth that no node takes."""
     place = tl.arange(0, BLOCK)
     is_cleared = (place < num_places) & (walk.is_held == 0)
     tl.store(walk.tokens + first_place + place, -1, mask=is_cleared)
+
+
+@triton.jit
+def _expand(
+    candidates,
+    nodes,
+    walk,
+    expanded,
+    tree,
+    row_slot,
+    num_slots,
+    first_candidate,
+    first_place,
+    parents_place,
+    PARENTS: tl.constexpr,
+    CHILDREN: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BEFORE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_SEES: tl.constexpr,
+):
+    """Store the candidates that are expanded; where the walk has each candidate, 0 of others."""
+    index, tokens, scores, order = candidates
+    place = tl.zeros_like(index)
+    for rank in tl.static_range(WIDTH):
+        left = _Candidates(index, tokens, scores, order)
+        at = _expanded_at(expanded, left, rank, first_candidate, BLOCK)
+        is_it, parent, here = index == at, at // CHILDREN, first_place + rank
+        order = tl.where(is_it, LEAST, order)
+        place = tl.where(is_it, here, place)
+        token = tl.max(tl.where(is_it, tokens, LEAST), 0)
+        score = tl.max(tl.where(is_it, scores, float("-inf")), 0)
+        node, parent_id = tree * WIDTH + rank, tree * PARENTS + parent
+        row_id = here.to(tl.int64) * num_slots + row_slot
+        _store_node(nodes, node, token, score, parent_id, row_id)
+        _store_place(walk, here, token, parents_place + parent)
+        _store_path(nodes, node, parent_id, rank, BEFORE, WIDTH, BLOCK_SEES)
+    return place
+
+
+@triton.jit
+def _store_candidates(tokens, scores, places, candidates, place, first, NUM: tl.constexpr):
+    at = first + candidates.index
+    exists = candidates.index < NUM
+    tl.store(tokens + at, candidates.tokens, mask=exists)
+    tl.store(scores + at, candidates.scores, mask=exists)
+    tl.store(places + at, place, mask=exists)
 
 
 @triton.jit(
@@ -110,7 +183,7 @@ def _grow_kernel(
     tokens,
     logprobs,
     parent_scores,
-    before,
+    parent_ancestors,
     slots,
     num_accepted,
     num_model,
@@ -121,8 +194,8 @@ def _grow_kernel(
     candidate_places,
     walk_tokens,
     walk_parents,
-    level_tokens,
-    level_scores,
+    node_tokens,
+    node_scores,
     parent_ids,
     row_ids,
     ancestor_mask,
@@ -146,44 +219,42 @@ def _grow_kernel(
     tree = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + tree)
     is_held = tl.load(num_accepted + tree) < 0
-    index = tl.arange(0, BLOCK)
-    exists = index < PARENTS * CHILDREN
-    is_drafted = exists & (tl.load(num_model + slot) >= depth)
-    token, score = _load_children(
-        tokens, logprobs, parent_scores, tree, index, exists, is_drafted, PARENTS, CHILDREN
+    is_drafted = tl.load(num_model + slot) >= depth
+    candidates = _load_candidates(
+        tokens, logprobs, parent_scores, tree, is_drafted, PARENTS, CHILDREN, BLOCK
     )
-    place = tl.zeros_like(index)
-    key = tl.where(exists, in_order(score), LEAST)
-    guide = tl.load(row_slots + slot)
+    row_slot = tl.load(row_slots + slot)
     walk = _Walk(walk_tokens + slot * NUM_PLACES, walk_parents + slot * NUM_PLACES, is_held)
-    level = _Level(level_tokens, level_scores, parent_ids, row_ids)
-    for rank in tl.static_range(WIDTH):
-        if expanded is None:
-            at = tl.min(tl.where(key == tl.max(key, 0), index, BLOCK), 0)
-        else:
-            at = (tl.load(expanded + rank) - first_candidate).to(tl.int32)
-        is_it, parent, here = index == at, at // CHILDREN, first_place + rank
-        key = tl.where(is_it, LEAST, key)
-        place = tl.where(is_it, here, place)
-        one = tree * WIDTH + rank
-        its_token = tl.max(tl.where(is_it, token, LEAST), 0)
-        its_score = tl.max(tl.where(is_it, score, float("-inf")), 0)
-        row_id = here.to(tl.int64) * num_slots + guide
-        _store_node(level, one, its_token, its_score, tree * PARENTS + parent, row_id)
-        _store_place(walk, here, its_token, parents_place + parent)
-        _store_path(
-            ancestor_mask + one * (BEFORE + WIDTH),
-            before + (tree * PARENTS + parent) * BEFORE,
-            rank,
-            BEFORE,
-            WIDTH,
-            BLOCK_SEES,
-        )
+    nodes = _Nodes(node_tokens, node_scores, parent_ids, row_ids, ancestor_mask, parent_ancestors)
+    place = _expand(
+        candidates,
+        nodes,
+        walk,
+        expanded,
+        tree,
+        row_slot,
+        num_slots,
+        first_candidate,
+        first_place,
+        parents_place,
+        PARENTS,
+        CHILDREN,
+        WIDTH,
+        BEFORE,
+        BLOCK,
+        BLOCK_SEES,
+    )
     _clear_places(walk, first_place + WIDTH, num_missing, BLOCK_MISSING)
-    candidate = tree * NUM_CANDIDATES + first_candidate + index
-    tl.store(candidate_tokens + candidate, token, mask=exists)
-    tl.store(candidate_scores + candidate, score, mask=exists)
-    tl.store(candidate_places + candidate, place, mask=exists)
+    first = tree * NUM_CANDIDATES + first_candidate
+    _store_candidates(
+        candidate_tokens,
+        candidate_scores,
+        candidate_places,
+        candidates,
+        place,
+        first,
+        PARENTS * CHILDREN,
+    )
 
 
 def grow_trees(

@@ -18,6 +18,8 @@ from specguide.kernels.triton.int4_kernels import dequantize_kernel, int4_linear
 
 _MOST_ROWS = 512
 """Beyond these the weights become floats in memory first, and a library multiplies them."""
+_MOST_FLOAT_BYTES = 128 << 20
+"""Of weights that are floats in memory at a time."""
 _ROWS_OF_PROGRAM = 64
 _MOST_ROWS_GATED = 16
 """A program that computes gate and up of more has too few registers."""
@@ -68,14 +70,14 @@ class Int4Tile:
 def int4_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
-        return F.linear(x, dequantized(weight, x.dtype), bias)
+        return _library_product(x, weight, bias)
     return launch(x, weight, bias, choose_tile(x, weight))[0]
 
 
 def int4_linear_parts(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None) -> Tensor:
     """See specguide.kernels.int4."""
     if not _is_few(x):
-        return F.linear(x, dequantized(weight, x.dtype), bias)[None]
+        return _library_product(x, weight, bias)[None]
     return launch(x, weight, bias, choose_tile(x, weight, may_split=True))
 
 
@@ -85,6 +87,20 @@ def int4_gated_linear(x: Tensor, weight: Int4Matrix, bias: Tensor | None = None)
         return silu_mul(int4_linear(x, weight, bias))
     tile = choose_tile(x, weight, is_gated=True)
     return launch(x, weight, bias, tile, is_gated=True)[0]
+
+
+def _library_product(x: Tensor, weight: Int4Matrix, bias: Tensor | None) -> Tensor:
+    """Some features after the other."""
+    num_outputs = weight.out_features
+    step = max(1, _MOST_FLOAT_BYTES // (weight.in_features * x.element_size()))
+    if step >= num_outputs:
+        return F.linear(x, dequantized(weight, x.dtype), bias)
+    output = torch.empty(x.shape[0], num_outputs, dtype=x.dtype, device=x.device)
+    for start in range(0, num_outputs, step):
+        part = slice(start, min(start + step, num_outputs))
+        floats = dequantized(weight.rows(part.start, part.stop), x.dtype)
+        torch.mm(x, floats.t(), out=output[:, part])
+    return output if bias is None else output.add_(bias)
 
 
 def dequantized(weight: Int4Matrix, dtype: torch.dtype) -> Tensor:

@@ -53,6 +53,34 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
     prefetch(lines)
 
 
+@triton.jit
+def _await_inputs(
+    weight,
+    start,
+    source,
+    num_outputs,
+    ROW_LEN: tl.constexpr,
+    GATED: tl.constexpr,
+    PREFETCHED: tl.constexpr,
+):
+    """Have weights brought to the cache while the kernels before still run."""
+    cuda.gdc_launch_dependents()
+    _prefetch(weight + start, PREFETCHED, source, ROW_LEN)
+    if GATED:
+        _prefetch(weight, PREFETCHED, source + num_outputs, ROW_LEN)
+    cuda.gdc_wait()
+
+
+@triton.jit
+def _with_bias(total, total_up, bias, split, source, num_outputs, GATED: tl.constexpr):
+    """The first split's sums take it in."""
+    if bias is not None:
+        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
+        if GATED:
+            total_up += tl.load(bias + num_outputs + source).to(tl.float32)[:, None]
+    return total, total_up
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def _linear_kernel(
     x,
@@ -79,28 +107,20 @@ def _linear_kernel(
     split = tl.program_id(1)
     SHARE: tl.constexpr = ROW_LEN // NUM_SPLITS
     if OVERLAP:
-        cuda.gdc_launch_dependents()
-        _prefetch(weight + split * SHARE, PREFETCHED, source, ROW_LEN)
-        if GATED:
-            _prefetch(weight, PREFETCHED, source + num_outputs, ROW_LEN)
-        cuda.gdc_wait()
+        _await_inputs(weight, split * SHARE, source, num_outputs, ROW_LEN, GATED, PREFETCHED)
     row = tl.arange(0, ROWS)
     total = tl.zeros((BLOCK_OUT, ROWS), tl.float32)
     total_up = total
     for start in range(0, SHARE, BLOCK_IN):
         column = split * SHARE + start + tl.arange(0, BLOCK_IN)
-        inputs = tl.load(
-            x + row[None, :] * x_stride + column[:, None], mask=row[None, :] < num_rows, other=0
-        )
+        inputs = x + row[None, :] * x_stride + column[:, None]
+        inputs = tl.load(inputs, mask=row[None, :] < num_rows, other=0)
         weights = weight + source[:, None].to(tl.int64) * ROW_LEN + column[None, :]
         total = tl.dot(tl.load(weights), inputs, total)
         if GATED:
             up = weights + tl.cast(num_outputs, tl.int64) * ROW_LEN
             total_up = tl.dot(tl.load(up), inputs, total_up)
-    if bias is not None:
-        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
-        if GATED:
-            total_up += tl.load(bias + num_outputs + source).to(tl.float32)[:, None]
+    total, total_up = _with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if GATED:
         total = total / (1.0 + tl.exp(-total)) * total_up
     sink = output + (split * num_rows + row[None, :]).to(tl.int64) * num_outputs + feature[:, None]

@@ -9,7 +9,7 @@ node follows the one before, what would say so is None, and the kernel is compil
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -113,10 +113,24 @@ def place_nodes(
     return input_ids, own_positions, slot_mapping, seq_lens, positions
 
 
+class _SlotTree(NamedTuple):
+    """Pointers to the nodes of a slot's tree, to the places of the nodes that it accepted last, and
+    to the request's path."""
+
+    tokens: Any
+    parents: Any
+    places: Any
+    accepted_path: Any
+    path: Any
+
+
 @triton.jit
-def _follow_path(tokens_after, draft, ends, node, BLOCK_NODES: tl.constexpr):
+def _follow_path(
+    tokens_after, drafts, ends, node, NUM_NODES: tl.constexpr, BLOCK_NODES: tl.constexpr
+):
     """Of nodes that follow each other: how many drafts match, what the target says behind them, and
-    whether a token that is new ends the request. draft: the token of the node after each"""
+    whether a token that is new ends the request. drafts: points to the slot's"""
+    draft = tl.load(drafts + node, mask=node + 1 < NUM_NODES, other=-1)
     num_matches = tl.min(tl.where((tokens_after == draft) & (draft >= 0), BLOCK_NODES, node), 0)
     next_token = tl.sum(tl.where(node == num_matches, tokens_after, 0), 0)
     is_end = (tokens_after[:, None] == ends[None, :]) & (node <= num_matches)[:, None]
@@ -126,20 +140,18 @@ def _follow_path(tokens_after, draft, ends, node, BLOCK_NODES: tl.constexpr):
 @triton.jit
 def _follow_tree(
     tokens_after,
-    draft,
-    parent,
+    tree,
     ends,
     node,
-    node_places,
-    accepted_path,
-    path,
     is_held,
+    NUM_NODES: tl.constexpr,
     DEPTH: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """As `_follow_path`, down a tree; writes the nodes of the path and their places. draft, parent:
-    of each node; the last pointers are the request's"""
-    tl.store(path, tl.where(is_held, -1, 0).to(tl.int64))
+    """As `_follow_path`, down a tree; writes the nodes of the path and their places."""
+    draft = tl.load(tree.tokens + node, mask=(node < NUM_NODES) & (node > 0), other=-1)
+    parent = tl.load(tree.parents + node, mask=node < NUM_NODES, other=-1)
+    tl.store(tree.path, tl.where(is_held, -1, 0).to(tl.int64))
     next_token = tl.sum(tl.where(node == 0, tokens_after, 0), 0)
     last, num_matches = next_token * 0, next_token * 0
     has_ended = tl.max((ends == next_token).to(tl.int32), 0)
@@ -148,14 +160,22 @@ def _follow_tree(
         is_next = (parent == last) & (draft == next_token) & (draft >= 0)
         child = tl.min(tl.where(is_next, node, BLOCK_NODES), 0)
         goes_on = goes_on & (child < BLOCK_NODES)
-        tl.store(path + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
-        place = tl.load(node_places + child, mask=goes_on, other=-1)
-        tl.store(accepted_path + step, place.to(tl.int32), mask=is_held == 0)
+        tl.store(tree.path + step + 1, tl.where(goes_on, child, -1).to(tl.int64))
+        place = tl.load(tree.places + child, mask=goes_on, other=-1)
+        tl.store(tree.accepted_path + step, place.to(tl.int32), mask=is_held == 0)
         last = tl.where(goes_on, child, last)
         num_matches += goes_on.to(tl.int32)
         next_token = tl.sum(tl.where(node == last, tokens_after, 0), 0)
         has_ended = has_ended | (tl.max((ends == next_token).to(tl.int32), 0))
     return num_matches, next_token, has_ended
+
+
+@triton.jit
+def _store_length(lengths, max_lens, active, length, is_active, has_ended, is_held):
+    """Of a slot, and whether it goes on."""
+    tl.store(lengths, length, mask=is_held == 0)
+    is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens))
+    tl.store(active, is_active & (is_over == 0), mask=is_held == 0)
 
 
 @triton.jit
@@ -190,41 +210,35 @@ def _accept_kernel(
     request = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + request)
     node = tl.arange(0, BLOCK_NODES)
-    is_node = node < NUM_NODES
-    tokens_after = tl.load(target_tokens + request * NUM_NODES + node, mask=is_node, other=-1)
+    said = target_tokens + request * NUM_NODES + node
+    tokens_after = tl.load(said, mask=node < NUM_NODES, other=-1)
     ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
     is_active = tl.load(active + slot) != 0
     is_held = (tl.load(late + slot) != 0) | (is_active == 0)
+    tokens += slot * NUM_PLACES
     if node_parents is None:
-        has_next = node + 1 < NUM_NODES
-        draft = tl.load(tokens + slot * NUM_PLACES + node + 1, mask=has_next, other=-1)
         num_matches, next_token, has_ended = _follow_path(
-            tokens_after, draft, ends, node, BLOCK_NODES
+            tokens_after, tokens + 1, ends, node, NUM_NODES, BLOCK_NODES
         )
     else:
         first = slot * NUM_TREE_NODES
-        draft = tl.load(node_tokens + first + node, mask=is_node & (node > 0), other=-1)
-        parent = tl.load(node_parents + first + node, mask=is_node, other=-1)
-        num_matches, next_token, has_ended = _follow_tree(
-            tokens_after,
-            draft,
-            parent,
-            ends,
-            node,
+        tree = _SlotTree(
+            node_tokens + first,
+            node_parents + first,
             node_places + first,
             accepted_path + slot * MOST_DEPTH,
             path + request * (DEPTH + 1),
-            is_held,
-            DEPTH,
-            BLOCK_NODES,
+        )
+        num_matches, next_token, has_ended = _follow_tree(
+            tokens_after, tree, ends, node, is_held, NUM_NODES, DEPTH, BLOCK_NODES
         )
     tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
     tl.store(num_accepted + request, tl.where(is_held, -1, num_matches))
-    tl.store(tokens + slot * NUM_PLACES, next_token, mask=is_held == 0)
+    tl.store(tokens, next_token, mask=is_held == 0)
     length = tl.load(start + request * start_stride) + num_matches + 1
-    tl.store(lengths + slot, length, mask=is_held == 0)
-    is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens + slot))
-    tl.store(active + slot, is_active & (is_over == 0), mask=is_held == 0)
+    _store_length(
+        lengths + slot, max_lens + slot, active + slot, length, is_active, has_ended, is_held
+    )
 
 
 def accept_drafts(

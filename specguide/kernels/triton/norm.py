@@ -18,6 +18,15 @@ from specguide.kernels.triton.float8 import empty_rows, store_float8
 _NO_SCALING = Float8Scaling()
 
 
+@triton.jit
+def _with_residual(values, residual, total, exists):
+    """Their sum, stored and rounded: what is normed is what the next layer sees as the residual."""
+    values += tl.load(residual, mask=exists, other=0).to(tl.float32)
+    values = values.to(total.dtype.element_ty)
+    tl.store(total, values, mask=exists)
+    return values.to(tl.float32)
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x,
@@ -58,14 +67,8 @@ def _norm_kernel(
     for part in tl.static_range(1, NUM_PARTS):
         values += tl.load(x + part * part_stride + source, mask=exists, other=0)
     if residual is not None:
-        values += tl.load(
-            residual + row.to(tl.int64) * residual_stride + dim, mask=exists, other=0
-        ).to(tl.float32)
-        values = values.to(
-            total.dtype.element_ty
-        )  # what is normed is what the next layer will see as the residual
-        tl.store(total + row.to(tl.int64) * DIM + dim, values, mask=exists)
-        values = values.to(tl.float32)
+        added = residual + row.to(tl.int64) * residual_stride + dim
+        values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
     weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0).to(tl.float32)
     normed = values * scale * weights

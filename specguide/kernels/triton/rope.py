@@ -14,6 +14,28 @@ from specguide.kernels.triton.device import await_results, overlap
 
 
 @triton.jit
+def _load_halves(source, exists, HALF: tl.constexpr):
+    return tl.load(source, mask=exists, other=0), tl.load(source + HALF, mask=exists, other=0)
+
+
+@triton.jit
+def _store_halves(sink, low, high, exists, HALF: tl.constexpr):
+    tl.store(sink, low, mask=exists)
+    tl.store(sink + HALF, high, mask=exists)
+
+
+@triton.jit
+def _rotated(source, rotary, exists, in_half, HALF: tl.constexpr):
+    """Both halves of heads, float32; rotary: points to a token's two of cosines, then of sines."""
+    low, high = _load_halves(source, exists, HALF)
+    low, high = low.to(tl.float32), high.to(tl.float32)
+    low_cos, high_cos = _load_halves(rotary, in_half, HALF)
+    low_sin, high_sin = _load_halves(rotary + 2 * HALF, in_half, HALF)
+    rotated = low * low_cos.to(tl.float32) + high * low_sin.to(tl.float32)
+    return rotated, high * high_cos.to(tl.float32) + low * high_sin.to(tl.float32)
+
+
+@triton.jit
 def _rope_kernel(
     query_key,
     value,
@@ -40,31 +62,20 @@ def _rope_kernel(
     head = tl.arange(0, BLOCK_HEADS)[:, None]
     dim = tl.arange(0, BLOCK_HALF)[None, :]
     in_half = dim < HALF
-    is_query, is_key = (
-        (head < NUM_HEADS) & in_half,
-        (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half,
-    )
+    is_query = (head < NUM_HEADS) & in_half
+    is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
     source = query_key + token * query_key_stride + head * query_key_head_stride + dim
-    low = tl.load(source, mask=is_query | is_key, other=0).to(tl.float32)
-    high = tl.load(source + HALF, mask=is_query | is_key, other=0).to(tl.float32)
-    turn = rotary + token * (4 * HALF) + dim
-    low_cos = tl.load(turn, mask=in_half, other=0).to(tl.float32)
-    high_cos = tl.load(turn + HALF, mask=in_half, other=0).to(tl.float32)
-    low_sin = tl.load(turn + 2 * HALF, mask=in_half, other=0).to(tl.float32)
-    high_sin = tl.load(turn + 3 * HALF, mask=in_half, other=0).to(tl.float32)
-    low, high = low * low_cos + high * low_sin, high * high_cos + low * high_sin
+    low, high = _rotated(
+        source, rotary + token * (4 * HALF) + dim, is_query | is_key, in_half, HALF
+    )
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
-    tl.store(sink, low, mask=is_query)
-    tl.store(sink + HALF, high, mask=is_query)
+    _store_halves(sink, low, high, is_query, HALF)
     if slot >= 0:
         cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
-        tl.store(key_cache + cell, low, mask=is_key)
-        tl.store(key_cache + cell + HALF, high, mask=is_key)
+        _store_halves(key_cache + cell, low, high, is_key, HALF)
         source = value + token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
-        tl.store(value_cache + cell, tl.load(source, mask=is_key, other=0), mask=is_key)
-        tl.store(
-            value_cache + cell + HALF, tl.load(source + HALF, mask=is_key, other=0), mask=is_key
-        )
+        low_value, high_value = _load_halves(source, is_key, HALF)
+        _store_halves(value_cache + cell, low_value, high_value, is_key, HALF)
 
 
 def rope_and_store(

@@ -78,6 +78,35 @@ def _top_k_kernel(
 
 
 @triton.jit
+def _log_total(bests, totals, NUM_SPLITS: tl.constexpr, BLOCK_SPLITS: tl.constexpr):
+    """A row's greatest logit, and the logarithm of its sum of exponentials, from its parts."""
+    split = tl.arange(0, BLOCK_SPLITS)
+    best = tl.load(bests + split, mask=split < NUM_SPLITS, other=float("-inf"))
+    total = tl.load(totals + split, mask=split < NUM_SPLITS, other=0.0)
+    greatest = tl.max(best, 0)
+    shift = tl.where(tl.abs(greatest) == float("inf"), 0.0, greatest)
+    scale = tl.exp(tl.where(best == greatest, 0.0, best - shift))
+    scale = tl.where(best > float("-inf"), scale, 0.0)
+    return greatest, shift + tl.log(tl.sum(total * scale, 0))
+
+
+@triton.jit
+def _logprob(logit, greatest, log_total):
+    """Beside an infinite logit all others are nothing."""
+    finite = tl.where(greatest == float("inf"), float("-inf"), logit - log_total)
+    return tl.where(logit == float("inf"), 0.0, finite)
+
+
+@triton.jit
+def _store_only(tokens, logprobs, words, num_words):
+    """Of a row that allows no token of the vocabulary: the one that it allows at all."""
+    only = only_token(words, num_words, 1024)
+    first = tl.arange(0, 1)
+    tl.store(tokens + first, only)
+    tl.store(logprobs + first, tl.where(only >= 0, 0.0, float("-inf")))
+
+
+@triton.jit
 def _combine_kernel(
     bitmask,
     row_ids,
@@ -99,20 +128,12 @@ def _combine_kernel(
 ):
     """One row's likeliest from those of its blocks."""
     row = tl.program_id(0).to(tl.int64)
-    split = tl.arange(0, BLOCK_SPLITS)
-    is_split = split < NUM_SPLITS
-    best = tl.load(bests + row * NUM_SPLITS + split, mask=is_split, other=float("-inf"))
-    total = tl.load(totals + row * NUM_SPLITS + split, mask=is_split, other=0.0)
-    greatest = tl.max(best, 0)
-    shift = tl.where(tl.abs(greatest) == float("inf"), 0.0, greatest)
-    scale = tl.where(
-        best > float("-inf"), tl.exp(tl.where(best == greatest, 0.0, best - shift)), 0.0
-    )
-    log_total = shift + tl.log(tl.sum(total * scale, 0))
+    part, tokens, logprobs = row * NUM_SPLITS, tokens + row * K, logprobs + row * K
+    greatest, log_total = _log_total(bests + part, totals + part, NUM_SPLITS, BLOCK_SPLITS)
     index = tl.arange(0, BLOCK)
     is_place = index < NUM_SPLITS * K
-    value = tl.load(values_in + row * NUM_SPLITS * K + index, mask=is_place, other=float("-inf"))
-    column = tl.load(columns_in + row * NUM_SPLITS * K + index, mask=is_place, other=-1)
+    value = tl.load(values_in + part * K + index, mask=is_place, other=float("-inf"))
+    column = tl.load(columns_in + part * K + index, mask=is_place, other=-1)
     for place in tl.static_range(K):
         top = tl.max(value, 0)
         at = tl.min(tl.where(value == top, column, 2**31 - 1), 0)
@@ -120,24 +141,16 @@ def _combine_kernel(
         token = tl.where(is_any, at, -1)
         if target_ids is not None:
             token = tl.load(target_ids + at, mask=is_any, other=-1).to(tl.int32)
-        likely = tl.where(
-            top == float("inf"),
-            0.0,
-            tl.where(greatest == float("inf"), float("-inf"), top - log_total),
-        )
-        tl.store(tokens + row * K + place, token)
-        tl.store(logprobs + row * K + place, tl.where(is_any, likely, float("-inf")))
+        logprob = _logprob(top, greatest, log_total)
+        tl.store(tokens + place, token)
+        tl.store(logprobs + place, tl.where(is_any, logprob, float("-inf")))
         value = tl.where(column == at, float("-inf"), value)
-    if bitmask is not None and target_ids is not None:  # noqa: SIM102 - known when it is compiled
-        if tl.max(tl.load(reacheds + row * NUM_SPLITS + split, mask=is_split, other=0), 0) == 0:
-            one = tl.arange(0, 1)
-            words = (
-                bitmask
-                + tl.load(row_ids + row * row_ids_stride + one).to(tl.int64) * bitmask_stride
-            )
-            only = only_token(words, num_words, 1024)
-            tl.store(tokens + row * K + one, only)
-            tl.store(logprobs + row * K + one, tl.where(only >= 0, 0.0, float("-inf")))
+    if bitmask is not None and target_ids is not None:
+        split = tl.arange(0, BLOCK_SPLITS)
+        reached = tl.load(reacheds + part + split, mask=split < NUM_SPLITS, other=0)
+        if tl.max(reached, 0) == 0:
+            mask_row = tl.load(row_ids + row * row_ids_stride + tl.arange(0, 1)).to(tl.int64)
+            _store_only(tokens, logprobs, bitmask + mask_row * bitmask_stride, num_words)
 
 
 def masked_top_k(

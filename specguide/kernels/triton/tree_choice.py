@@ -28,17 +28,43 @@ class _Nodes(NamedTuple):
     places: Any
 
 
+class _Chosen(NamedTuple):
+    """A tree's candidates, [BLOCK], of which those count that are verified.
+
+    index: of the candidate, counted from the tree's first
+    node:  that it becomes
+    """
+
+    index: Any
+    is_chosen: Any
+    node: Any
+    token: Any
+    depth: Any
+
+
+class _Places(NamedTuple):
+    """Where the walk has the chosen nodes and their parents; a leaf has not been expanded."""
+
+    place: Any
+    parent_place: Any
+    leaf_place: Any
+    is_leaf: Any
+
+
 @triton.jit
-def _load_chosen(
-    fixed, scores, tree, NUM_CANDIDATES: tl.constexpr, NUM: tl.constexpr, BLOCK: tl.constexpr
+def _is_chosen(
+    fixed,
+    scores,
+    first,
+    index,
+    NUM_CANDIDATES: tl.constexpr,
+    NUM: tl.constexpr,
 ):
     """Which candidates of a tree are verified: those that `fixed` points to; None: the NUM
     likeliest."""
-    index = tl.arange(0, BLOCK)
     exists = index < NUM_CANDIDATES
     if fixed is None:
-        candidate = tree * NUM_CANDIDATES + index
-        score = tl.load(scores + candidate, mask=exists, other=float("-inf"))
+        score = tl.load(scores + first + index, mask=exists, other=float("-inf"))
         is_chosen = chosen(in_order(score), exists, NUM)
     else:
         is_chosen = tl.load(fixed + index, mask=exists, other=0) != 0
@@ -46,11 +72,51 @@ def _load_chosen(
 
 
 @triton.jit
-def _store_nodes(nodes, node, token, parent, depth, place, is_told):
-    tl.store(nodes.tokens + node, token, mask=is_told)
-    tl.store(nodes.parents + node, parent.to(tl.int64), mask=is_told)
-    tl.store(nodes.depths + node, depth, mask=is_told)
-    tl.store(nodes.places + node, place.to(tl.int64), mask=is_told)
+def _load_chosen(tokens, candidate_depths, first, index, is_chosen):
+    """first: candidate of the tree"""
+    node = tl.cumsum(is_chosen.to(tl.int32), 0)
+    token = tl.load(tokens + first + index, mask=is_chosen, other=-1)
+    depth = tl.load(candidate_depths + index, mask=is_chosen, other=0)
+    return _Chosen(index, is_chosen, node, token, depth)
+
+
+@triton.jit
+def _load_places(
+    places, expanded_places, first, chosen, CHILDREN: tl.constexpr, FIRST_LEAF: tl.constexpr
+):
+    place = tl.load(places + first + chosen.index, mask=chosen.is_chosen, other=0)
+    parent = expanded_places + chosen.index // CHILDREN
+    parent_place = tl.load(parent, mask=chosen.is_chosen, other=0).to(tl.int32)
+    is_leaf = place == 0
+    leaf_place = FIRST_LEAF - 1 + chosen.node
+    return _Places(tl.where(is_leaf, leaf_place, place), parent_place, leaf_place, is_leaf)
+
+
+@triton.jit
+def _find_parents(node_at, parent_of, chosen, places):
+    """Each node's parent, by way of the places of both; also stored for `_store_paths`."""
+    tl.store(node_at + places.place, chosen.node, mask=chosen.is_chosen)
+    tl.debug_barrier()
+    has_parent = chosen.is_chosen & (places.parent_place > 0)
+    parent = tl.load(node_at + places.parent_place, mask=has_parent, other=0)
+    tl.store(parent_of + chosen.node, parent, mask=chosen.is_chosen)
+    return parent
+
+
+@triton.jit
+def _store_nodes(nodes, chosen, parent, place, is_told):
+    tl.store(nodes.tokens + chosen.node, chosen.token, mask=is_told)
+    tl.store(nodes.parents + chosen.node, parent.to(tl.int64), mask=is_told)
+    tl.store(nodes.depths + chosen.node, chosen.depth, mask=is_told)
+    tl.store(nodes.places + chosen.node, place.to(tl.int64), mask=is_told)
+
+
+@triton.jit
+def _store_leaves(tokens, parents, chosen, places, is_told):
+    """What the walk is told of the nodes that have not been expanded."""
+    token = tl.where(places.is_leaf, chosen.token, -1)
+    tl.store(tokens + places.leaf_place, token, mask=is_told)
+    tl.store(parents + places.leaf_place, places.parent_place, mask=is_told)
 
 
 @triton.jit
@@ -64,7 +130,6 @@ def _clear(tokens, first, end, is_held, BLOCK: tl.constexpr):
 def _store_paths(
     ancestor_mask,
     parent_of,
-    slot,
     is_held,
     NUM_NODES: tl.constexpr,
     NUM_SLOT_NODES: tl.constexpr,
@@ -79,7 +144,7 @@ def _store_paths(
         on_path = tl.load(parent_of + on_path, mask=(on_path > 0) & (on_path < NUM_NODES), other=0)
         is_seen = is_seen | (on_path[:, None] == seen)
     tl.store(
-        ancestor_mask + (slot * NUM_SLOT_NODES + seeing[:, None]) * NUM_SLOT_NODES + seen,
+        ancestor_mask + seeing[:, None] * NUM_SLOT_NODES + seen,
         is_seen.to(tl.uint8),
         mask=(seeing < NUM_NODES)[:, None] & (seen < NUM_NODES) & (is_held == 0),
     )
@@ -117,48 +182,25 @@ def _finish_kernel(
 ):
     """One tree. `fixed` says which candidates are verified; None: the likeliest."""
     tree = tl.program_id(0).to(tl.int64)
-    slot, is_held = tl.load(slots + tree), tl.load(num_accepted + tree) < 0
-    index = tl.arange(0, BLOCK)
-    candidate = tree * NUM_CANDIDATES + index
-    is_chosen = _load_chosen(fixed, candidate_scores, tree, NUM_CANDIDATES, NUM_NODES - 1, BLOCK)
-    node = tl.cumsum(is_chosen.to(tl.int32), 0)
-    token = tl.load(candidate_tokens + candidate, mask=is_chosen, other=-1)
-    place = tl.load(candidate_places + candidate, mask=is_chosen, other=0)
-    depth = tl.load(candidate_depths + index, mask=is_chosen, other=0)
-    parent_place = tl.load(expanded_places + index // CHILDREN, mask=is_chosen, other=0).to(
-        tl.int32
-    )
-    is_leaf = place == 0
-    leaf_place = FIRST_LEAF - 1 + node
-    place = tl.where(is_leaf, leaf_place, place)
-    tl.store(node_at + tree * NUM_PLACES + place, node, mask=is_chosen)
-    tl.debug_barrier()
-    parent = tl.load(
-        node_at + tree * NUM_PLACES + parent_place, mask=is_chosen & (parent_place > 0), other=0
-    )
-    tl.store(parent_of + tree * NUM_NODES + node, parent, mask=is_chosen)
+    slot = tl.load(slots + tree)
+    is_held = tl.load(num_accepted + tree) < 0
+    index, first = tl.arange(0, BLOCK), tree * NUM_CANDIDATES
+    is_chosen = _is_chosen(fixed, candidate_scores, first, index, NUM_CANDIDATES, NUM_NODES - 1)
+    taken = _load_chosen(candidate_tokens, candidate_depths, first, index, is_chosen)
+    found = _load_places(candidate_places, expanded_places, first, taken, CHILDREN, FIRST_LEAF)
+    parent_of += tree * NUM_NODES
+    parent = _find_parents(node_at + tree * NUM_PLACES, parent_of, taken, found)
     is_told = is_chosen & (is_held == 0)
-    first_node = slot * NUM_SLOT_NODES
-    nodes = _Nodes(
-        tokens + first_node, parents + first_node, depths + first_node, places + first_node
-    )
-    _store_nodes(nodes, node, token, parent, depth, place, is_told)
+    node = slot * NUM_SLOT_NODES
+    nodes = _Nodes(tokens + node, parents + node, depths + node, places + node)
+    _store_nodes(nodes, taken, parent, found.place, is_told)
     walk = walk_tokens + slot * NUM_PLACES
     _clear(nodes.tokens, NUM_NODES, NUM_SLOT_NODES, is_held, BLOCK_SLOT_NODES)
     _clear(walk, FIRST_LEAF - 1 + NUM_NODES, NUM_PLACES, is_held, BLOCK_SLOT_NODES)
-    tl.store(walk + leaf_place, tl.where(is_leaf, token, -1), mask=is_told)
-    tl.store(walk_parents + slot * NUM_PLACES + leaf_place, parent_place, mask=is_told)
+    _store_leaves(walk, walk_parents + slot * NUM_PLACES, taken, found, is_told)
     tl.debug_barrier()
-    _store_paths(
-        ancestor_mask,
-        parent_of + tree * NUM_NODES,
-        slot,
-        is_held,
-        NUM_NODES,
-        NUM_SLOT_NODES,
-        DEPTH,
-        BLOCK_NODES,
-    )
+    ancestor_mask += slot * NUM_SLOT_NODES * NUM_SLOT_NODES
+    _store_paths(ancestor_mask, parent_of, is_held, NUM_NODES, NUM_SLOT_NODES, DEPTH, BLOCK_NODES)
 
 
 def finish_trees(

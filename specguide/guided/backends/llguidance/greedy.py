@@ -218,11 +218,10 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
         literal: _behind([shape.rest or _EMPTY for shape in found])
         for literal, found in by_literal.items()
     }
+    is_json = all(shape.is_json for shape in flat)
     taken = union(*(_one(literal[0]) for literal in rests))
     for shape in (one for one in others if one is not _EMPTY):
-        if intersect(taken, shape.first) and not (
-            shape.is_json and all(one.is_json for one in flat)
-        ):
+        if intersect(taken, shape.first) and not is_json:
             raise _refusal("formats in each other's place that begin alike")
         taken = union(taken, shape.first)
     mixed = union(_longer(rests), *(rest.mixed for rest in rests.values()))
@@ -231,7 +230,7 @@ def _either(shapes: Sequence[_Shape]) -> _Shape:
         runs_on=union(*(shape.runs_on for shape in flat), mixed),
         mixed=mixed,
         may_be_empty=any(shape.may_be_empty for shape in flat),
-        is_json=all(shape.is_json for shape in flat),
+        is_json=is_json,
         again=_any(*(shape.again for shape in flat)),
         branches=tuple(flat),
     )

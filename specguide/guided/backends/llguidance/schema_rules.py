@@ -10,6 +10,7 @@ multiples of 3 …) is left to the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
@@ -123,24 +124,16 @@ class _Rules:
 
     def _array(self, asked: Arrays) -> str:
         least, most = asked.min_items or 0, asked.max_items
-        prefix, rest = asked.prefix, asked.rest
-        if (
-            False in prefix
-            or (most is not None and least > most)
-            or (rest is False and least > len(prefix))
-        ):
+        if asked.rest is False:
+            most = min(len(asked.prefix), len(asked.prefix) if most is None else most)
+        if False in asked.prefix or (most is not None and least > most):
             raise NoRules
-        if rest is False:
-            most = len(prefix) if most is None else min(most, len(prefix))
-        prefix = prefix[:most]
+        prefix = asked.prefix[:most]
         tail = ""
         if most is None or most > len(prefix):
-            item = self._value(rest)
-            fewest, greatest = (
-                max(0, least - len(prefix)),
-                None if most is None else most - len(prefix),
-            )
-            tail = self._repeated(item, fewest, greatest, is_first=not prefix)
+            fewest = max(0, least - len(prefix))
+            greatest = None if most is None else most - len(prefix)
+            tail = self._repeated(self._value(asked.rest), fewest, greatest, is_first=not prefix)
         for i in range(len(prefix) - 1, -1, -1):
             item = self._value(prefix[i])
             tail = " ".join(part for part in (f'"," {item}' if i else item, tail) if part)
@@ -158,20 +151,8 @@ class _Rules:
         return f"{item} {later}" if least else f"({item} {later})?"
 
     def _object(self, asked: Objects) -> str:
-        properties, required = asked.properties, asked.required
-        patterns, additional = asked.patterns, asked.additional
-        if len(patterns) > 1 or any(
-            pattern_matches(pattern, name)
-            for pattern in patterns
-            for name in (*properties, *required)
-        ):
-            raise NoRules
-        children = {
-            **properties,
-            **{name: additional for name in required if name not in properties},
-        }
-        if any(children[name] is False for name in required):
-            raise NoRules
+        required = asked.required
+        children = _named_children(asked)
         items = [
             (f'{text_literal(name)} ":" {self._value(child)}', name in required)
             for name, child in children.items()
@@ -181,10 +162,10 @@ class _Rules:
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if (least > 0 or most is not None) and len(required) < len(items):
             raise NoRules
-        extra = (
-            self._extra(list(children), patterns, additional) if most is None or most > 0 else ""
-        )
-        if (most is not None and most < 0) or (least > 0 and not extra):
+        if most is not None and most < 0:
+            raise NoRules
+        extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        if least > 0 and not extra:
             raise NoRules
         if extra:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
@@ -213,15 +194,7 @@ class _Rules:
             if is_required:
                 first, later = self._rule(follows), self._rule(f'"," {follows}')
             else:
-                first = (
-                    f"({self._rule(follows)})?"
-                    if not first
-                    else (
-                        f"({self._rule(follows)} | {first})"
-                        if not first.endswith("?")
-                        else f"({self._rule(follows)} | {first[:-1]})?"
-                    )
-                )
+                first = _or_else(self._rule(follows), first)
                 first = first if len(first) < 200 else self._shortened(first)
                 optional = f'("," {item})?'
                 later = self._rule(" ".join(part for part in (optional, later) if part))
@@ -229,6 +202,27 @@ class _Rules:
 
     def _shortened(self, term: str) -> str:
         return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
+
+
+def _or_else(item: str, others: str) -> str:
+    """An item or the others, or nothing where these may be nothing."""
+    if not others:
+        return f"({item})?"
+    return f"({item} | {others[:-1]})?" if others.endswith("?") else f"({item} | {others})"
+
+
+def _named_children(asked: Objects) -> dict[str, Core]:
+    """What an object's properties are that have a name. Raises NoRules where patterns speak of
+    them, too, or a property that must be there has no value."""
+    names = (*asked.properties, *asked.required)
+    patterns = asked.patterns
+    if len(patterns) > 1 or any(pattern_matches(*pair) for pair in product(patterns, names)):
+        raise NoRules
+    unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
+    children = {**asked.properties, **unnamed}
+    if any(children[name] is False for name in asked.required):
+        raise NoRules
+    return children
 
 
 def _is_plain(node: Node) -> bool:

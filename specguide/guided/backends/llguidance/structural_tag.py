@@ -177,13 +177,10 @@ class _Writer:
             if rest:
                 options.append(f"{self._lazy_text([trigger])} {self._rule(' | '.join(rest))}")
         triggered, text = self._rule(" | ".join(options)), self._text_without(triggers)
+        stops = node.get("stop_after_first")
         if node.get("at_least_one"):
-            return direct if node.get("stop_after_first") else f"{direct} {triggered}* {text}"
-        return (
-            self._rule(f"{text} | {triggered}")
-            if node.get("stop_after_first")
-            else f"{triggered}* {text}"
-        )
+            return direct if stops else f"{direct} {triggered}* {text}"
+        return self._rule(f"{text} | {triggered}") if stops else f"{triggered}* {text}"
 
     def _tags_with_separator(self, node: Node, last: bool) -> str:
         tag = self._rule(" | ".join(self._tag(tag, False) for tag in _field(node, "tags", list)))

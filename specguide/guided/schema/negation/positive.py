@@ -38,7 +38,7 @@ class PositiveSchema:
     document: the schema as it was given
     forms:    by the JSON pointer of a subschema and a keyword, what stands for that keyword; all
               of them hold
-    failures: by the JSON pointer of a subschema that is referred to, what fails it
+    failures: by the JSON pointer of a subschema, what fails it, as far as that is asked anywhere
     """
 
     document: Document
@@ -107,17 +107,16 @@ class _Negations:
         return FailedReference(place.path, found.path)
 
     def _reach(self, schema: Json, place: Place) -> None:
-        """Makes the forms of a subschema and of those inside, as far as its shape is right; where
-        it is not, it is refused when it is lowered."""
+        """Makes the forms of a subschema and of those inside."""
         if isinstance(schema, bool) or place.path in self._reached:
             return
         self._reached.add(place.path)
         spend(_STEPS_A_SUBSCHEMA)
-        try:
+        with suppress(InvalidGuide):  # a wrong shape, which is refused when it is lowered
             self.document.check(schema, place)
-            place = self.document.enter(schema, place)
-        except InvalidGuide:
-            return
+            self._reach_parts(schema, self.document.enter(schema, place))
+
+    def _reach_parts(self, schema: Mapping[str, Json], place: Place) -> None:
         if "$ref" in schema:
             self._follow_reference(schema["$ref"], place)
             if self.document.draft <= 7:

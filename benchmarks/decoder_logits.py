@@ -1,4 +1,4 @@
-"""Logits of a model of this project, for comparison with another's."""
+"""Owns the logits of a whole sequence, for comparison with those of another model."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""Owns where the grammar of one output may end, found beside the engine's own walk by a matcher
+that follows the output."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+
+from specguide.guided.matcher import Matcher
+from specguide.tokenizer.vocabulary import Vocabulary
+
+_LOGGER = logging.getLogger(__name__)
+_REPLACED = "\ufffd"
+"""Stands in a text for bytes that are none: what its bytes were is not known."""
+
+
+class GrammarEnds:
+    """Follows an output with a matcher of its own, and only as far as it is asked about.
+
+    A grammar library that fails is not asked again: nothing may end there any more.
+
+    matcher: at the beginning; from now on this object's
+    """
+
+    def __init__(self, matcher: Matcher, vocabulary: Vocabulary) -> None:
+        self._matcher: Matcher | None = matcher
+        self._vocabulary = vocabulary
+        self._row = np.zeros(vocabulary.num_words, np.int32)
+        self._tokens: list[int] = []
+        self._num_taken = 0  # of them, by the matcher
+        self._num_bytes = 0  # of these
+
+    def add(self, token: int) -> None:
+        """The output's next token."""
+        self._tokens.append(token)
+
+    def may_end(self, text: str | None = None) -> bool:
+        """Whether the output matches the grammar where it ends.
+
+        text: a beginning of the output, which is to end there; None: all of it
+        """
+        if self._matcher is None or (text is not None and _REPLACED in text):
+            return False
+        try:
+            return self._may_end(self._matcher, None if text is None else text.encode())
+        except Exception as error:
+            _LOGGER.warning("stops are ignored from here on: %s", error, exc_info=error)
+            self._matcher = None
+            return False
+
+    def _may_end(self, matcher: Matcher, text: bytes | None) -> bool:
+        spelled = self._vocabulary.token_bytes
+        num_bytes = sys.maxsize if text is None else len(text)
+        while self._num_bytes > num_bytes:
+            matcher.rollback(1)
+            self._num_taken -= 1
+            self._num_bytes -= len(spelled[self._tokens[self._num_taken]])
+        for token in self._tokens[self._num_taken :]:
+            if self._num_bytes + len(spelled[token]) > num_bytes or not matcher.accept(token):
+                break
+            self._num_taken += 1
+            self._num_bytes += len(spelled[token])
+        return self._may_end_behind(matcher, b"" if text is None else text[self._num_bytes :])
+
+    def _may_end_behind(self, matcher: Matcher, rest: bytes) -> bool:
+        """rest: the beginning of a token, where the text ends within it"""
+        num_taken = 0
+        try:
+            while rest:
+                token = _longest(self._vocabulary.ids_by_bytes, rest)
+                if token is None or not matcher.accept(token):
+                    return False
+                num_taken += 1
+                rest = rest[len(self._vocabulary.token_bytes[token]) :]
+            return matcher.is_terminated or self._has_end(matcher)
+        finally:
+            matcher.rollback(num_taken)
+
+    def _has_end(self, matcher: Matcher) -> bool:
+        matcher.fill(self._row)
+        words = self._row.view(np.uint32)
+        return any(words[end // 32] >> (end % 32) & 1 for end in self._vocabulary.eos_token_ids)
+
+
+def _longest(ids: Mapping[bytes, int], text: bytes) -> int | None:
+    """The token that is the longest beginning of a text."""
+    ends = range(len(text), 0, -1)
+    return next((ids[text[:end]] for end in ends if text[:end] in ids), None)

@@ -1,0 +1,60 @@
+"""Owns how model families write what they think before they answer: descriptions under
+grammars/reasoning, and the choice of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from specguide.errors import InvalidParams
+from specguide.guided.written_forms import WrittenForm, read_forms
+
+NO_FORMAT = "none"
+
+
+@dataclass(frozen=True)
+class ReasoningFormat(WrittenForm):
+    """How a model writes its reasoning: begin · reasoning · end, and then the answer.
+
+    begins_itself: the model writes `begin`, unless the prompt has the section or its end; else it
+                   reasons where the prompt begins it
+    switch:        variable of the chat template that says whether to reason; None: there is none
+    effort:        variable that says how much; None: there is none
+    without:       text in front of an answer without reasoning, where there is no switch
+    """
+
+    begin: str
+    end: str
+    begins_itself: bool
+    switch: str | None
+    effort: str | None
+    without: str
+
+    def is_begun(self, prompt: str) -> bool:
+        """Whether a prompt, by its last part, has begun the section and not ended it."""
+        return prompt.rfind(self.begin) > prompt.rfind(self.end)
+
+    def is_over(self, prompt: str) -> bool:
+        """Whether a prompt ends with the section's end."""
+        return prompt.rstrip().endswith(self.end.strip())
+
+
+@cache
+def reasoning_formats() -> dict[str, ReasoningFormat]:
+    """All that are known, by name."""
+    return read_forms("reasoning", ReasoningFormat)
+
+
+def choose_reasoning_format(name: str | None, template: str | None) -> ReasoningFormat | None:
+    """The one named, else the one that the chat template speaks of; None where there is none, or
+    "none" is named. Raises InvalidParams for an unknown name."""
+    if name == NO_FORMAT:
+        return None
+    if name is None:
+        return next((one for one in reasoning_formats().values() if one.fits(template or "")), None)
+    if name not in reasoning_formats():
+        known = ", ".join((NO_FORMAT, *reasoning_formats()))
+        raise InvalidParams(
+            f"reasoning format {name!r} is unknown; known: {known}", param="reasoning_format"
+        )
+    return reasoning_formats()[name]

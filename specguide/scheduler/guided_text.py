@@ -1,0 +1,44 @@
+"""Owns the text of a guided output that stop strings and stop tokens may end: where its grammar may
+end, so that the output matches it all the same."""
+
+from __future__ import annotations
+
+from specguide.guided.ends import GrammarEnds
+from specguide.params import SamplingParams
+from specguide.scheduler.output_text import OutputText
+from specguide.tokenizer import IncrementalDetokenizer
+
+
+class GuidedText:
+    """As OutputText. ends: of the output's grammar"""
+
+    def __init__(
+        self, detokenizer: IncrementalDetokenizer, params: SamplingParams, ends: GrammarEnds
+    ) -> None:
+        self._ends, self._stop_token_ids = ends, frozenset(params.stop_token_ids)
+        self._text = OutputText(
+            detokenizer, params.stop or (), params.include_stop_str_in_output, ends.may_end
+        )
+
+    @property
+    def text(self) -> str:
+        """As OutputText."""
+        return self._text.text
+
+    def take(self) -> str:
+        """As OutputText."""
+        return self._text.take()
+
+    def add(self, token: int, may_stop: bool = True) -> str | int | None:
+        """As OutputText; or the stop token that ends the output."""
+        self._ends.add(token)
+        stop = self._text.add(token, may_stop)
+        if stop is not None or not may_stop or token not in self._stop_token_ids:
+            return stop
+        if not self._ends.may_end():
+            return None
+        return self._text.end() or token
+
+    def end(self) -> str | None:
+        """As OutputText."""
+        return self._text.end()

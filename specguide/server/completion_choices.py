@@ -1,0 +1,110 @@
+"""Owns what /v1/completions tells of one sample: its text, behind its prompt's where that is
+echoed, and the scores of its tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.server.api import Told
+from specguide.server.events import Score
+
+
+def _no_scores() -> dict[str, list[Any]]:
+    return {"text_offset": [], "token_logprobs": [], "tokens": [], "top_logprobs": []}
+
+
+@dataclass
+class Choice:
+    """One sample of one prompt.
+
+    has_scores:      log-probabilities are told
+    prompt_logprobs: as vLLM has them; None: not asked for
+    total_logprob:   of its output tokens, of which there are num_scored
+    """
+
+    index: int
+    has_scores: bool
+    text: str = ""
+    finish_reason: str | None = None
+    scores: dict[str, list[Any]] = field(default_factory=_no_scores)
+    prompt_logprobs: list[Told | None] | None = None
+    total_logprob: float = 0.0
+    num_scored: int = 0
+
+    @property
+    def mean_logprob(self) -> float:
+        """Of its output tokens."""
+        return self.total_logprob / self.num_scored if self.num_scored else -math.inf
+
+    def begun(self) -> Told:
+        """What there is before anything has come, as a chunk's choice."""
+        return {"index": self.index, "text": self.text, "finish_reason": None, "logprobs": None}
+
+    def echo(self, prompt: str, scores: Sequence[Score]) -> Told:
+        """Its prompt, as a chunk's choice."""
+        return self._grow(prompt, scores)
+
+    def add(self, text: str, scores: Sequence[Score]) -> Told:
+        """More of it, as a chunk's choice."""
+        self.total_logprob += sum(score.logprob or 0.0 for score in scores)
+        self.num_scored += len(scores)
+        return self._grow(text, scores)
+
+    def end(self, reason: str) -> Told:
+        """No more comes; as a chunk's choice."""
+        self.finish_reason = reason
+        return {"index": self.index, "text": "", "finish_reason": reason, "logprobs": None}
+
+    def told(self, index: int) -> Told:
+        """The whole, once it has ended. index: its place in the answer"""
+        asked = self.prompt_logprobs is not None
+        return {
+            "index": index,
+            "text": self.text,
+            "finish_reason": self.finish_reason,
+            "logprobs": self.scores if self.has_scores else None,
+            **({"prompt_logprobs": self.prompt_logprobs} if asked else {}),
+        }
+
+    def _grow(self, text: str, scores: Sequence[Score]) -> Told:
+        more = _told_scores(len(self.text), scores) if scores and self.has_scores else None
+        self.text += text
+        for name, values in (more or {}).items():
+            self.scores[name] += values
+        return {"index": self.index, "text": text, "finish_reason": None, "logprobs": more}
+
+
+def prompt_logprobs(scores: Sequence[Score]) -> list[Told | None]:
+    """Of a prompt's tokens, as vLLM has them: each with its rivals, by token id."""
+    return [
+        None
+        if score.logprob is None
+        else {
+            str(one.token_id): {
+                "logprob": one.logprob,
+                "rank": one.rank,
+                "decoded_token": one.text,
+            }
+            for one in (*score.rivals, score)
+        }
+        for score in scores
+    ]
+
+
+def _told_scores(offset: int, scores: Sequence[Score]) -> dict[str, list[Any]]:
+    """offset: characters before the first of them"""
+    told = _no_scores()
+    for score in scores:
+        told["text_offset"].append(offset)
+        told["tokens"].append(score.text)
+        told["token_logprobs"].append(score.logprob)
+        told["top_logprobs"].append(
+            None
+            if score.logprob is None
+            else {one.text: one.logprob for one in (*score.rivals, score)}
+        )
+        offset += len(score.text)
+    return told

@@ -1,0 +1,171 @@
+"""What completions tell of their prompts: echo, scores, nothing generated, and the best of several
+samples."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+
+import pytest
+
+from specguide.params import SamplingParams
+from specguide.server.api import rendered, told
+from specguide.server.completions import CompletionRenderer
+from specguide.server.events import End, PromptScores, Score, Text, Tokens
+from specguide.server.requests import CompletionRequest
+from specguide.server.task import Task
+
+PROMPT = "One, two, three, four"
+
+
+def ask(http, **fields):
+    body = {"prompt": PROMPT, "max_tokens": 3, "temperature": 0} | fields
+    answer = http.post("/v1/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def tokens_of(http, text=PROMPT):
+    return http.post("/tokenize", json={"prompt": text}).json()["tokens"]
+
+
+def streamed(http, **fields):
+    """The text and the scores of each choice, put together."""
+    body = {"prompt": PROMPT, "max_tokens": 3, "temperature": 0, "stream": True} | fields
+    lines = http.post("/v1/completions", json=body).text.split("\n\n")[:-2]
+    found = {}
+    for line in lines:
+        for choice in json.loads(line.removeprefix("data: "))["choices"]:
+            text, scores = found.setdefault(choice["index"], ["", []])
+            found[choice["index"]][0] = text + choice["text"]
+            scores += (choice["logprobs"] or {}).get("token_logprobs", [])
+    return found
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 3])
+def test_the_likelihood_of_a_text(http, max_tokens):
+    """As evaluations of multiple choices ask for it: the scores of prompt and output in a row."""
+    done = ask(http, echo=True, logprobs=1, max_tokens=max_tokens, prompt=tokens_of(http))
+    [choice] = done["choices"]
+    scores, num_prompt = choice["logprobs"], len(tokens_of(http))
+    assert done["usage"]["prompt_tokens"] == num_prompt
+    num_output = done["usage"]["completion_tokens"]
+    assert num_output <= max_tokens and (max_tokens != 0 or choice["finish_reason"] == "length")
+    assert {len(values) for values in scores.values()} == {num_prompt + num_output}
+    assert scores["token_logprobs"][0] is None is scores["top_logprobs"][0]
+    for own, top in zip(scores["token_logprobs"][1:], scores["top_logprobs"][1:], strict=True):
+        assert own in top.values() and max(top.values()) <= 0 and math.isfinite(own)
+    assert choice["text"].startswith(PROMPT)
+    assert scores["tokens"][0] == "<|begin|>"  # which is no text
+    assert "".join(scores["tokens"][1:]) == choice["text"]
+
+
+def test_scores_of_the_prompt_are_those_of_an_output(http, server):
+    """What the model itself went on with is scored alike as a prompt."""
+    said = ask(http, logprobs=0, max_tokens=6)["choices"][0]
+    spelled = server.engine.tokenizer.vocabulary(server.engine.vocab_size).token_bytes
+    output = [spelled.index(token.encode()) for token in said["logprobs"]["tokens"]]
+    again = ask(http, prompt=tokens_of(http) + output, echo=True, logprobs=0, max_tokens=0)
+    found = again["choices"][0]["logprobs"]["token_logprobs"]
+    expected = said["logprobs"]["token_logprobs"]
+    assert found[-len(expected) :] == pytest.approx(expected, abs=1e-3)
+
+
+def test_prompt_logprobs(http):
+    [choice] = ask(http, prompt_logprobs=2)["choices"]
+    first, *others = choice["prompt_logprobs"]
+    assert first is None and len(others) == len(tokens_of(http)) - 1
+    assert not choice["text"].startswith(PROMPT) and choice["logprobs"] is None
+    for token, entry in zip(tokens_of(http)[1:], others, strict=True):
+        assert set(entry[str(token)]) == {"logprob", "rank", "decoded_token"}
+        assert 2 <= len(entry) <= 3 and {1, 2} <= {one["rank"] for one in entry.values()}
+
+
+@pytest.mark.parametrize("logprobs", [None, 0])
+def test_echo_of_several_prompts_and_samples(http, logprobs):
+    asked = dict(prompt=[PROMPT, "A B"], n=2, echo=True, logprobs=logprobs, max_tokens=2)
+    done = ask(http, **asked)
+    for index, choice in enumerate(done["choices"]):
+        assert choice["index"] == index
+        assert choice["text"].startswith(asked["prompt"][index // 2])
+    found = streamed(http, **asked)
+    assert {index: text for index, (text, _) in found.items()} == {
+        choice["index"]: choice["text"] for choice in done["choices"]
+    }
+    if logprobs is not None:
+        assert [scores for _, scores in found.values()] == [
+            choice["logprobs"]["token_logprobs"] for choice in done["choices"]
+        ]
+
+
+def test_the_best_of_several_samples(http):
+    asked = dict(temperature=2.0, seed=5, max_tokens=6, best_of=6, ignore_eos=True)
+    everyone = ask(http, **asked | {"best_of": None, "n": 6, "logprobs": 0})["choices"]
+    means = {one["text"]: sum(one["logprobs"]["token_logprobs"]) / 6 for one in everyone}
+    done = ask(http, **asked, n=2)
+    best = sorted(means, key=lambda text: -means[text])[:2]
+    assert [choice["text"] for choice in done["choices"]] == best
+    assert [choice["index"] for choice in done["choices"]] == [0, 1]
+    assert done["choices"][0]["logprobs"] is None
+    assert done["usage"]["completion_tokens"] == 36  # all that was generated
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"best_of": 1, "n": 2}, "best_of"),
+        ({"best_of": 200}, "best_of"),
+        ({"best_of": 2, "stream": True}, "best_of"),
+        ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"),
+        ({"prompt_logprobs": 21}, "prompt_logprobs"),
+        ({"prompt": [10**6], "echo": True}, "prompt"),
+        ({"max_tokens": -1}, "max_tokens"),
+    ],
+)
+def test_what_is_refused(http, fields, param):
+    answer = http.post("/v1/completions", json={"prompt": PROMPT} | fields)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": ["ab"]}}}},
+        {"regex": '"ab"'},
+        {"ebnf": 'root ::= "\\"ab\\""'},
+        {"json_schema": '{"enum": ["ab"]}'},
+    ],
+)
+def test_guides_of_completions(http, given):
+    [choice] = ask(http, **given, max_tokens=10)["choices"]
+    assert choice["text"] == '"ab"' and choice["finish_reason"] == "stop"
+
+
+def test_a_sample_that_comes_before_the_scores_of_its_prompt_waits_for_them():
+    body = CompletionRequest(prompt="ab", echo=True, logprobs=0, n=2)
+    task = Task("m", ([1, 2],), SamplingParams(n=2), echoed=("ab",))
+    scores = Score(1, b"a", None, 0), Score(2, b"b", -1.0, 1)
+    late = [
+        Tokens(1, 1),
+        Text("y", 1, (Score(3, b"y", -2.0, 1),)),
+        PromptScores(scores, 0),
+        Text("x", 0, (Score(4, b"x", -3.0, 1),)),
+        End("length", sample=0),
+        End("length", sample=1),
+    ]
+
+    async def come(events):
+        for event in events:
+            yield event
+
+    async def chunks(events):
+        return [one async for one in told(CompletionRenderer(body, task), come(events))]
+
+    whole = asyncio.run(rendered(CompletionRenderer(body, task), come(late)))
+    assert [choice["text"] for choice in whole["choices"]] == ["abx", "aby"]
+    assert whole["choices"][1]["logprobs"]["token_logprobs"] == [None, -1.0, -2.0]
+    found = [chunk["choices"][0] for chunk in asyncio.run(chunks(late))]
+    assert [choice["text"] for choice in found if choice["index"] == 1] == ["ab", "y", ""]
+    without = [event for event in late if not isinstance(event, PromptScores)]
+    assert asyncio.run(chunks(without))[-1]["choices"][0]["finish_reason"] == "length"

@@ -1,0 +1,191 @@
+"""Reasoning over HTTP: how families write it, telling it from the answer, guides behind it, and
+each API's words for it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import anthropic
+import httpx
+import jsonschema
+import openai
+import pytest
+from live_server import Server
+
+from specguide.config import EngineConfig, SpecConfig
+from specguide.errors import InvalidParams
+from specguide.guided.reasoning_formats import choose_reasoning_format, reasoning_formats
+from specguide.server.config import ServerConfig
+from specguide.server.reasoning_reader import ReasoningReader
+from specguide.server.task import ExpectedReasoning
+
+QUESTION = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TOOL = {"type": "function", "function": {"name": "note", "parameters": PERSON}}
+PROMPTS = {  # of a chat template: its text, and the end of a prompt
+    "qwen3": "{% if enable_thinking is false %}<think>\n\n</think>{% endif %}",
+    "glm45": "[gMASK]<sop>{% if not enable_thinking %}<think></think>{% endif %}",
+    "deepseek_v31": "<｜Assistant｜>{% if thinking %}<think>{% else %}</think>{% endif %}",
+    "deepseek_r1": "<｜Assistant｜><think>\n",
+    "mistral": "[SYSTEM_PROMPT]{{ s }}[THINK]how[/THINK]",
+    "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
+}
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_the_template_says_which_format(name):
+    assert choose_reasoning_format(None, PROMPTS[name]) == reasoning_formats()[name]
+
+
+def test_formats_by_name():
+    assert set(PROMPTS) == set(reasoning_formats())
+    assert choose_reasoning_format(None, "{{ messages }}") is None
+    assert choose_reasoning_format("none", PROMPTS["qwen3"]) is None
+    assert choose_reasoning_format("qwen3", None).name == "qwen3"
+    with pytest.raises(InvalidParams, match="'odd' is unknown; known: none, deepseek_r1"):
+        choose_reasoning_format("odd", None)
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+@pytest.mark.parametrize(
+    ("begins", "reasoning", "answer"),
+    [
+        (True, "a < b\n\nso </t", '{"x": "<think>"}'),
+        (False, "why\n", "text"),
+        (False, None, "  no section"),
+        (True, "never ends", None),
+    ],
+)
+def test_pieces_of_any_size_are_the_same(name, begins, reasoning, answer):
+    one = reasoning_formats()[name]
+    text = "" if reasoning is None else ("" if begins else one.begin + "\n") + reasoning
+    text += "" if answer is None else (one.end + "\n\n" if reasoning else "") + answer
+    for seed in range(20):
+        reader, found = ReasoningReader(ExpectedReasoning(one, begins)), ["", ""]
+        rng, rest = random.Random(seed), text
+        while rest:
+            size = rng.randint(1, 9)
+            for index, part in enumerate(vars(reader.feed(rest[:size])).values()):
+                found[index] += part
+            rest = rest[size:]
+        for index, part in enumerate(vars(reader.finish()).values()):
+            found[index] += part
+        assert found == [reasoning or "", answer or ""]
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The shipped model, told that it reasons as Qwen3 does."""
+    server = Server(
+        EngineConfig(spec=SpecConfig(), max_batch_size=4),
+        ServerConfig("small", reasoning_format="qwen3"),
+    )
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+ASKED = {"model": "small", "messages": QUESTION, "temperature": 0.7, "seed": 3}
+BUDGET = {"extra_body": {"max_reasoning_tokens": 12}}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}}
+
+
+def test_the_guide_begins_behind_the_reasoning(client):
+    done = client.chat.completions.create(
+        **ASKED, max_completion_tokens=200, response_format=FORMAT, **BUDGET
+    )
+    message = done.choices[0].message
+    assert message.reasoning_content and "<think>" not in message.reasoning_content
+    jsonschema.validate(json.loads(message.content), PERSON)
+    assert 0 < done.usage.completion_tokens_details.reasoning_tokens <= 40
+
+
+def test_a_stream_is_the_same(client):
+    asked = {**ASKED, "max_completion_tokens": 200, "response_format": FORMAT, **BUDGET}
+    whole = client.chat.completions.create(**asked).choices[0].message
+    reasoning = text = ""
+    for chunk in client.chat.completions.create(**asked, stream=True):
+        delta = chunk.choices[0].delta
+        reasoning += getattr(delta, "reasoning_content", None) or ""
+        text += delta.content or ""
+        assert not (getattr(delta, "reasoning_content", None) and delta.content)
+    assert (reasoning, text) == (whole.reasoning_content, whole.content)
+
+
+def test_calls_come_behind_the_reasoning(client):
+    done = client.chat.completions.create(
+        **ASKED, max_completion_tokens=300, tools=[TOOL], tool_choice="required", **BUDGET
+    )
+    message = done.choices[0].message
+    assert message.reasoning_content and done.choices[0].finish_reason == "tool_calls"
+    for call in message.tool_calls:
+        jsonschema.validate(json.loads(call.function.arguments), PERSON)
+
+
+def test_none_switches_it_off(client):
+    done = client.chat.completions.create(
+        **ASKED, max_completion_tokens=200, response_format=FORMAT, reasoning_effort="none"
+    )
+    assert not hasattr(done.choices[0].message, "reasoning_content")
+    jsonschema.validate(json.loads(done.choices[0].message.content), PERSON)
+    assert done.usage.completion_tokens_details.reasoning_tokens == 0
+
+
+def test_a_budget_of_free_text(client):
+    done = client.chat.completions.create(**ASKED, max_completion_tokens=60, **BUDGET)
+    message = done.choices[0].message
+    assert message.reasoning_content and message.content is not None
+    assert done.usage.completion_tokens_details.reasoning_tokens <= 40
+
+
+def test_items_of_responses(client):
+    asked = {"model": "small", "input": QUESTION, "temperature": 0}
+    text = {"format": {"type": "json_schema", "name": "person", "schema": PERSON}}
+    asked = {**asked, "text": text, "max_output_tokens": 200, **BUDGET}
+    done = client.responses.create(**asked)
+    assert [item.type for item in done.output] == ["reasoning", "message"]
+    assert done.usage.output_tokens_details.reasoning_tokens > 0
+    jsonschema.validate(json.loads(done.output_text), PERSON)
+    thought = "".join(
+        event.delta
+        for event in client.responses.create(**asked, stream=True)
+        if event.type == "response.reasoning_text.delta"
+    )
+    assert thought == done.output[0].content[0].text
+
+
+def test_blocks_of_anthropic(server):
+    thinking = {"type": "enabled", "budget_tokens": 12}
+    asked = {"model": "small", "messages": QUESTION, "max_tokens": 200, "thinking": thinking}
+    body = {"output_format": {"type": "json_schema", "schema": PERSON}}
+    with anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client:
+        with client.messages.stream(**asked, extra_body=body) as stream:
+            streamed = stream.get_final_message()
+        off = client.messages.create(**{**asked, "thinking": {"type": "disabled"}}, extra_body=body)
+    assert [block.type for block in streamed.content] == ["thinking", "text"]
+    assert streamed.content[0].thinking
+    assert [block.type for block in off.content] == ["text"]
+    for message in (streamed, off):
+        jsonschema.validate(json.loads(message.content[-1].text), PERSON)
+
+
+@pytest.mark.parametrize("effort", ["odd", 3])
+def test_efforts_that_are_none(server, effort):
+    for path, body in (
+        ("chat/completions", {"messages": QUESTION, "reasoning_effort": effort}),
+        ("responses", {"input": "a", "reasoning": {"effort": effort}}),
+        ("messages", {"messages": QUESTION, "max_tokens": 3, "output_config": {"effort": effort}}),
+    ):
+        answer = httpx.post(f"{server.url}/v1/{path}", json={"model": "small", **body})
+        assert answer.status_code == 400 and "effort" in answer.text

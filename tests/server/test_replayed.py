@@ -1,0 +1,122 @@
+"""Conversations that go on with what the server said, also where that was cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from specguide.errors import InvalidParams
+from specguide.server.messages import arguments_of, template_messages
+
+WEATHER = {
+    "name": "get_weather",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string", "maxLength": 20}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+USER = [{"role": "user", "content": "What is the weather in Paris?"}]
+
+
+def posted(http, path, **body):
+    return http.post(path, json={"temperature": 0, **body})
+
+
+@pytest.mark.parametrize("max_tokens", [1, 3, 6, 9, 14, 20])
+def test_a_call_that_was_cut_is_never_text_and_can_be_sent_back(http, max_tokens):
+    asked = dict(
+        messages=USER,
+        tools=[{"type": "function", "function": WEATHER}],
+        tool_choice="required",
+        max_tokens=max_tokens,
+    )
+    [choice] = posted(http, "/v1/chat/completions", **asked).json()["choices"]
+    message = choice["message"]
+    assert not message["content"] and choice["finish_reason"] in ("length", "tool_calls")
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "sunny"}
+        for call in message.get("tool_calls", ())
+    ]
+    asked["messages"] = [*USER, message, *results]
+    assert posted(http, "/v1/chat/completions", **asked).status_code == 200
+
+
+@pytest.mark.parametrize("max_tokens", [3, 14])
+def test_a_cut_item_can_be_sent_back(http, max_tokens):
+    asked = dict(
+        input=USER,
+        tools=[{"type": "function", **WEATHER}],
+        tool_choice="required",
+        max_output_tokens=max_tokens,
+    )
+    done = posted(http, "/v1/responses", **asked).json()
+    texts = [item["content"][0]["text"] for item in done["output"] if item["type"] == "message"]
+    assert done["status"] == "incomplete" and not any(texts)
+    asked["input"] = [*USER, *done["output"]]
+    assert posted(http, "/v1/responses", **asked).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"city": "Par', {"city": "Par"}),
+        ('{"city": "P\\u00', {"city": "P"}),
+        ('{"a": 1, "ci', {"a": 1}),
+        ('{"a": [1, {"b": tr', {"a": [1, {}]}),
+        ("{", {}),
+        ("", {}),
+        (" ", {}),
+        ('{"a": "\ud800', {"a": "?"}),
+    ],
+)
+def test_of_cut_arguments_there_is_what_there_is(text, found):
+    assert arguments_of(text, "arguments") == found
+
+
+@pytest.mark.parametrize("text", ["x", "[1", "3", '"a', "nul"])
+def test_what_begins_no_object_is_refused(text):
+    with pytest.raises(InvalidParams, match="must be a JSON object"):
+        arguments_of(text, "arguments")
+
+
+def test_old_calls_and_custom_calls_become_tool_calls():
+    call = {"name": "f", "arguments": '{"a": 1}'}
+    custom = {"id": "c", "type": "custom", "custom": {"name": "g", "input": "x"}}
+    made = template_messages(
+        [
+            *USER,
+            {"role": "assistant", "content": None, "function_call": call},
+            {"role": "function", "name": "f", "content": "1"},
+            {"role": "assistant", "tool_calls": [custom]},
+            {"role": "tool", "tool_call_id": "c", "content": None},
+            {"role": "assistant", "content": None, "refusal": "No."},
+        ]
+    )
+    first, second = made[1]["tool_calls"][0], made[3]["tool_calls"][0]
+    assert first["function"] == {"name": "f", "arguments": {"a": 1}}
+    assert made[2]["role"] == "tool" and made[2]["tool_call_id"] == first["id"]
+    assert second["function"] == {"name": "g", "arguments": {"input": "x"}}
+    assert [message["content"] for message in made[4:]] == ["", "No."]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "x" * 9000}]},
+            "messages",
+        ),
+        ("/v1/completions", {"prompt": "x " * 3000}, "prompt"),
+        ("/v1/completions", {"prompt": [7] * 3000}, "prompt"),
+        ("/v1/completions", {"prompt": "x" * 190_000}, "prompt"),
+        ("/v1/responses", {"input": "x " * 3000}, "input"),
+    ],
+)
+def test_a_prompt_that_is_too_long_is_told_so_that_clients_know(http, path, body, param):
+    answer = posted(http, path, **body)
+    error = answer.json()["error"]
+    assert answer.status_code == 400 and error["param"] == param
+    assert error["code"] == "context_length_exceeded"
+    assert "maximum context length" in error["message"]

@@ -1,0 +1,95 @@
+"""Stop strings and stop tokens beside tools and guides, as clients ask for them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specguide.params import SamplingParams
+from specguide.server.stop_tail import StopTail
+
+USER = [{"role": "user", "content": "My name is Anna and I am 31 years old."}]
+CHAT = "/v1/chat/completions"
+TOOL = {"name": "get_time", "parameters": {"type": "object", "additionalProperties": False}}
+LETTERS = {"regex": "[a-z]{2,40}( [a-z]{2,40}){0,9}"}
+
+
+def said(http, **fields):
+    body = {"messages": USER, "temperature": 0, "max_tokens": 40} | fields
+    answer = http.post(CHAT, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]
+
+
+def streamed(http, **fields):
+    body = {"messages": USER, "temperature": 0, "max_tokens": 40, "stream": True} | fields
+    lines = http.post(CHAT, json=body).text.split("\n\n")[:-2]
+    choices = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines]
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    return text, choices[-1]["finish_reason"]
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("logprobs", [False, True])
+def test_beside_tools_text_ends_at_the_stop(http, include, logprobs):
+    free = dict(tools=[{"type": "function", "function": TOOL}], bad_words=["<tool_call>"])
+    whole = said(http, **free)["message"]["content"]
+    stop = whole[5:8]
+    asked = free | {"stop": stop, "logprobs": logprobs, "include_stop_str_in_output": include}
+    choice = said(http, **asked)
+    expected = whole[: whole.index(stop) + (len(stop) if include else 0)]
+    assert choice["message"]["content"] == expected and choice["finish_reason"] == "stop"
+    assert streamed(http, **asked) == (expected, "stop")
+
+
+def test_beside_a_schema_the_answer_stays_whole(http):
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "required": ["name", "age"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "p", "schema": schema}}
+    choice = said(http, response_format=form, stop=["\n", "}", "name", "3"])
+    assert json.loads(choice["message"]["content"]) == {"name": "Anna", "age": 31}
+    assert choice["finish_reason"] == "stop"
+
+
+def test_beside_a_regex_it_ends_where_that_may_end(http):
+    whole = said(http, **LETTERS)["message"]["content"]
+    first, *_ = whole.split(" ")
+    choice = said(http, **LETTERS, stop=[whole[0], " "])
+    assert choice["message"]["content"] == first and choice["finish_reason"] == "stop"
+    assert streamed(http, **LETTERS, stop=" ") == (first, "stop")
+
+
+def test_stop_tokens(http, server):
+    whole = said(http, **LETTERS)["message"]["content"]
+    spelled = server.engine.tokenizer.vocabulary(server.engine.vocab_size).token_bytes
+    body = {"prompt": whole[:9], "add_special_tokens": False}
+    ids = http.post("/tokenize", json=body).json()["tokens"]
+    choice = said(http, **LETTERS, stop_token_ids=ids)
+    text = choice["message"]["content"]
+    assert choice["finish_reason"] == "stop" and whole.startswith(text) and len(text) < len(whole)
+    assert any(text.encode().endswith(spelled[token]) for token in ids)
+
+
+def test_a_call_is_not_cut(http):
+    """In its arguments the grammar may not end."""
+    asked = dict(tools=[{"type": "function", "function": TOOL}], tool_choice="required")
+    choice = said(http, **asked, stop=["{", "}", "get_time", "arguments"])
+    [call] = choice["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {}
+    assert choice["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_what_may_be_a_stop_is_held_back(include):
+    params = SamplingParams(stop=["END", "DONE"], include_stop_str_in_output=include)
+    tail = StopTail(params)
+    assert [tail.feed(piece) for piece in ("a E", "N", "x D", "OEN")] == ["a ", "", "ENx ", "DO"]
+    assert tail.feed("D.", is_last=True) == ""
+    assert tail.finish("END") == ("END" if include else "")
+    assert tail.feed("DON") == "" and tail.finish(None) == "DON"
+    assert tail.feed("END") == "" and tail.feed("!") == "END!"  # the grammar went on
