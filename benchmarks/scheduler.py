@@ -7,8 +7,10 @@ Costs: of planning and committing an iteration, in which all running requests ga
 one ends the next is admitted, by requests waiting; and of one decision, who of those that wait
 (of up to 100 clients) is next. Policy: as many requests as are asked for, of the clients of
 `scheduler_traffic`, against the real scheduler with a clock and an executor of its own; about half
-a millisecond each. Exits with 1 where a request waits longer than its share says. Checks the
-scheduler's integrity. Prints two tables, then one JSON line.
+a millisecond each. Closed loops: clients that always ask, by how many they are and by
+`--max-step-ms`, on a device that takes what an 8B model takes on one H200 (`scheduler_loop`).
+Exits with 1 where a request waits longer than its share says. Checks the scheduler's integrity.
+Prints three tables, then one JSON line.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import numpy as np
 
 from benchmarks.common import emit
+from benchmarks.scheduler_loop import ClosedLoop, Loop
 from benchmarks.scheduler_simulation import Simulation
 from specguide.batch import Batch
 from specguide.cache import PageAllocator
@@ -124,6 +127,18 @@ def policy(num_requests: int, seed: int) -> dict[str, Any]:
     return figures
 
 
+def loops() -> list[dict[str, Any]]:
+    """Figures of closed loops, which are printed as a table."""
+    rows = []
+    for num_clients, max_step_ms in product((16, 64, 128, 256), (25, 35, 1000)):
+        figures = ClosedLoop(Loop(num_clients, 1e-3 * max_step_ms, rounds=12)).run()
+        rows.append({"clients": num_clients, "max_step_ms": max_step_ms, **figures})
+        if len(rows) == 1:
+            print(" ".join(f"{name:>12}" for name in rows[0]))
+        print(" ".join(f"{value:>12,}" for value in rows[-1].values()), flush=True)
+    return rows
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(
@@ -138,7 +153,7 @@ def main() -> None:
     args = parser.parse_args()
     rows = costs(args.running, [int(number) for number in args.waiting.split(",")], args.steps)
     figures = policy(args.requests, args.seed)
-    result = {"costs": rows, "policy": figures}
+    result = {"costs": rows, "policy": figures, "loops": loops()}
     emit("scheduler", vars(args), result, {"starved": 0}, save=not args.no_save)
     sys.exit(figures["starved"] > 0)
 

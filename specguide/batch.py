@@ -225,12 +225,13 @@ class PiggybackLimits:
         fewest = self.sizes[0] if self.sizes else 0
         return min(num_tokens, max(fewest, -(-num_tokens // self.spread)))
 
-    def rounded(self, num_tokens: int) -> int:
-        """The number of tokens to compute where there are so many: the largest size below, unless
-        filling up to the next one wastes less than that leaves behind."""
-        below = max((size for size in self.sizes if size <= num_tokens), default=0)
-        waste = self.size_for(num_tokens) - num_tokens
-        return num_tokens if below == 0 or waste <= num_tokens - below else below
+    def filled(self, num_wanted: int, num_waiting: int) -> int:
+        """The number of tokens to compute where so many are wanted and no fewer wait: the size that
+        is next to it, as far as there are tokens to fill it."""
+        above = self.size_for(num_wanted)
+        below = max((size for size in self.sizes if size <= num_wanted), default=0)
+        is_nearer_below = below > 0 and num_wanted - below < above - num_wanted
+        return min(num_waiting, below if is_nearer_below else above)
 
 
 NEVER_PIGGYBACK = PiggybackLimits()

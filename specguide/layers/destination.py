@@ -35,9 +35,19 @@ class Destination:
         """A tensor stored as it is."""
         return cls(tensor, tuple(tensor.shape))
 
+    def memory(self, shape: tuple[int, ...], dtype: torch.dtype | None) -> Tensor:
+        """Where the checkpoint's tensor of this shape and dtype is to be read, contiguous, for
+        `fill` to take it: the model's own memory where it stays as it is."""
+        tensor = self.tensor
+        stays = self.convert is None and tensor.is_contiguous()
+        if stays and (tensor.shape, tensor.dtype) == (shape, dtype):
+            return tensor
+        return torch.empty(shape, dtype=dtype, device=tensor.device)
+
     def fill(self, stored: Tensor) -> None:
         """Write the checkpoint's tensor, of a shape that it may have, to the model's memory."""
-        self.tensor.copy_(stored if self.convert is None else self.convert(stored))
+        if stored is not self.tensor:
+            self.tensor.copy_(stored if self.convert is None else self.convert(stored))
 
 
 class HasDestinations(Protocol):

@@ -63,14 +63,6 @@ class Projection:
         weights = place.weights(spec)
         return cls(weights, dict(zip(spec.names, _views(weights.rows, outputs), strict=True)))
 
-    @classmethod
-    def summing(cls, place: Placement, inputs: Mapping[str, int], out_features: int) -> Projection:
-        """Maps whose outputs are summed: `inputs` are their names, with their input features,
-        which lie side by side."""
-        spec = place.matrix(out_features, sum(inputs.values()), inputs)
-        weights = place.weights(spec)
-        return cls(weights, dict(zip(spec.names, _views(weights.columns, inputs), strict=True)))
-
     @property
     def input_format(self) -> InputFormat | None:
         """How it wants its inputs; None: as tensors. Tensors it takes in any case."""

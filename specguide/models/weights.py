@@ -3,20 +3,18 @@ over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import torch
-from safetensors import safe_open
-from torch import Tensor
 
 from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, is_file, read_json, shown
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding
+from specguide.models.read_ahead import Load, run_loads
+from specguide.models.stored_tensors import StoredTensor, open_weights, read
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -31,15 +29,6 @@ STORED_TYPES = {
     torch.bool: {"BOOL", "bool"},
 }
 NUM_NAMED = 5
-
-
-@dataclass(frozen=True)
-class StoredTensor:
-    """A tensor in a checkpoint file, not read yet."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    read: Callable[[], Tensor]
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
@@ -97,26 +86,6 @@ def _shards(path: Path) -> list[str]:
     return sorted(set(weight_map.values()))
 
 
-@contextmanager
-def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
-    """The tensors of one file by name, for as long as the context lasts; raises CheckpointError.
-
-    A tensor is read when asked for, so that no more than one of them is held beside the model.
-    """
-    if path.suffix == ".safetensors":
-        try:
-            file = safe_open(path, framework="pt", device="cpu")
-            stored = {name: _stored_slice(file, name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        except Exception as error:  # of a damaged header it raises other kinds than its own, too
-            raise CheckpointError(
-                f"{path}: cannot be read as safetensors (truncated or damaged?): {error}"
-            ) from None
-        with file:
-            yield stored
-    else:
-        yield _stored_pickle(path)
-
-
 def stored_names(files: tuple[Path, ...]) -> set[str]:
     """Names of all tensors in the files; raises CheckpointError when one cannot be read."""
     names: set[str] = set()
@@ -156,26 +125,20 @@ def load_weights(
     *,
     rename: Callable[[str], str] = lambda name: name,
 ) -> None:
-    """Fill every destination from the files, tensor by tensor; `check_weights` has found them
-    right.
+    """Fill every destination from the files; `check_weights` has found them right. Beside the model
+    this takes no more memory than the largest file has bytes.
 
     rename: from the file's names to those of `destinations`
     Raises CheckpointError for values that a destination finds wrong.
     """
-    with torch.no_grad():
-        for path in files:
-            with open_weights(path) as stored:
-                for name, tensor in stored.items():
-                    if rename(name) in destinations:
-                        _fill(destinations[rename(name)], tensor, path, name)
-
-
-def _fill(destination: Destination, tensor: StoredTensor, path: Path, name: str) -> None:
-    """Put the file and the tensor in front of the message of a CheckpointError."""
-    try:
-        destination.fill(tensor.read())
-    except CheckpointError as error:
-        raise CheckpointError(f"{path}: {name} {error}") from None
+    with ExitStack() as opened:
+        loads = [
+            Load(f"{path}: {name}", tensor, destinations[rename(name)])
+            for path in files
+            for name, tensor in opened.enter_context(open_weights(path)).items()
+            if rename(name) in destinations
+        ]
+        run_loads(loads, max(path.stat().st_size for path in files))
 
 
 def check_tied(
@@ -191,37 +154,12 @@ def check_tied(
         with open_weights(path) as stored:
             for name, tensor in stored.items():
                 if rename(name) == "lm_head.weight" and not torch.equal(
-                    tensor.read().to(matrix), matrix
+                    read(tensor).to(matrix), matrix
                 ):
                     raise CheckpointError(
                         f"{path}: config.json ties the embeddings, but {name} is not equal to "
                         f"{embedding.name}"
                     )
-
-
-def _stored_slice(file: Any, name: str) -> StoredTensor:
-    tensor_slice = file.get_slice(name)
-    return StoredTensor(
-        tuple(tensor_slice.get_shape()), tensor_slice.get_dtype(), lambda: file.get_tensor(name)
-    )
-
-
-def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        return {str(name): _stored_tensor(tensor) for name, tensor in state.items()}
-    except Exception as error:  # what a damaged file makes the unpickler do has no bounds
-        raise CheckpointError(
-            f"{path}: cannot be read as a file of plain tensors: {error}"
-        ) from None
-
-
-def _stored_tensor(tensor: Tensor) -> StoredTensor:
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
-        raise ValueError(
-            f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}"
-        )
-    return StoredTensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), tensor.clone)
 
 
 def _check(

@@ -54,7 +54,7 @@ class Scheduler:
         self._sequences: dict[int, SequenceState] = {}
         self._placement = Placement(limits, pages, slot_is_idle)
         self.pace = Pace(limits)
-        self._prompts = PromptPlanner(limits, self._placement, self.pace.budget)
+        self._prompts = PromptPlanner(limits, self._placement, self.pace)
         self._prefilled_last, self._num_planned = False, 0
 
     @property
@@ -332,4 +332,5 @@ class Scheduler:
     ) -> None:
         del self._sequences[sequence.request_id]
         finish(sequence.request, reason, error)
+        self.pace.inflow.end(sequence.request)
         self._placement.end(sequence)

@@ -16,10 +16,10 @@ from specguide.engine import ServedEngine
 from specguide.errors import InvalidParams, PromptTooLong
 from specguide.guided.reasoning_formats import ReasoningFormat, choose_reasoning_format
 from specguide.guided.tools import ToolFormat, choose_tool_format
+from specguide.server.base_body import Body
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.ignored import UnknownFields
-from specguide.server.requests import Body
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)

@@ -3,15 +3,18 @@ task."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from specguide.guide import Guide
+from specguide.guided.tools import ToolFormat
 from specguide.server.backend import Backend
 from specguide.server.guides import closed_guide, schema_rules
 from specguide.server.prompt import prompt_ids
 from specguide.server.reasoning import ReasoningPlan
 from specguide.server.requests import TurnFields
+from specguide.server.schemas import SchemaRules
 from specguide.server.task import Task
 from specguide.server.tool_choice import ToolChoice
 from specguide.server.tools import function_of, tools_of
@@ -34,20 +37,7 @@ def conversation_task(
     backend.check_samples(1, sampling.get("n") or 1)
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
-    choice = ToolChoice.of(body.tool_choice, tools_of(body.tools or (), rules))
-    tool_format, guide, tools = None, answer, None
-    schema_params: tuple[str | None, ...] = ()
-    if choice is not None:
-        tool_format = backend.tool_format
-        guide = choice.guide(
-            tool_format,
-            backend.special_token,
-            backend.limits,
-            answer=answer,
-            is_parallel=body.parallel_tool_calls is not False,
-        )
-        schema_params = choice.schema_params(answer)
-        tools = [{"type": "function", "function": function_of(tool)} for tool in body.tools or ()]
+    calls = _calls(backend, body, answer, rules)
     plan = ReasoningPlan.of(body, backend.reasoning_format)
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
@@ -55,7 +45,7 @@ def conversation_task(
         backend,
         body,
         messages,
-        tools=tools,
+        tools=calls.tools,
         json_schema=answer.source() if answer and answer.kind == "json_schema" else None,
         variables=plan.variables(),
     )
@@ -64,14 +54,52 @@ def conversation_task(
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
-    params = body.sampling(**sampling, **plan.guided(guide, expected))
     return Task(
         model,
         (token_ids,),
-        params,
-        tool_format,
-        must_call=choice is not None and choice.must_call,
+        body.sampling(**sampling, **plan.guided(calls.guide, expected)),
+        calls.tool_format,
+        must_call=calls.must_call,
         reasoning=expected,
-        schema_params=schema_params,
+        schema_params=calls.schema_params,
         priority=body.priority,
+    )
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """What comes of a request's tools.
+
+    guide: of the whole message, calls or not
+    tools: as chat templates read them
+
+    The others are as Task has them.
+    """
+
+    guide: Guide | None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    tool_format: ToolFormat | None = None
+    must_call: bool = False
+    schema_params: tuple[str | None, ...] = ()
+
+
+def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: SchemaRules) -> _Calls:
+    """Raises InvalidParams and InvalidGuide, which name the field."""
+    definitions = body.tools or ()
+    choice = ToolChoice.of(body.tool_choice, tools_of(definitions, rules))
+    if choice is None:
+        return _Calls(answer)
+    guide = choice.guide(
+        backend.tool_format,
+        backend.special_token,
+        backend.limits,
+        answer=answer,
+        is_parallel=body.parallel_tool_calls is not False,
+    )
+    return _Calls(
+        guide,
+        [{"type": "function", "function": function_of(tool)} for tool in definitions],
+        backend.tool_format,
+        choice.must_call,
+        choice.schema_params(answer),
     )

@@ -7,7 +7,7 @@ from itertools import islice
 from urllib.parse import quote
 
 from specguide.errors import InvalidParams
-from specguide.server.requests import Body
+from specguide.server.base_body import Body
 
 HEADER = "x-specguide-ignored"
 _MOST_TOLD = 16

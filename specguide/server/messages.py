@@ -48,7 +48,7 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
     function = made.pop("function_call", None)
     if calls is None and function is not None:
         calls = [{"id": f"call_{index}", "type": "function", "function": function}]
-    content = made.get("content", "" if role == "assistant" else ())
+    content = made.get("content", None if role == "assistant" else ())
     if content is None:
         content = made.get("refusal") or ("" if not calls else None)
     made["content"] = None if content is None else text_of(content, f"{param}.content")

@@ -13,11 +13,12 @@ from specguide.errors import InvalidParams
 from specguide.release import installed_version
 from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
+from specguide.server.base_body import Body
 from specguide.server.body import BodyRoute
 from specguide.server.errors import RESPONSES
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
-from specguide.server.requests import Body, DetokenizeRequest, TokenizeRequest
+from specguide.server.requests import DetokenizeRequest, TokenizeRequest
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)

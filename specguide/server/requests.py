@@ -3,67 +3,20 @@ SGLang for those who come from there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
-    model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
 from specguide.server import fields
-from specguide.server.fields import NoEffect, Table
+from specguide.server.base_body import Body
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
 """A list of which only the first wrong value is told: a long one may have as many as it has
 values."""
-
-
-class Body(BaseModel):
-    """A body, or a part of one. A null stands for a field that is left out.
-
-    beside: fields that are known and not honoured
-    """
-
-    model_config = ConfigDict(strict=True)
-    beside: ClassVar[Table] = {}
-    _unknown: tuple[str, ...] = PrivateAttr(())
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _knows_its_fields(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        if not isinstance(values, dict):
-            return validate(values)
-        known = {field.alias or name: field for name, field in cls.model_fields.items()}
-        for name, verdict in cls.beside.items():
-            value = values.get(name)
-            if name in known or value is None or isinstance(verdict, NoEffect):
-                continue
-            if not verdict.takes(value):
-                told = {"name": name, "why": verdict.why}
-                raise PydanticCustomError("field", "{name} is not supported: {why}", told)
-        given = {name: values[name] for name in known if name in values}
-        made = validate({n: v for n, v in given.items() if v is not None or known[n].is_required()})
-        made._unknown = tuple(
-            name for name in values if name not in known and name not in cls.beside
-        )
-        return made
-
-    def unknown_fields(self, place: str = "") -> Iterator[str]:
-        """Fields that nobody knows, as a client would name them. place: before each name"""
-        for name in self._unknown:
-            yield place + name
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            if isinstance(value, Body):
-                yield from value.unknown_fields(f"{place}{field.alias or name}.")
 
 
 class StreamOptions(Body):

@@ -285,6 +285,7 @@ def test_every_field_of_the_configuration_is_an_option(command):
     options = inspect.signature(command).parameters
     fixed = {
         "model_name",
+        "model_aliases",
         "model",
         "guide",
         "cache",

@@ -100,7 +100,7 @@ sizes = st.lists(st.integers(1, 300), min_size=1, max_size=6, unique=True).map(s
 def test_sizes_of_what_is_beside(sizes, spread, num_waiting, budget):
     limits = PiggybackLimits(16, sizes, spread)
     most = limits.most_tokens(budget)
-    num_tokens = limits.rounded(min(most, limits.share(num_waiting)))
+    num_tokens = min(most, limits.filled(limits.share(num_waiting), num_waiting))
     assert 1 <= num_tokens <= min(num_waiting, max(budget, sizes[0]))
     assert num_tokens <= limits.size_for(num_tokens) <= max(sizes[-1], num_tokens)
     assert budget < sizes[0] or limits.size_for(num_tokens) <= budget
@@ -109,6 +109,5 @@ def test_sizes_of_what_is_beside(sizes, spread, num_waiting, budget):
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_without_sizes_all_that_the_budget_allows(num_waiting, budget):
     limits = PiggybackLimits(16)
-    assert limits.rounded(min(limits.most_tokens(budget), limits.share(num_waiting))) == min(
-        num_waiting, budget
-    )
+    filled = limits.filled(limits.share(num_waiting), num_waiting)
+    assert min(limits.most_tokens(budget), filled) == min(num_waiting, budget)

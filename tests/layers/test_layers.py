@@ -44,15 +44,6 @@ def test_maps_of_the_same_input_are_one_product() -> None:
     assert projection.num_bytes == 4 * (6 * 6 + 6)
 
 
-def test_maps_that_are_summed_are_one_product() -> None:
-    projection = Projection.summing(PLACE, {"a": 4, "b": 2}, 5)
-    stored = filled(projection)
-    x = torch.randn(3, 6)
-    expected = F.linear(x[:, :4], stored["here.a.weight"])
-    expected += F.linear(x[:, 4:], stored["here.b.weight"])
-    torch.testing.assert_close(projection.forward(x), expected)
-
-
 @pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
 def test_gated_mlp(activation: Activation) -> None:
     mlp = GatedMlp.create(PLACE, 6, 8, activation=activation)

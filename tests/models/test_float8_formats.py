@@ -113,6 +113,19 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "type that does not convert: model.layers.1.mlp.up_proj.weight (F32)" in message
 
 
+def test_scales_of_a_cache_in_fp8_are_left_aside(tmp_path: Path) -> None:
+    """As ModelOpt and llm-compressor name them."""
+    float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
+    stated = json.loads((tmp_path / "hf_quant_config.json").read_text())
+    stated["quantization"]["kv_cache_quant_algo"] = "FP8"
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(stated))
+    weights = load_file(tmp_path / "model.safetensors")
+    for name in ("k_proj.k_scale", "v_proj.v_scale", "k_scale", "v_scale"):
+        weights[f"model.layers.0.self_attn.{name}"] = torch.tensor(1.0)
+    save_file(weights, tmp_path / "model.safetensors")
+    assert Decoder.load(tmp_path).config.num_layers == 2
+
+
 GROUP = FORMATS["compressed channel, token"].config["config_groups"]["group_0"]
 COMPRESSED = FORMATS["compressed channel, token"].config
 FP8 = {"quant_method": "fp8"}

@@ -14,7 +14,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from specguide.errors import CheckpointError
 from specguide.models import Decoder
-from specguide.models.weights import open_weights, weight_files
+from specguide.models.stored_tensors import open_weights, read
+from specguide.models.weights import weight_files
 
 Weights = dict[str, Tensor]
 
@@ -188,7 +189,7 @@ def test_pickled_weights_hold_tensors_only(tmp_path: Path) -> None:
     assert weight_files(tmp_path, pickle=True) == (path,)
     with open_weights(path) as stored:
         assert (stored["x"].shape, stored["x"].dtype) == ((3,), "float32")
-        assert torch.equal(stored["x"].read(), torch.ones(3))
+        assert torch.equal(read(stored["x"]), torch.ones(3))
     faults: list[Callable[[], object]] = [
         lambda: torch.save({"x": 3}, path),
         lambda: torch.save({"x": Path("y")}, path),

@@ -1,0 +1,153 @@
+"""Owns the simulation of a closed loop: the real scheduler under clients that always ask, on a
+device whose iterations take what a model of one H200 with an 8B model says."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from specguide.batch import Batch, PiggybackLimits
+from specguide.cache import PageAllocator
+from specguide.params import SamplingParams
+from specguide.request import Request, RequestSpec
+from specguide.scheduler import Scheduler, SchedulerLimits
+from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS
+
+PAGE_SIZE, MAX_PREFILL_TOKENS = 64, 2048
+WORD = 7
+_CLIENT_S = 2e-3
+"""From the end of an answer until the client's next request is here."""
+_SCATTER = 0.03
+"""Of an iteration's time, as a part of it."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What is tried: clients, and the scheduler's settings, as in SchedulerLimits.
+
+    rounds:    requests of each client
+    lengths:   tokens of a prompt and of an output
+    scatter:   by which part these differ, evenly
+    num_slots: requests that run at once
+    """
+
+    num_clients: int
+    max_step_s: float
+    min_slowdown: float = 0.0
+    piggyback: PiggybackLimits = PIGGYBACK_LIMITS
+    rounds: int = 3
+    lengths: tuple[int, int] = (512, 128)
+    scatter: float = 0.0
+    num_slots: int = 128
+
+
+def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
+    """Seconds of an iteration: reading the weights, products beyond 200 rows, attention of those
+    that decode, what is done row by row; a prefill by its tokens alone."""
+    if batch.is_prefill:
+        return batch.num_prompt_tokens / 43_100
+    num_slots, num_tokens = len(batch.slots), batch.num_prompt_tokens
+    rows = num_slots + (piggyback.size_for(num_tokens) if num_tokens else 0)
+    return 4.1e-3 + 22e-6 * max(0, rows - 200) + 2.4e-3 * num_slots / 128 + 4.3e-6 * rows
+
+
+@dataclass
+class ClosedLoop:
+    """Runs a loop. The host plans an iteration before it reads the last one's results.
+
+    arrivals_s: of each request's tokens, behind when it was asked
+    """
+
+    loop: Loop
+    now_s: float = 0.0
+    asked_s: dict[int, float] = field(default_factory=dict)
+    arrivals_s: dict[int, list[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        one, self._random = self.loop, Random(1)
+        most = 2 * sum(one.lengths)
+        limits = SchedulerLimits(
+            one.num_slots,
+            most,
+            MAX_PREFILL_TOKENS,
+            0,
+            0,
+            PAGE_SIZE,
+            one.piggyback,
+            one.max_step_s,
+            one.min_slowdown,
+        )
+        num_pages = one.num_slots * (2 + most // PAGE_SIZE)
+        self.scheduler = Scheduler(limits, PageAllocator(num_pages), [0], lambda slot: True)
+        self._due = [0.0] * one.num_clients
+        self._num_left = one.num_clients * one.rounds
+        self._idle_s: float | None = None
+
+    def run(self) -> dict[str, Any]:
+        """To the end. Returns its figures."""
+        under_way: deque[tuple[Batch, Sequence[Request], float]] = deque()
+        end_s = 0.0
+        while self._num_left or self.scheduler.num_unfinished:
+            self._ask()
+            batch, requests, _ = self.scheduler.schedule()
+            if batch is not None:
+                seconds = device_s(batch, self.loop.piggyback)
+                seconds *= 1 + _SCATTER * abs(self._random.gauss(0, 1))
+                end_s = max(end_s, self.now_s) + seconds
+                under_way.append((batch, requests, seconds))
+                if len(under_way) == 1:
+                    continue
+            if under_way:
+                done, requests, took_s = under_way.popleft()
+                self.now_s = end_s - sum(each[2] for each in under_way)
+                self._commit(done, requests, took_s)
+            elif self._due:
+                self.now_s = max(self.now_s, self._due[0])
+        self.scheduler.check_integrity()
+        return self._figures()
+
+    def _ask(self) -> None:
+        while self._num_left and self._due and self._due[0] <= self.now_s:
+            number, at_s = len(self.asked_s), heapq.heappop(self._due)
+            self._num_left -= 1
+            self.asked_s[number], self.arrivals_s[number] = at_s, []
+            prompt_len, output_len = map(self._drawn, self.loop.lengths)
+            params = SamplingParams(max_tokens=output_len, ignore_eos=True)
+            spec = RequestSpec(number, (number,) * prompt_len, params, arrival_s=at_s)
+            self.scheduler.add(Request(spec))
+
+    def _drawn(self, length: int) -> int:
+        return round(length * (1 + self.loop.scatter * self._random.uniform(-1, 1)))
+
+    def _commit(self, batch: Batch, requests: Sequence[Request], took_s: float) -> None:
+        chunks = batch.chunks or (None,) * len(requests)
+        tokens = [[WORD] if chunk is None or chunk.next_id is None else [] for chunk in chunks]
+        commit = self.scheduler.commit(batch, tokens, {})
+        self.scheduler.take_time(batch, commit.advances, took_s)
+        for request, advance in zip(requests, commit.advances, strict=True):
+            self.arrivals_s[request.request_id] += [self.now_s] * len(advance.tokens)
+        for _ in commit.finished:
+            heapq.heappush(self._due, self.now_s + _CLIENT_S)
+            if not self._num_left and self._idle_s is None:
+                self._idle_s = self.now_s
+
+    def _figures(self) -> dict[str, Any]:
+        """Rate while all clients are busy; times to the first token and between tokens."""
+        assert self._idle_s is not None
+        all_s = [at_s for times in self.arrivals_s.values() for at_s in times]
+        num_busy = sum(at_s <= self._idle_s for at_s in all_s)
+        ttft_ms = [1e3 * (times[0] - self.asked_s[one]) for one, times in self.arrivals_s.items()]
+        gaps_ms = [gap for times in self.arrivals_s.values() for gap in 1e3 * np.diff(times)]
+        return {
+            "tokens_per_s": round(num_busy / self._idle_s),
+            "ttft_p50_ms": round(float(np.percentile(ttft_ms, 50))),
+            "ttft_p99_ms": round(float(np.percentile(ttft_ms, 99))),
+            "gap_p50_ms": round(float(np.percentile(gaps_ms, 50)), 1),
+            "gap_p99_ms": round(float(np.percentile(gaps_ms, 99)), 1),
+        }

@@ -1,0 +1,103 @@
+"""Owns how a checkpoint's tensors are read: by several threads, which run ahead of whoever puts
+them in their places, and not too far."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from specguide.errors import CheckpointError
+from specguide.layers.destination import Destination
+from specguide.models.stored_tensors import StoredTensor
+
+_MOST_THREADS = 8
+MOST_BYTES_AHEAD = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """One tensor's way. name: of its file and of itself, for messages"""
+
+    name: str
+    stored: StoredTensor
+    destination: Destination
+
+    def start(self, executor: ThreadPoolExecutor) -> _Started:
+        """Read it, where it stays or where it is converted from."""
+        stored, device = self.stored, self.destination.tensor.device
+        memory = self.destination.memory(stored.shape, stored.torch_dtype)
+        # The memory may be what a conversion that is still under way on this stream has given back.
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        return _Started(self, memory, executor.submit(_read, stored, memory, stream))
+
+
+@dataclass(frozen=True, eq=False)
+class _Started:
+    load: Load
+    memory: Tensor
+    reading: Future[None]
+
+    def finish(self) -> int:
+        """Put it in its place. Returns its bytes."""
+        self.reading.result()
+        try:
+            self.load.destination.fill(self.memory)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.load.name} {error}") from None
+        return self.load.stored.num_bytes
+
+
+def run_loads(loads: Sequence[Load], most_bytes: int) -> None:
+    """All of them, in their order, with a progress bar on a terminal.
+
+    Threads read; this one alone converts. most_bytes: that are read and not in their places yet, at
+    most; a tensor of more is read alone. Raises CheckpointError.
+    """
+    total = sum(load.stored.num_bytes for load in loads)
+    with (
+        _threads() as executor,
+        torch.no_grad(),
+        tqdm(total=total, desc="weights", unit="B", unit_scale=True, disable=None) as progress,
+    ):
+        for num_bytes in _in_order(loads, executor, min(most_bytes, MOST_BYTES_AHEAD)):
+            progress.update(num_bytes)
+
+
+def _in_order(
+    loads: Sequence[Load], executor: ThreadPoolExecutor, most_bytes: int
+) -> Iterator[int]:
+    """Bytes of each tensor once it is in its place."""
+    started: deque[_Started] = deque()
+    ahead = 0
+    for load in loads:
+        while started and ahead + load.stored.num_bytes > most_bytes:
+            num_bytes = started.popleft().finish()
+            ahead -= num_bytes
+            yield num_bytes
+        started.append(load.start(executor))
+        ahead += load.stored.num_bytes
+    while started:
+        yield started.popleft().finish()
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """As many as read faster together; none goes on behind an error."""
+    executor = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "specguide-load")
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _read(stored: StoredTensor, memory: Tensor, stream: torch.cuda.Stream | None) -> None:
+    with torch.no_grad(), nullcontext() if stream is None else torch.cuda.stream(stream):
+        stored.read_into(memory)

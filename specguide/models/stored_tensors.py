@@ -1,0 +1,197 @@
+"""Owns StoredTensor: a tensor in a checkpoint's file, and how its bytes get to where they are
+wanted."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from specguide.errors import CheckpointError
+
+CHUNK_BYTES = 8 << 20
+"""Read at once: what still lies in a processor's cache when it goes on to a GPU."""
+
+_TORCH_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+class StoredTensor(Protocol):
+    """A tensor in a checkpoint's file, not read yet.
+
+    dtype:       as the kind of file calls it
+    torch_dtype: None: torch has none
+    num_bytes:   in the file
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+    @property
+    def torch_dtype(self) -> torch.dtype | None: ...
+
+    @property
+    def num_bytes(self) -> int: ...
+
+    def read_into(self, memory: Tensor) -> None:
+        """Contiguous memory of its shape and dtype, on any device; from any thread. Raises
+        CheckpointError."""
+
+
+def read(stored: StoredTensor) -> Tensor:
+    """In new memory on the CPU."""
+    memory = torch.empty(stored.shape, dtype=stored.torch_dtype)
+    stored.read_into(memory)
+    return memory
+
+
+@contextmanager
+def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
+    """The tensors of one file by name, in the order of the file, for as long as the context lasts;
+    raises CheckpointError."""
+    if path.suffix == ".safetensors":
+        with _opened(path) as file:
+            yield _stored_slices(path, file.fileno())
+    else:
+        yield _stored_pickle(path)
+
+
+def _opened(path: Path) -> FileIO:
+    try:
+        return FileIO(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from None
+
+
+@dataclass(frozen=True)
+class StoredSlice:
+    """A part of a safetensors file. offset: of its first byte"""
+
+    path: Path
+    file: int
+    offset: int
+    num_bytes: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def torch_dtype(self) -> torch.dtype | None:
+        return _TORCH_DTYPES.get(self.dtype)
+
+    def read_into(self, memory: Tensor) -> None:
+        bytes_ = memory.view(-1).view(torch.uint8)
+        if memory.device.type == "cpu":
+            self._read(bytes_, 0)
+            return
+        # A copy out of memory that the system may move would pass through such a buffer anyway, of
+        # the driver, and all threads would wait for it.
+        staging = torch.empty(CHUNK_BYTES, dtype=torch.uint8, pin_memory=True)
+        for start in range(0, self.num_bytes, CHUNK_BYTES):
+            chunk = bytes_[start : start + CHUNK_BYTES]
+            self._read(staging[: len(chunk)], start)
+            chunk.copy_(staging[: len(chunk)], non_blocking=True)
+            torch.cuda.current_stream(memory.device).record_event().synchronize()
+
+    def _read(self, memory: Tensor, start: int) -> None:
+        """From its byte `start` on, as many as fit; other threads run meanwhile."""
+        view, done = memory.numpy().data, 0
+        while done < len(view):
+            rest = view[done : done + CHUNK_BYTES]
+            try:
+                num_read = os.preadv(self.file, [rest], self.offset + start + done)
+            except OSError as error:
+                raise CheckpointError(f"{self.path}: cannot be read: {error}") from None
+            if num_read == 0:
+                raise CheckpointError(f"{self.path}: has become shorter while it was read")
+            done += num_read
+
+
+def _stored_slices(path: Path, file: int) -> dict[str, StoredTensor]:
+    """safetensors itself checks the header, and that its tensors fill the file without a gap."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as checked:
+            names = set(checked.keys())
+        header_len = int.from_bytes(os.pread(file, 8, 0), "little")
+        header = json.loads(os.pread(file, header_len, 8))
+        slices = [(name, header[name]) for name in names]
+    except Exception as error:  # of a damaged header it raises other kinds than its own, too
+        raise CheckpointError(
+            f"{path}: cannot be read as safetensors (truncated or damaged?): {error}"
+        ) from None
+    slices.sort(key=lambda item: item[1]["data_offsets"])
+    return {name: _slice(path, file, 8 + header_len, stated) for name, stated in slices}
+
+
+def _slice(path: Path, file: int, header_end: int, stated: dict[str, Any]) -> StoredSlice:
+    start, end = stated["data_offsets"]
+    return StoredSlice(
+        path, file, header_end + start, end - start, tuple(stated["shape"]), stated["dtype"]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class UnpickledTensor:
+    """A tensor of a file that torch maps into memory."""
+
+    tensor: Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.torch_dtype).removeprefix("torch.")
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def num_bytes(self) -> int:
+        return self.tensor.nbytes
+
+    def read_into(self, memory: Tensor) -> None:
+        memory.copy_(self.tensor)
+
+
+def _stored_pickle(path: Path) -> dict[str, StoredTensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return {str(name): _unpickled(tensor) for name, tensor in state.items()}
+    except Exception as error:  # what a damaged file makes the unpickler do has no bounds
+        raise CheckpointError(
+            f"{path}: cannot be read as a file of plain tensors: {error}"
+        ) from None
+
+
+def _unpickled(tensor: Tensor) -> UnpickledTensor:
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        raise ValueError(
+            f"holds a tensor that is not plain: {tensor.layout}, {tensor.dtype}, {tensor.device}"
+        )
+    return UnpickledTensor(tensor)
