@@ -9,9 +9,10 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder
+from specguide.json_fields import check_folder, naming
 from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
+from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
@@ -124,6 +125,8 @@ class Decoder:
         load_weights(files, decoder.destinations())
         if tied:
             check_tied(files, decoder.embedding)
+        with naming(folder):
+            decoder.has_cache_scales()
         return decoder
 
     @classmethod
@@ -173,6 +176,11 @@ class Decoder:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's
         dtype."""
         return self.lm_head.forward(hidden)
+
+    def has_cache_scales(self) -> bool:
+        """Whether its checkpoint says what keys and values in float8 are multiplied by; else that
+        is 1. Raises CheckpointError where it says so of some."""
+        return have_scales([layer.attention.cache_scales for layer in self.layers])
 
     def fit_vocabulary(self, size: int) -> None:
         """Serve beside a model of the same tokens whose vocabulary is padded to `size` ids.

@@ -16,11 +16,13 @@ from specguide.cache import CacheNeeds, KVCache, cache_size, page_num_bytes
 from specguide.engine.executors.base import Capabilities
 from specguide.engine.parts import EngineParts
 from specguide.engine.target_folder import SHIPPED_MODEL, target_folder
+from specguide.errors import InvalidParams
 from specguide.guided.callbacks import GrammarCallbacks
 from specguide.guided.executor import ExecutorFactory, Walked
 from specguide.guided.no_grammar import NoGrammar
 from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
+from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
@@ -79,6 +81,11 @@ class LocalExecutor:
         drafter, entry = None, _entry(config)
         if config.spec is not None and entry.load is not None:
             drafter = entry.load(config.spec, DraftTarget(target, config.model, SHIPPED_MODEL))
+        if config.cache_dtype == "float8_e4m3fn" and not target.has_cache_scales():
+            _LOGGER.warning(
+                "the KV cache is in fp8 and the checkpoint has no scales for it (k_scale, "
+                "v_scale): keys and values are rounded as they are"
+            )
         return cls.of(config, target, drafter, parts)
 
     @classmethod
@@ -107,7 +114,8 @@ class LocalExecutor:
             (num_layers, page_size, num_heads, head_dim)
             for num_layers, num_heads, head_dim in filter(None, keys)
         ]
-        page_bytes = sum(page_num_bytes(*shape, target.dtype) for shape in shapes)
+        dtype = _cache_dtype(config, target.device)
+        page_bytes = sum(page_num_bytes(*shape, dtype) for shape in shapes)
         size = cache_size(
             config.cache,
             CacheNeeds(
@@ -130,7 +138,7 @@ class LocalExecutor:
                 page_size,
                 num_kv_heads,
                 head_dim,
-                target.dtype,
+                dtype,
                 target.device,
             )
             for num_layers, page_size, num_kv_heads, head_dim in shapes
@@ -196,6 +204,18 @@ def _run_all(warm_ups: Sequence[WarmUp], what: str) -> None:
 
 def _entry(config: ResolvedConfig) -> DrafterSpec:
     return drafter_named(config.spec.method) if config.spec else NO_DRAFTER
+
+
+def _cache_dtype(config: ResolvedConfig, device: torch.device) -> torch.dtype:
+    """Raises InvalidParams where the GPU has none such."""
+    dtype: torch.dtype = getattr(torch, config.cache_dtype)
+    if dtype == FLOAT8 and not has_float8(device):
+        raise InvalidParams(
+            "kv_cache_dtype 'fp8' needs a GPU of compute capability 8.9 (Ada, Hopper) or later: "
+            "take 'bfloat16'",
+            param="kv_cache_dtype",
+        )
+    return dtype
 
 
 def _sampler(
