@@ -16,16 +16,18 @@ from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.layers.destination import Destination
 from specguide.layers.placement import Placement
 
+_KEY, _VALUE, _BOTH = slice(0, 1), slice(1, 2), slice(0, 2)
 _NAMES = {
-    "k_scale": 0,
-    "v_scale": 1,
-    "k_proj.k_scale": 0,
-    "v_proj.v_scale": 1,
-    "k_proj.output_scale": 0,
-    "v_proj.output_scale": 1,
+    "k_scale": _KEY,
+    "v_scale": _VALUE,
+    "k_proj.k_scale": _KEY,
+    "v_proj.v_scale": _VALUE,
+    "k_proj.output_scale": _KEY,
+    "v_proj.output_scale": _VALUE,
+    "kv_scale": _BOTH,
 }
-"""What they are called beside the layer's projections, by compressed-tensors, by ModelOpt and by
-older checkpoints of the first, and which of the two it is."""
+"""What they are called beside the layer's projections: by compressed-tensors, by ModelOpt, by older
+checkpoints of the first, and by those of AutoFP8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +51,7 @@ class CacheScales:
         """Where the tensors of a checkpoint go, by their full names; it may lack them."""
         return {
             self.prefix + name: Destination(
-                self.stored[place : place + 1],
-                (1,),
-                _checked,
-                other_shapes=((),),
-                is_optional=True,
+                self.stored[place], (1,), _checked, other_shapes=((),), is_optional=True
             )
             for name, place in _NAMES.items()
         }

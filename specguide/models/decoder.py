@@ -25,10 +25,6 @@ from specguide.models.weights import check_tied, check_weights, load_weights, we
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
 
-_CACHE_SCALES = (".k_scale", ".v_scale", ".kv_scale")
-"""Of keys and values in fp8, which a quantized checkpoint may hold; they are kept in the model's
-dtype here, which is more exact."""
-
 _DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
 
@@ -116,7 +112,7 @@ class Decoder:
             files,
             cls.skeleton(config).destinations(),
             ignored=lambda name: (
-                name.endswith(("rotary_emb.inv_freq", *_CACHE_SCALES))
+                name.endswith("rotary_emb.inv_freq")
                 or name.startswith(MTP_PREFIX)
                 or (tied and name == "lm_head.weight")
             ),

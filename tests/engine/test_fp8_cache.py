@@ -87,6 +87,10 @@ def test_numbers_out_of_range_need_their_scales(names: tuple[str, str], tmp_path
 
 FAULTS: dict[str, tuple[dict[str, Tensor], str]] = {
     "negative": (scales(NAMES["ModelOpt"], -1.0), r"k_scale must be a finite number > 0, found -1"),
+    "both at once": (
+        {"model.layers.0.self_attn.kv_scale": torch.ones(1)},
+        r"cached keys and values are missing: model\.layers\.1\.self_attn\.",
+    ),
     "by head": (
         {"model.layers.0.self_attn.k_scale": torch.ones(2)},
         r"wrong shape: model\.layers\.0\.self_attn\.k_scale \(expected \[1\], found \[2\]\)",
