@@ -39,7 +39,9 @@ class EngineCollector(Collector):
             "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
         )
         yield GaugeMetricFamily(
-            "specguide_requests_unfinished", "Requests under way", stats.num_running + stats.num_waiting
+            "specguide_requests_unfinished",
+            "Requests under way",
+            stats.num_running + stats.num_waiting,
         )
         yield GaugeMetricFamily(
             "specguide_synthetic_acceptance",

@@ -110,7 +110,8 @@ def test_metrics_and_requests_of_all_fronts(service):
 
 def num_answers(metrics: str) -> int:
     """HTTP answers of all kinds."""
-    lines = [one for one in metrics.splitlines() if one.startswith("specguide_http_responses_total")]
+    name = "specguide_http_responses_total"
+    lines = [line for line in metrics.splitlines() if line.startswith(name)]
     return sum(int(float(line.split()[-1])) for line in lines)
 
 
