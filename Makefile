@@ -7,7 +7,7 @@ NATIVE := csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*
 MODULES   := $(shell find specguide -name '*.py' | sort | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.installed-$(MODULES)
 
-.PHONY: demo test lint ext sanitize sanitize-gpu clean
+.PHONY: demo test lint clients ext sanitize sanitize-gpu clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
@@ -19,6 +19,10 @@ lint: $(INSTALLED)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+
+# Clients of the API, each as pinned in an environment of its own, against a live server; writes docs/clients.md.
+clients: $(INSTALLED)
+	cd tests/clients && ../../$(PY) matrix.py $(ONLY)
 
 # Build the extension in place, for work on csrc.
 ext: | $(PY)

@@ -42,36 +42,39 @@ def summary(
         for answer, found in zip(answers, faults, strict=True)
         if not any(fault.kind in ("refused", "lost") for fault in found)
     ]
-    seconds = (
-        max(answer.end_s for answer in answers) - min(answer.due_s for answer in answers)
-        if answers
-        else 0.0
-    )
+    seconds = 0.0
+    if answers:
+        begin_s = min(answer.due_s for answer in answers)
+        seconds = max(answer.end_s for answer in answers) - begin_s
     num_tokens = sum(answer.num_tokens for answer in whole)
     return {
         "requests": len(answers),
         "whole": len(whole),
         "cut": sum(one.finish_reason == "length" for one in whole),
-        **{
-            kind: sum(any(fault.kind == kind for fault in found) for found in faults)
-            for kind in FAULTS
-        },
-        "causes": dict(
-            Counter(f"{fault.kind}: {fault.cause}" for found in faults for fault in found)
-        ),
+        **_fault_counts(faults),
         "seconds": round(seconds, 2),
         "output_tokens": num_tokens,
         "tokens_per_s": _rate(num_tokens, seconds),
         "busy_tokens_per_s": num_clients and busy_tokens_per_s(answers, whole, num_clients),
         "requests_per_s": _rate(len(whole), seconds),
-        "latency": {
-            "all": latencies(whole),
-            **{
-                kind: latencies(some)
-                for kind in KINDS
-                if (some := [one for one in whole if one.task.kind == kind])
-            },
-        },
+        "latency": _latencies_by_kind(whole),
+    }
+
+
+def _fault_counts(faults: Sequence[Sequence[Fault]]) -> dict[str, Any]:
+    """Answers with a fault of each kind, and faults by cause."""
+    kinds = {
+        kind: sum(any(fault.kind == kind for fault in found) for found in faults) for kind in FAULTS
+    }
+    causes = Counter(f"{fault.kind}: {fault.cause}" for found in faults for fault in found)
+    return {**kinds, "causes": dict(causes)}
+
+
+def _latencies_by_kind(answers: Sequence[Answer]) -> dict[str, Any]:
+    by_kind = {kind: [one for one in answers if one.task.kind == kind] for kind in KINDS}
+    return {
+        "all": latencies(answers),
+        **{kind: latencies(some) for kind, some in by_kind.items() if some},
     }
 
 

@@ -167,7 +167,7 @@ class Admission:
             grammar,
             adjustment_of(params, self._tokenizer, vocab_size),
             bind_processors(params, request.prompt_ids),
-            self._capabilities.window_of(params),
+            self._capabilities.layout_for(params),
         )
 
     def _text(self, prompt_ids: Sequence[int], params: SamplingParams) -> TextOfTokens:

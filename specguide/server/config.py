@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from specguide.errors import InvalidParams
 
 METRICS_NAMES = ("specguide", "vllm")
-_ROOT_PATH = re.compile(r"/(?:.*[^/])?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class Exposure:
     otlp_traces_endpoint: str | None = None
 
     def __post_init__(self) -> None:
-        if self.root_path and not _ROOT_PATH.fullmatch(self.root_path):
+        path = self.root_path
+        if path and (path[0] != "/" or path[-1] == "/"):
             raise InvalidParams(
                 f"root_path {self.root_path!r} must begin with / and not end with it",
                 param="root_path",

@@ -102,7 +102,7 @@ def test_behind_a_proxy_that_strips_the_path_or_not(engine, prefix):
     assert 'href="playground/playground.css"' in page
 
 
-@pytest.mark.parametrize("path", ["llm", "/llm/", "//"])
+@pytest.mark.parametrize("path", ["llm", "/llm/", "//", "/"])
 def test_root_paths_that_are_none(path):
     with pytest.raises(InvalidParams, match="root_path"):
         Exposure(root_path=path)
