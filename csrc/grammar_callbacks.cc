@@ -113,7 +113,7 @@ GrammarExecutor::Progress& GrammarExecutor::progress_of(const Entry& entry) {
   return progress;
 }
 
-// False when there is nothing to take: the request is over, the step held its slot, or the window is full.
+// False when there is nothing to take: the request is over, the step held its slot, or the chain is full.
 bool GrammarExecutor::push_token(Batch& batch, Progress& progress, int model_token) {
   const Walk& walk = *progress.walk;
   if (model_token == 0 && buffers_->num_accepted[walk.slot()] >= 0) clear_chain(progress);

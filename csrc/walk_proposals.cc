@@ -5,7 +5,7 @@
 
 namespace specguide {
 
-// Goes on until nothing is known, or refused, or the window is full. What is forced goes first.
+// Goes on until nothing is known, or refused, or the chain is full. What is forced goes first.
 void Walk::propose() {
   if (!buffers_->has_proposals()) return;
   forced_.clear();

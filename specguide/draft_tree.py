@@ -175,19 +175,20 @@ class DraftTree(TreeShape):
             [child for child in range(self.num_nodes) if self.parents[child] == node]
             for node in range(self.num_nodes)
         ]
-        num_children, level, first = max(map(len, children)), [0], 0
+        num_children = max(map(len, children))
+        frontier, first = [0], 0
         expanded: list[tuple[int, ...]] = []
         chosen: list[int] = []
-        while level:
+        while frontier:
             born = {
                 child: first + place * num_children + rank
-                for place, node in enumerate(level)
+                for place, node in enumerate(frontier)
                 for rank, child in enumerate(children[node])
             }
-            first += len(level) * num_children
+            first += len(frontier) * num_children
             chosen += born.values()
-            level = [child for child in born if children[child]]
-            expanded.append(tuple(born[child] for child in level))
+            frontier = [child for child in born if children[child]]
+            expanded.append(tuple(born[child] for child in frontier))
         return TreeExpansion(
             num_children,
             tuple(map(len, expanded[:-1])),

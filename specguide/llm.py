@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from specguide.config import CacheConfig, EngineConfig, GuideConfig, SpecConfig
-from specguide.engine import Engine, EngineStats, Turns
+from specguide.engine import Engine, EngineStats, SharedEngine
 from specguide.errors import InvalidParams, UserError
 from specguide.params import SamplingParams
 from specguide.request import Request, RequestMetrics, RequestOutput
@@ -93,7 +93,7 @@ class LLM:
 
     def _take(self, engine: Engine) -> None:
         self._engine = engine
-        self._turns = Turns(engine)
+        self._shared = SharedEngine(engine)
         self.tokenizer = engine.tokenizer
 
     def generate(
@@ -158,12 +158,12 @@ class LLM:
 
         Raises EngineError where a capture fails.
         """
-        with self._turns as engine:
+        with self._shared as engine:
             engine.warm_up()
 
     def reset_prefix_cache(self) -> None:
         """Forget the keys of earlier prompts and outputs, say to time what they cost."""
-        with self._turns as engine:
+        with self._shared as engine:
             engine.reset_prefix_cache()
 
     def stats(self) -> EngineStats:
@@ -178,18 +178,18 @@ class LLM:
         callbacks ran, and what the host did. Of each the last 65,536 spans are kept. Raises
         InvalidParams for an engine that records none and for a path that cannot be written.
         """
-        with self._turns as engine:
+        with self._shared as engine:
             engine.write_trace(path)
 
     def spans(self) -> list[Span]:
         """The timeline so far, track by track; wants `trace=True`. Raises InvalidParams for an
         engine that has none."""
-        with self._turns as engine:
+        with self._shared as engine:
             return engine.spans()
 
     def close(self) -> None:
         """Stop the worker threads."""
-        self._turns.close()
+        self._shared.close()
 
     def _run(
         self, prompts: Sequence[list[int] | UserError], params: Sequence[SamplingParams]
@@ -199,7 +199,7 @@ class LLM:
             for prompt, param in zip(prompts, params, strict=True)
             if not isinstance(prompt, UserError)
         ]
-        ended = iter(self._turns.run(asked))
+        ended = iter(self._shared.run(asked))
         return [
             _refused(prompt) if isinstance(prompt, UserError) else _output(next(ended))
             for prompt in prompts

@@ -145,7 +145,7 @@ TEST(forced_tokens_come_behind_the_golden_token_and_behind_each_draft) {
   CHECK(rig.executor->counters().rollbacks == 1 && !rig.executor->error(0));
 }
 
-TEST(a_span_is_no_longer_than_its_bound_and_a_chain_no_longer_than_the_window) {
+TEST(a_span_is_no_longer_than_its_bound_and_a_chain_no_longer_than_its_slot_holds) {
   ExecutorRig rig(1, {1, 3}, 1, kLong);
   start(rig, std::make_shared<SentenceMatcher>(Chain{kAny, 1, 2, 3, 4, 5, 6, 7, 8}));
   verify(rig, 0, 50);

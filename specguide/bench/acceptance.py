@@ -19,6 +19,8 @@ from specguide.bench.tasks import Task
 from specguide.config import GuideConfig
 from specguide.errors import UserError
 from specguide.params import SamplingParams
+from specguide.request import RequestOutput
+from specguide.tokenizer.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,27 @@ class Conditions:
         )
 
 
+@dataclass(frozen=True)
+class _Run:
+    """What the tasks of a setting gave; `refused` counts those that the chat template refuses."""
+
+    asked: Sequence[Task]
+    refused: Counter[str]
+    outputs: Sequence[RequestOutput]
+    seconds: float
+    grammar_s: float
+    timeline: dict[str, Any]
+    vocabulary: Vocabulary
+
+    def tokens(self) -> Tokens:
+        """Of what ended without an error."""
+        return {
+            task.name: output.token_ids
+            for task, output in zip(self.asked, self.outputs, strict=True)
+            if output.error is None
+        }
+
+
 def run(
     setting: Setting, tasks: Sequence[Task], conditions: Conditions, plain: Tokens
 ) -> tuple[dict[str, Any], Tokens]:
@@ -61,50 +84,55 @@ def run(
     """
     llm = conditions.llm(setting)
     try:
-        llm.warm_up()
-        prompts, refused = _prompts(llm, tasks)
-        asked = [task for task in tasks if task.name in prompts]
-        params = [
-            SamplingParams(max_tokens=conditions.max_tokens, temperature=0.0, guide=task.guide)
-            for task in asked
-        ]
-        llm.generate(
-            list(prompts.values()), [_first_only(one) for one in params]
-        )  # compiles kernels and grammars
-        llm.reset_prefix_cache()
-        before, begin, begin_ns = llm.stats(), time.perf_counter(), time.perf_counter_ns()
-        outputs = llm.generate(list(prompts.values()), params)
-        seconds, after = time.perf_counter() - begin, llm.stats()
-        timeline = times(llm.spans(), begin_ns)
-        vocabulary = llm.tokenizer.vocabulary()
+        done = _run(llm, tasks, conditions.max_tokens)
     finally:
         llm.close()
-    tokens = {
-        task.name: output.token_ids
-        for task, output in zip(asked, outputs, strict=True)
-        if output.error is None
-    }
-    found, spec = acceptance(outputs), setting.spec(conditions.heads)
+    tokens = done.tokens()
+    found, spec = acceptance(done.outputs), setting.spec(conditions.heads)
+    num_tokens = found["output_tokens"]
     figures = {
         **asdict(setting),
         "window": spec.layout.num_nodes - 1 if spec else 0,
         "requests": len(tasks),
         **found,
-        "tokens_per_s": round(found["output_tokens"] / seconds, 1),
-        **latencies(outputs),
-        **timeline,
-        "grammar_us_per_token": round(
-            1e6 * (after.grammar_s - before.grammar_s) / max(1, found["output_tokens"]), 2
-        ),
+        "tokens_per_s": round(num_tokens / done.seconds, 1),
+        **latencies(done.outputs),
+        **done.timeline,
+        "grammar_us_per_token": round(1e6 * done.grammar_s / max(1, num_tokens), 2),
         "differ_from_plain": sum(
             plain[name] != ids for name, ids in tokens.items() if name in plain
         ),
-        **validity(asked, outputs),
+        **validity(done.asked, done.outputs),
     }
-    figures["errors"] = dict(Counter(figures["errors"]) + refused)
+    figures["errors"] = dict(Counter(figures["errors"]) + done.refused)
     if setting.drafter == PLAIN:  # the others' outputs are the same
-        figures |= grammar_costs(asked, outputs, vocabulary, conditions.guide(setting.backend))
+        guide = conditions.guide(setting.backend)
+        figures |= grammar_costs(done.asked, done.outputs, done.vocabulary, guide)
     return figures, tokens
+
+
+def _run(llm: Any, tasks: Sequence[Task], max_tokens: int) -> _Run:
+    """Once for one token, which compiles kernels and grammars, and once for all."""
+    llm.warm_up()
+    prompts, refused = _prompts(llm, tasks)
+    asked = [task for task in tasks if task.name in prompts]
+    params = [
+        SamplingParams(max_tokens=max_tokens, temperature=0.0, guide=task.guide) for task in asked
+    ]
+    llm.generate(list(prompts.values()), [_first_only(one) for one in params])
+    llm.reset_prefix_cache()
+    before, begin, begin_ns = llm.stats(), time.perf_counter(), time.perf_counter_ns()
+    outputs = llm.generate(list(prompts.values()), params)
+    seconds = time.perf_counter() - begin
+    return _Run(
+        asked,
+        refused,
+        outputs,
+        seconds,
+        llm.stats().grammar_s - before.grammar_s,
+        times(llm.spans(), begin_ns),
+        llm.tokenizer.vocabulary(),
+    )
 
 
 def measure(

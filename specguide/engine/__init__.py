@@ -12,7 +12,7 @@ from specguide.engine.stream import RequestDelta, RequestStream
 if TYPE_CHECKING:
     from specguide.engine.async_engine import AsyncEngine
     from specguide.engine.engine import Engine
-    from specguide.engine.turns import Turns
+    from specguide.engine.shared_engine import SharedEngine
 
 __all__ = [
     "AsyncEngine",
@@ -23,10 +23,10 @@ __all__ = [
     "RequestDelta",
     "RequestStream",
     "ServedEngine",
-    "Turns",
+    "SharedEngine",
 ]
 
-_WITH_TORCH = {"AsyncEngine": "async_engine", "Engine": "engine", "Turns": "turns"}
+_WITH_TORCH = {"AsyncEngine": "async_engine", "Engine": "engine", "SharedEngine": "shared_engine"}
 
 
 def __getattr__(name: str) -> Any:

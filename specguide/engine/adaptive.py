@@ -108,7 +108,7 @@ class LevelChoice(AllDrafts):
         self._num_planned, self._to_spend_s = 0, 0.0
         self._last: tuple[tuple[int, ...], float] | None = None
         self._acceptances: dict[int, Acceptance] = {}  # by request id
-        self._turn: tuple[LevelPlan, float] | None = None
+        self._begun_trial: tuple[LevelPlan, float] | None = None
 
     def plan(self, batch: Batch) -> LevelPlan | None:
         """For a batch that is launched now; None for a prefill. Logits processors are
@@ -145,7 +145,7 @@ class LevelChoice(AllDrafts):
             if num and row not in first_rows:
                 self._learn(request_id, plan.verified, num - 1)
         if not (is_timed and last) or last[0] != batch.request_ids or batch.processed:
-            self._turn = None
+            self._begun_trial = None
         else:
             self._take_time(len(batch.request_ids), plan, end_s - last[1])
 
@@ -167,15 +167,15 @@ class LevelChoice(AllDrafts):
         """Of a level that runs; of one that is tried it takes two, one that drafts it and one that
         verifies it."""
         self._to_spend_s += _TRIAL_SHARE * seconds
-        turn, self._turn = self._turn, None
+        begun, self._begun_trial = self._begun_trial, None
         if plan.verified == plan.drafted:
             self._times.add(num_requests, plan.drafted, seconds)
-        elif turn is None or turn[0] != (plan.drafted, plan.verified):
-            self._turn = plan, seconds
+        elif begun is None or begun[0] != (plan.drafted, plan.verified):
+            self._begun_trial = plan, seconds
         else:
             other = self._times.seconds(num_requests, plan.drafted)
             if other is not None:
-                tried = max(turn[1] + seconds - other, 0.1 * seconds)
+                tried = max(begun[1] + seconds - other, 0.1 * seconds)
                 self._times.add(num_requests, plan.verified, tried, is_trial=True)
 
     def _next(self, batch: Batch) -> int:

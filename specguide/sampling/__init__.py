@@ -6,7 +6,7 @@ from specguide.sampling import accept, growth
 from specguide.sampling.accept import AcceptState, Branches
 from specguide.sampling.adjust import SlotAdjustments, adjust_logits, chain_paths
 from specguide.sampling.adjustment import adjustment_of
-from specguide.sampling.growth import GrowingTrees, TreeLevel
+from specguide.sampling.growth import Frontier, GrowingTrees
 from specguide.sampling.processors import (
     Failures,
     RequestProcessors,
@@ -27,12 +27,12 @@ __all__ = [
     "AcceptState",
     "Branches",
     "Failures",
+    "Frontier",
     "GrowingTrees",
     "RequestProcessors",
     "SamplingTensors",
     "SlotAdjustments",
     "SlotTrees",
-    "TreeLevel",
     "accept_drafts",
     "adjust_logits",
     "adjustment_of",

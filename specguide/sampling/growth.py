@@ -52,16 +52,16 @@ class GrowingTrees:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeLevel:
+class Frontier:
     """The w nodes of each of B trees that are expanded at one depth, out of M that have been in
     all.
 
     tokens:     int32 [B, w]
     scores:     float32 [B, w]
-    parent_ids: int64 [B · w], of each node's parent among the B · v of the level before; of the
+    parent_ids: int64 [B · w], of each node's parent among the B · v of the depth before; of the
                 golden token [0]
     row_ids:    int64 [B · w], rows of what the grammar allows behind each
-    ancestor_mask:       bool [B, w, M], which of the expanded nodes are on the path to each
+    ancestor_mask: bool [B, w, M], which of the expanded nodes are on the path to each
     """
 
     tokens: Tensor
@@ -71,7 +71,7 @@ class TreeLevel:
     ancestor_mask: Tensor
 
     @classmethod
-    def root(cls, golden: Tensor, row_ids: Tensor) -> TreeLevel:
+    def root(cls, golden: Tensor, row_ids: Tensor) -> Frontier:
         """The golden tokens int32 [B, 1]."""
         size = len(golden), 1
         return cls(
@@ -86,7 +86,7 @@ class TreeLevel:
 def grow_trees(
     tokens: Tensor,
     logprobs: Tensor,
-    level: TreeLevel,
+    frontier: Frontier,
     growing: GrowingTrees,
     expansion: TreeExpansion,
     depth: int,
@@ -95,58 +95,60 @@ def grow_trees(
     walk_parents: Tensor,
     num_model: Tensor,
     row_slots: Tensor,
-) -> TreeLevel:
+) -> Frontier:
     """Take in the candidates of a depth, and choose those to expand: none at the last one.
 
-    tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `level`; -1 and -inf
+    tokens, logprobs: int32 and float32 [B, v, k], children of the nodes of `frontier`; -1 and -inf
                       where there is none
     growing:          the candidates of this depth are written
     walk_tokens, walk_parents: int32 [S, places], by slot: token and parent's place of the nodes
-                               expanded are written,
-                      and -1 where the stage has further places
+                      expanded are written, and -1 where the stage has further places
     num_model:        int32 [S], most drafts on a path of each slot
-    row_slots:           int64 [S], the slot whose rows say what may follow
+    row_slots:        int64 [S], the slot whose rows say what may follow
     Of equals those that come first are taken.
     """
     is_too_deep = (num_model[growing.slots] < depth)[:, None]
     first, end = expansion.candidate_begins[depth - 1 : depth + 1]
-    scores = (
-        (level.scores[:, :, None] + logprobs).flatten(1).masked_fill(is_too_deep, float("-inf"))
-    )
+    scores = (frontier.scores[:, :, None] + logprobs).flatten(1)
+    scores.masked_fill_(is_too_deep, float("-inf"))
     growing.tokens[:, first:end] = tokens.flatten(1).masked_fill(is_too_deep, -1)
-    growing.scores[:, first:end], growing.places[:, first:end] = scores, 0
+    growing.scores[:, first:end] = scores
+    chosen = _expanded(scores, expansion, depth)
     begin, places = expansion.places_of(depth)
-    if expansion.fixed is not None and places:
-        chosen = (
-            constant(expansion.fixed.expanded[depth - 1], scores.device).expand(len(scores), -1)
-            - first
-        )
-    else:
-        chosen = _likeliest(scores, len(places))
-    parents = chosen // expansion.num_children
-    growing.places[:, first:end].scatter_(
-        1, chosen, constant(places, scores.device).int().expand(len(scores), -1)
-    )
+    at = constant(places, scores.device)
+    growing.places[:, first:end] = 0
+    growing.places[:, first:end].scatter_(1, chosen, at.int().expand(len(scores), -1))
     chosen_tokens = growing.tokens[:, first:end].gather(1, chosen)
+    parents = chosen // expansion.num_children
     if places:
         num_missing = expansion.stage_begins[depth + 1] - places[-1] - 1
         _store(walk_tokens, growing, pad(chosen_tokens, (0, num_missing), value=-1), places[0])
         _store(walk_parents, growing, parents + begin, places[0])
-    before = level.ancestor_mask.gather(
-        1, parents[:, :, None].expand(-1, -1, level.ancestor_mask.shape[2])
-    )
-    itself = torch.eye(len(places), dtype=torch.bool, device=scores.device).expand(
-        len(scores), -1, -1
-    )
-    first_parent = torch.arange(len(scores), device=scores.device)[:, None] * level.tokens.shape[1]
-    rows = constant(places, scores.device) * len(row_slots) + row_slots[growing.slots][:, None]
-    return TreeLevel(
+    first_parent = torch.arange(len(scores), device=scores.device)[:, None]
+    return Frontier(
         chosen_tokens,
         scores.gather(1, chosen),
-        (parents + first_parent).flatten(),
-        rows.flatten(),
-        torch.cat([before, itself], dim=2),
+        (parents + first_parent * frontier.tokens.shape[1]).flatten(),
+        (at * len(row_slots) + row_slots[growing.slots][:, None]).flatten(),
+        _behind(frontier.ancestor_mask, parents),
     )
+
+
+def _expanded(scores: Tensor, expansion: TreeExpansion, depth: int) -> Tensor:
+    """int64 [B, w], which candidates of a depth are expanded."""
+    _, places = expansion.places_of(depth)
+    if expansion.fixed is None or not places:
+        return _likeliest(scores, len(places))
+    chosen = constant(expansion.fixed.expanded[depth - 1], scores.device)
+    return chosen.expand(len(scores), -1) - expansion.candidate_begins[depth - 1]
+
+
+def _behind(ancestor_mask: Tensor, parents: Tensor) -> Tensor:
+    """bool [B, w, M + w], the ancestor mask of nodes whose parents [B, w] have one [B, v, M]."""
+    num_trees, width = parents.shape
+    index = parents[:, :, None].expand(-1, -1, ancestor_mask.shape[2])
+    itself = torch.eye(width, dtype=torch.bool, device=parents.device)
+    return torch.cat([ancestor_mask.gather(1, index), itself.expand(num_trees, -1, -1)], dim=2)
 
 
 def finish_trees(

@@ -17,9 +17,9 @@ from specguide.draft_layout import DraftLayout
 from specguide.kernels import constant
 from specguide.sampling import (
     Branches,
+    Frontier,
     GrowingTrees,
     SlotTrees,
-    TreeLevel,
     accept_drafts,
     finish_trees,
     grow_trees,
@@ -32,7 +32,7 @@ from specguide.speculation.forward_input import ForwardInput, chain_input, tree_
 from specguide.speculation.nodes import Nodes
 from specguide.speculation.results import VerifyOutput
 from specguide.speculation.selection import Sampling, SamplingKind
-from specguide.tree_layout import TreeLayout
+from specguide.tree_layout import TreeExpansion, TreeLayout
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,9 @@ class Trees:
         self._slot_nodes, self._accept_state = self._state.nodes, accept_state(parts)
         num_nodes = self._grammar.layout.num_nodes
         self._trees = SlotTrees.empty(len(self._state.ids), num_nodes, self._state.ids.device)
+        self._walk = dict(
+            walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents
+        )
 
     def clear(self, slots: Tensor) -> None:
         self._trees.clear(slots)
@@ -113,46 +116,58 @@ class Trees:
         `layout`."""
         assert isinstance(layout, TreeLayout)
         (verified, inputs, features), growth = accepted, layout.growth
-        slots, state, grammar = inputs.slots, self._state, self._grammar
-        walk = dict(walk_tokens=self._slot_nodes.tokens, walk_parents=self._slot_nodes.parents)
+        state, grammar, ids = self._state, self._grammar, self._state.ids[inputs.slots]
         grammar.launch(1, num_slots)
         normed, hidden = self._passes.refresh(
             inputs, features, verified.tokens, verified.num_accepted
         )
-        start, ids = state.lengths[slots], state.ids[slots]
+        start = state.lengths[inputs.slots]
         growing = GrowingTrees.empty(growth, ids, verified.num_accepted)
-        level = TreeLevel.root(self._slot_nodes.tokens[slots, :1], state.drafts.row_slots[slots])
+        golden = self._slot_nodes.tokens[inputs.slots, :1]
+        frontier = Frontier.root(golden, state.drafts.row_slots[inputs.slots])
         for depth in range(1, growth.depth + 1):
-            grammar.announce_wait()
-            logits = self._passes.draft_logits(normed)
-            grammar.recorder.forward(f"draft {depth}")
-            grammar.wait_rows()
-            rows = grammar.rows(level.row_ids)
-            children = self._sampler.children(
-                logits, rows, ids, depth - 1, growth.num_children, self._passes.target_ids
-            )
-            level = grow_trees(
-                *children,
-                level,
-                growing,
-                growth,
-                depth,
-                num_model=state.drafts.num_model,
-                row_slots=state.drafts.row_slots,
-                **walk,
-            )
+            frontier = self._grow(normed, frontier, growing, growth, depth)
             if depth == growth.depth:
                 break
             grammar.recorder.forward(f"choose {depth}")
             grammar.launch(depth + 1, num_slots)
-            num_before = constant(growth.num_before[: level.ancestor_mask.shape[2]], hidden.device)
+            num_before = growth.num_before[: frontier.ancestor_mask.shape[2]]
             normed, hidden = self._passes.draft_nodes(
-                level.tokens,
-                hidden[level.parent_ids],
+                frontier.tokens,
+                hidden[frontier.parent_ids],
                 start,
-                num_before,
-                level.ancestor_mask,
-                slots,
+                constant(num_before, hidden.device),
+                frontier.ancestor_mask,
+                inputs.slots,
             )
-        finish_trees(growing, growth, self._trees, **walk)
+        finish_trees(growing, growth, self._trees, **self._walk)
         grammar.recorder.forward(f"choose {growth.depth}")
+
+    def _grow(
+        self,
+        normed: Tensor,
+        frontier: Frontier,
+        growing: GrowingTrees,
+        growth: TreeExpansion,
+        depth: int,
+    ) -> Frontier:
+        """The likeliest children of the frontier, and those of them that are expanded next."""
+        grammar, drafts = self._grammar, self._state.drafts
+        grammar.announce_wait()
+        logits = self._passes.draft_logits(normed)
+        grammar.recorder.forward(f"draft {depth}")
+        grammar.wait_rows()
+        rows = grammar.rows(frontier.row_ids)
+        children = self._sampler.children(
+            logits, rows, growing.slots, depth - 1, growth.num_children, self._passes.target_ids
+        )
+        return grow_trees(
+            *children,
+            frontier,
+            growing,
+            growth,
+            depth,
+            num_model=drafts.num_model,
+            row_slots=drafts.row_slots,
+            **self._walk,
+        )

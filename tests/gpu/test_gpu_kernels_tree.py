@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specguide import sampling
 from specguide.cache import move_keys, place_nodes, tensors
-from specguide.sampling import AcceptState, Branches, SlotTrees, TreeLevel, accept, accept_drafts
+from specguide.sampling import AcceptState, Branches, Frontier, SlotTrees, accept, accept_drafts
 from specguide.slots import MAX_END_IDS
 from specguide.tree_layout import TreeExpansion
 
@@ -99,7 +99,7 @@ def test_trees_grow_as_on_a_cpu(expansion: TreeExpansion) -> None:
             assert_equal(one, other)
 
 
-def assert_equal(found: SlotTrees | TreeLevel, expected: SlotTrees | TreeLevel) -> None:
+def assert_equal(found: SlotTrees | Frontier, expected: SlotTrees | Frontier) -> None:
     for field in fields(expected):
         one, other = getattr(found, field.name), getattr(expected, field.name)
         assert one.dtype == other.dtype and torch.equal(one.cpu(), other), field.name

@@ -8,7 +8,7 @@ import torch
 
 from specguide import LLM, SpecConfig
 from specguide.draft_tree import DraftTree, DynamicTree
-from specguide.sampling import GrowingTrees, SlotTrees, TreeLevel, growth
+from specguide.sampling import Frontier, GrowingTrees, SlotTrees, growth
 from specguide.tree_layout import TreeExpansion
 
 TREES = {
@@ -29,10 +29,10 @@ def make(folders, models, tree: str, method: str = "eagle3", **options) -> LLM:
 
 def grown(
     expansion: TreeExpansion, seed: int = 0, device: str = "cpu", module: ModuleType = growth
-) -> tuple[SlotTrees, dict[str, torch.Tensor], list[TreeLevel]]:
-    """Trees of some slots, from random scores, what the walk is told of them, and their levels; one
-    slot is held."""
-    generator, num_slots, levels = torch.Generator().manual_seed(seed), 8, []
+) -> tuple[SlotTrees, dict[str, torch.Tensor], list[Frontier]]:
+    """Trees of some slots, from random scores, what the walk is told of them, and their frontiers;
+    one slot is held."""
+    generator, num_slots, frontiers = torch.Generator().manual_seed(seed), 8, []
     slots = torch.randperm(num_slots, generator=generator)[:6].to(device)
     trees = SlotTrees.empty(
         num_slots, (expansion.whole or expansion).num_nodes, torch.device(device)
@@ -49,10 +49,10 @@ def grown(
     growing = GrowingTrees.empty(
         expansion, slots, torch.tensor([0, 2, -1, 1, 0, 3], dtype=torch.int32, device=device)
     )
-    level = TreeLevel.root(torch.zeros(6, 1, dtype=torch.int32, device=device), guides[slots])
+    frontier = Frontier.root(torch.zeros(6, 1, dtype=torch.int32, device=device), guides[slots])
     for depth in range(1, expansion.depth + 1):
         logprobs = torch.randn(
-            6, level.tokens.shape[1], expansion.num_children, generator=generator
+            6, frontier.tokens.shape[1], expansion.num_children, generator=generator
         ).log_softmax(-1)
         logprobs[0] = 0.0  # equals everywhere
         logprobs[1, :, 1:] = float("-inf")
@@ -61,10 +61,10 @@ def grown(
             .int()
             .masked_fill(logprobs.isinf(), -1)
         )
-        level = module.grow_trees(
+        frontier = module.grow_trees(
             tokens.to(device),
             logprobs.to(device),
-            level,
+            frontier,
             growing,
             expansion,
             depth,
@@ -72,9 +72,9 @@ def grown(
             row_slots=guides,
             **walk,
         )
-        levels.append(level)
+        frontiers.append(frontier)
     module.finish_trees(growing, expansion, trees, **walk)
-    return trees, {**walk, "slots": slots}, levels
+    return trees, {**walk, "slots": slots}, frontiers
 
 
 EXPANSIONS = (

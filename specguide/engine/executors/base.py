@@ -52,7 +52,7 @@ class Capabilities:
             min_slowdown=config.min_slowdown,
         )
 
-    def window_of(self, params: SamplingParams) -> DraftLayout | None:
+    def layout_for(self, params: SamplingParams) -> DraftLayout | None:
         """The drafts that a request takes; None: all. Raises InvalidParams where it wants more than
         there are."""
         if params.speculation is None:

@@ -260,7 +260,7 @@ def _grow_kernel(
 def grow_trees(
     tokens: Tensor,
     logprobs: Tensor,
-    level: Any,
+    frontier: Any,
     growing: Any,
     expansion: TreeExpansion,
     depth: int,
@@ -273,7 +273,7 @@ def grow_trees(
     """See sampling.growth.grow_trees."""
     num_trees, num_parents, num_children = tokens.shape
     parents_place, places = expansion.places_of(depth)
-    width, num_before = len(places), level.ancestor_mask.shape[2]
+    width, num_before = len(places), frontier.ancestor_mask.shape[2]
     first_place = expansion.stage_begins[depth]
     num_missing = expansion.stage_begins[depth + 1] - first_place - width if width else 0
 
@@ -281,7 +281,7 @@ def grow_trees(
         return torch.empty(shape, dtype=dtype, device=tokens.device)
 
     grown = replace(
-        level,
+        frontier,
         tokens=empty(torch.int32, num_trees, width),
         scores=empty(torch.float32, num_trees, width),
         parent_ids=empty(torch.int64, num_trees * width),
@@ -294,8 +294,8 @@ def grow_trees(
     _grow_kernel[(num_trees,)](
         tokens,
         logprobs,
-        level.scores,
-        level.ancestor_mask.view(torch.uint8),
+        frontier.scores,
+        frontier.ancestor_mask.view(torch.uint8),
         growing.slots,
         growing.num_accepted,
         num_model,

@@ -1,5 +1,5 @@
-"""Owns the turns of threads that share an engine, and what Ctrl-C does to the requests of the one
-that waits."""
+"""Owns an engine that several threads share, and what Ctrl-C does to the requests of the one that
+waits."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _LOOK_S = 0.05
 """After which a thread looks again, at the latest, whether another has done its work."""
 
 
-class Turns:
-    """Runs the requests of several threads on one engine. They step it in turn, and what they ask
-    runs together."""
+class SharedEngine:
+    """Runs the requests of several threads on one engine. They step it one after another, and what
+    they ask runs together."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._turn, self._next = threading.RLock(), threading.Lock()
-        self._running: set[Request] = set()  # changed in a turn alone
+        self._lock, self._entrance = threading.RLock(), threading.Lock()
+        self._running: set[Request] = set()  # changed under the lock
         self._news = threading.Event()
         engine.on_ready = self._news.set
 
     def __enter__(self) -> Engine:
-        """Waits for a turn; the engine is the caller's until it leaves."""
-        with self._next:  # whoever has just had a turn waits behind those who are here
-            self._turn.acquire()
+        """Waits for its lock; the engine is the caller's until it leaves."""
+        with self._entrance:  # whoever has just had it waits behind those who are here
+            self._lock.acquire()
         return self._engine
 
     def __exit__(self, *_: object) -> None:
-        self._turn.release()
+        self._lock.release()
 
     def run(self, prompts: Sequence[tuple[Sequence[int], SamplingParams]]) -> list[list[Request]]:
         """The samples of each prompt, once all have ended.

@@ -1,0 +1,132 @@
+"""Owns what an executor allocates once its models are loaded: the caches and the slot table."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import torch
+
+from specguide.cache import CacheNeeds, CacheSize, KVCache, cache_size, page_num_bytes
+from specguide.errors import InvalidParams
+from specguide.kernels.float8 import FLOAT8, has_float8
+from specguide.models import Decoder
+from specguide.resolved_config import ResolvedConfig
+from specguide.slots import SlotSizes, SlotTable
+from specguide.speculation.drafters import keys_of_config
+
+KeyShape = tuple[int, int, int]
+"""Number of layers, number of key heads, size of a head."""
+
+_LOGGER = logging.getLogger(__name__)
+_NUM_LOGIT_COPIES = 4
+_LIBRARY_BYTES = 1 << 30
+"""Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """draft_cache: None where the drafter keeps no keys"""
+
+    size: CacheSize
+    cache: KVCache
+    draft_cache: KVCache | None
+    slots: SlotTable
+
+    @classmethod
+    def allocate(
+        cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None
+    ) -> Memory:
+        """Raises InvalidParams where the device has too little, or no such cache."""
+        keys = [keys_of_config(target), *([] if draft_keys is None else [draft_keys])]
+        dtype = _cache_dtype(config, target)
+        size = _cache_size(config, target, keys, dtype)
+        cache, *draft_cache = (
+            KVCache.allocate(
+                num_layers,
+                size.num_pages,
+                config.cache.page_size,
+                num_heads,
+                head_dim,
+                dtype,
+                target.device,
+            )
+            for num_layers, num_heads, head_dim in keys
+        )
+        sizes = SlotSizes(
+            config.max_batch_size + 1,
+            _max_pages(config),
+            config.cache.page_size,
+            target.config.vocab_size,
+            config.layout,
+        )
+        is_guided = config.guide is not None
+        slots = SlotTable(sizes, target.device, is_shared_with_host=is_guided)
+        return cls(size, cache, draft_cache[0] if draft_cache else None, slots)
+
+
+def _max_pages(config: ResolvedConfig) -> int:
+    """Of a request."""
+    layout = config.layout
+    # A request that has ended runs along until the host knows, beyond its last token by the drafts
+    # of two iterations at most; and the places of a span of forced tokens are looked up beyond its
+    # end.
+    num_behind = layout.num_drafts + layout.num_positions + layout.num_forced + 1
+    return -(-(config.max_model_len + num_behind) // config.cache.page_size)
+
+
+def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
+    """Of keys and values, a drafter's too. Raises InvalidParams where the GPU has none such."""
+    dtype: torch.dtype = getattr(torch, config.cache_dtype)
+    if dtype != FLOAT8:
+        return dtype
+    if not has_float8(target.device):
+        raise InvalidParams(
+            "kv_cache_dtype 'fp8' needs a GPU of compute capability 8.9 (Ada, Hopper) or later: "
+            "take 'bfloat16'",
+            param="kv_cache_dtype",
+        )
+    if not target.has_cache_scales():
+        _LOGGER.warning(
+            "the KV cache is in fp8 and the checkpoint has no scales for it (k_scale, v_scale): "
+            "keys and values are rounded as they are"
+        )
+    return dtype
+
+
+def _cache_size(
+    config: ResolvedConfig, target: Decoder, keys: list[KeyShape], dtype: torch.dtype
+) -> CacheSize:
+    page_bytes = sum(
+        page_num_bytes(num_layers, config.cache.page_size, num_heads, head_dim, dtype)
+        for num_layers, num_heads, head_dim in keys
+    )
+    num_nodes = config.max_batch_size * config.layout.num_nodes
+    needs = CacheNeeds(
+        page_bytes,
+        _max_pages(config),
+        config.max_model_len,
+        config.max_batch_size,
+        _activation_bytes(target, config.max_prefill_tokens, num_nodes),
+    )
+    return cache_size(config.cache, needs, target.device)
+
+
+def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:
+    """Upper bound of what iterations hold at once beside weights and cache, bytes.
+
+    max_prefill_tokens, num_nodes: most tokens of prompts in an iteration, and nodes of all slots
+
+    Eager iterations and captured graphs have pools of their own. Each holds, of a layer, the
+    residual stream twice, the products before and after the activation, and queries, keys and
+    values; and, of the logits, themselves and what adjusting and scoring them takes in float32.
+    """
+    config = target.config
+    widths = (
+        4 * config.hidden_size
+        + 3 * config.intermediate_size
+        + 2 * (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    )
+    layer_bytes = (max_prefill_tokens + num_nodes) * widths * target.dtype.itemsize
+    logits_bytes = num_nodes * config.vocab_size * (target.dtype.itemsize + _NUM_LOGIT_COPIES * 4)
+    return 2 * (layer_bytes + logits_bytes) + _LIBRARY_BYTES
