@@ -10,8 +10,13 @@ from specguide.kernels.attention import ForwardContext, attention_backend
 from specguide.models import Decoder
 
 
-def logits_of(decoder: Decoder, token_ids: list[int], page_size: int = 16) -> Tensor:
-    """[T, vocab_size], float32, of one sequence in one pass."""
+def logits_of(
+    decoder: Decoder,
+    token_ids: list[int],
+    cache_dtype: torch.dtype | None = None,
+    page_size: int = 16,
+) -> Tensor:
+    """[T, vocab_size], float32, of one sequence in one pass. cache_dtype: None: the decoder's"""
     config, device, num_tokens = decoder.config, decoder.device, len(token_ids)
     num_pages = -(-num_tokens // page_size)
     cache = KVCache.allocate(
@@ -20,7 +25,7 @@ def logits_of(decoder: Decoder, token_ids: list[int], page_size: int = 16) -> Te
         page_size,
         config.num_kv_heads,
         config.head_dim,
-        decoder.dtype,
+        cache_dtype or decoder.dtype,
         device,
     )
     positions = torch.arange(num_tokens, device=device)

@@ -13,17 +13,11 @@ Prints a table, then one JSON line. Against a server that runs already, also ano
 from __future__ import annotations
 
 import argparse
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-
-import httpx
+from dataclasses import asdict, replace
 
 from benchmarks.common import emit
+from benchmarks.service_process import ServiceProcess
 from specguide.bench.config import Load, ServerAddress
 from specguide.bench.figures import is_good, table
 from specguide.bench.samples import KINDS, built_in
@@ -31,42 +25,6 @@ from specguide.bench.serve import Target, measure
 from specguide.bench.workload import Workload
 
 _WARM_UP_REQUESTS = 64
-
-
-@contextmanager
-def serving(concurrency: int) -> Iterator[str]:
-    """The URL of a server of its own process, once it is ready."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "specguide",
-        "serve",
-        "--port",
-        str(port),
-        "--max-batch-size",
-        str(concurrency),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        try:
-            while not _is_ready(port):
-                if server.poll() is not None:
-                    sys.exit(
-                        f"the server ended with {server.returncode}; try: {' '.join(command[1:])}"
-                    )
-                time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            server.terminate()
-
-
-def _is_ready(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/ready").status_code == 200
-    except httpx.HTTPError:
-        return False
 
 
 def main() -> None:
@@ -79,18 +37,18 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=128)
     parser.add_argument("--no-save", action="store_true")
     args = parser.parse_args()
-    with serving(args.concurrency) as url:
-        target = Target.reach(ServerAddress(url))
+    with ServiceProcess("--max-batch-size", str(args.concurrency)) as service:
+        target = Target.reach(ServerAddress(f"{service.url}/v1"))
         workload = Workload(built_in(), dict.fromkeys(KINDS, 1.0), target.model, args.max_tokens)
         measure(
             target, replace(workload, seed=1), Load(args.concurrency, requests=_WARM_UP_REQUESTS)
         )
-        record, faults = measure(target, workload, Load(args.concurrency, args.seconds))
-    result = record["result"]
-    print("\n".join(table(result)))
-    for fault in faults[:20]:
+        measured = measure(target, workload, Load(args.concurrency, args.seconds))
+    result = {**asdict(measured.load), **measured.figures}
+    print("\n".join(table([result])))
+    for fault in measured.faults[:20]:
         print(fault, file=sys.stderr)
-    emit("load", record["config"], result, save=not args.no_save)
+    emit("load", vars(args), result, save=not args.no_save)
     raise SystemExit(0 if is_good(result) and not result["refused"] else 1)
 
 

@@ -1,13 +1,12 @@
 """The service's table: `specguide serve` of a checkpoint folder under a list of loads.
 
-    python -m benchmarks.serve_table [FOLDER] --load-tool serve-load/load.py
-        [--concurrency 1,16,64,128] [--requests 3x] [--prompt-len 512] [--max-tokens 128]
+    python -m benchmarks.serve_table [FOLDER] [--concurrency 1,16,64,128] [--rounds 3]
+        [--prompt-len 512] [--output-len 128] [--prompt-ids 1000:127000] [--processes 4]
         [--loads free,chat,guided,mixed] [--out table.jsonl] [-- OPTIONS OF serve …]
 
-Starts the server on a free port, waits until it is ready, runs the load tool once for each load,
-stops the server. The tool is any program that takes the options of `command` below, prints one JSON
-line with `levels` and exits with 0 where all answers were good. Prints these lines' figures as a
-table, then one JSON line. Exits with 1 where a load went wrong, or the server did not stop.
+Starts the server on a free port, waits until it is ready, and puts it under each load as `specguide
+bench serve` does: completions and chat, free, guided by one schema, and one in five guided. Prints
+a table for each, then one JSON line. Exits with 1 where an answer was lost or wrong.
 
 Random weights never agree with a draft head: `-- --head HEAD --synthetic-acceptance 2.67` accepts
 as many drafts as are asked for.
@@ -17,104 +16,41 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.common import emit
+from benchmarks.service_process import ServiceProcess
+from specguide.bench.config import Load, RequestSizes, ServerAddress
+from specguide.bench.figures import is_good, table
+from specguide.bench.serve import Target, measure
+from specguide.bench.sized import SizedWorkload
 
 LOADS = {
-    "free": (),
-    "chat": ("--api", "chat"),
-    "guided": ("--api", "chat", "--guided-share", "1"),
-    "mixed": ("--api", "chat", "--guided-share", "0.2"),
+    "free": {"api": "completions"},
+    "chat": {"api": "chat"},
+    "guided": {"api": "chat", "guided_share": 1.0},
+    "mixed": {"api": "chat", "guided_share": 0.2},
 }
-_GUIDED_FIELD = ("--guided-field", "response_format")
-_READY_S = 600.0
-_STOP_S = 60.0
+_WARM_UP_LEN = 24
 
 
-@contextmanager
-def serving(folder: Path | None, options: Sequence[str]) -> Iterator[str]:
-    """The URL of a server that is ready; it is stopped in the end."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
-    model = [] if folder is None else [str(folder)]
-    command = [sys.executable, "-m", "specguide", "serve", *model, "--port", str(port), *options]
-    with subprocess.Popen(command) as server:
-        try:
-            _wait_until_ready(server, f"http://127.0.0.1:{port}/ready")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(_STOP_S)
-
-
-def _wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
-    deadline_s = time.monotonic() + _READY_S
-    while time.monotonic() < deadline_s:
-        if server.poll() is not None:
-            sys.exit(f"the server ended with {server.returncode}")
-        try:
-            if httpx.get(url).status_code == 200:
-                return
-        except httpx.HTTPError:
-            pass
-        time.sleep(0.5)
-    sys.exit(f"the server was not ready within {_READY_S:.0f} s")
-
-
-def command(args: argparse.Namespace, url: str, load: str) -> list[str]:
-    """What runs the load tool."""
-    sizes = ("concurrency", "requests", "prompt_len", "max_tokens")
-    words = [sys.executable, str(args.load_tool), "--url", url, "--label", load]
-    for name in sizes:
-        words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
-    return [*words, *LOADS[load], *_GUIDED_FIELD, *args.load_options.split()]
-
-
-def run(args: argparse.Namespace) -> tuple[dict[str, Any], bool]:
-    """What each load came to, and whether all were good."""
-    found, is_good = {}, True
-    with serving(args.folder, args.serve_options) as url:
-        for load in args.loads.split(","):
-            done = subprocess.run(command(args, url, load), stdout=subprocess.PIPE, text=True)
-            is_good &= done.returncode == 0
-            if done.stdout.strip():
-                found[load] = json.loads(done.stdout.splitlines()[-1])["levels"]
-    return found, is_good
-
-
-def table(found: dict[str, Any]) -> Iterator[str]:
-    """One line for each load and number of clients; times in milliseconds."""
-    yield "| load | clients | tokens/s | TTFT p50 | p99 | TPOT p50 | gap p99 | tokens a chunk |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for load, levels in found.items():
-        for level in levels:
-            times = [
-                level.get(name, {}).get(quantile)
-                for name, quantile in (
-                    ("ttft_ms", "p50"),
-                    ("ttft_ms", "p99"),
-                    ("tpot_ms", "p50"),
-                    ("gap_ms", "p99"),
-                )
-            ]
-            cells = [
-                level["concurrency"],
-                level.get("tok_s"),
-                *times,
-                level.get("tokens_per_chunk"),
-            ]
-            yield f"| {load} | {' | '.join(map(str, cells))} |"
+def measured(
+    target: Target, sizes: RequestSizes, args: argparse.Namespace, first_seed: int
+) -> list[dict[str, Any]]:
+    """Figures of one load at each number of clients. Connections, kernels and the grammar are there
+    before any is timed."""
+    rows = []
+    for index, clients in enumerate(map(int, args.concurrency.split(","))):
+        load = Load(clients, rounds=args.rounds, processes=args.processes)
+        short = replace(sizes, output_len=min(_WARM_UP_LEN, sizes.output_len))
+        seed = first_seed + 2 * index
+        measure(target, SizedWorkload(short, target.model, seed), replace(load, rounds=1))
+        found = measure(target, SizedWorkload(sizes, target.model, seed + 1), load)
+        rows.append({**asdict(load), **found.figures})
+    return rows
 
 
 def main() -> None:
@@ -123,25 +59,33 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--load-tool", type=Path, required=True)
-    parser.add_argument("--load-options", default="", help="further ones, as one word")
     parser.add_argument("--concurrency", default="1,16,64,128")
-    parser.add_argument("--requests", default="3x")
-    parser.add_argument("--prompt-len", default="512")
-    parser.add_argument("--max-tokens", default="128")
+    parser.add_argument("--rounds", type=int, default=3, help="requests of each client")
+    parser.add_argument("--prompt-len", type=int, default=512)
+    parser.add_argument("--output-len", type=int, default=128)
+    parser.add_argument("--prompt-ids", help="LO:HI, token ids of completions' prompts")
+    parser.add_argument("--processes", type=int, default=4, help="of clients")
     parser.add_argument("--loads", default=",".join(LOADS))
     parser.add_argument("--out", type=Path, help="write the JSON line there too")
     words = sys.argv[1:]
     split = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:split])
-    args.serve_options = words[split + 1 :]
-    found, is_good = run(args)
-    print("\n".join(table(found)))
+    model = [] if args.folder is None else [str(args.folder)]
+    found: dict[str, list[dict[str, Any]]] = {}
+    with ServiceProcess(*model, *words[split + 1 :]) as service:
+        target = Target.reach(ServerAddress(f"{service.url}/v1"))
+        for number, name in enumerate(args.loads.split(",")):
+            sizes = RequestSizes(
+                args.prompt_len, args.output_len, prompt_ids=args.prompt_ids, **LOADS[name]
+            )
+            found[name] = measured(target, sizes, args, 1000 * number)
+            print("\n".join((name, *table(found[name]))), flush=True)
     config = {name: str(value) for name, value in vars(args).items()}
+    config["serve_options"] = " ".join(words[split + 1 :])
     if args.out is not None:
         args.out.write_text(json.dumps({"config": config, "loads": found}) + "\n")
     emit("serve_table", config, found, save=False)
-    raise SystemExit(0 if is_good and found else 1)
+    raise SystemExit(0 if all(is_good(row) for rows in found.values() for row in rows) else 1)
 
 
 if __name__ == "__main__":

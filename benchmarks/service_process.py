@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 CORE, FRONT = "specguide-core", "specguide-front"
 """What `top` calls its processes."""
-_READY_S = 300.0
+_READY_S = 600.0
+_STOP_S = 60.0
 
 
 class ServiceProcess:
@@ -39,6 +40,20 @@ class ServiceProcess:
     def errors(self) -> str:
         """All that it has written."""
         return "".join(self.lines)
+
+    def __enter__(self) -> ServiceProcess:
+        """Ready. Raises RuntimeError as `wait_until_ready`."""
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.process.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends with it."""
+        self.process.terminate()
+        self.process.wait(_STOP_S)
 
     def wait_until_ready(self) -> None:
         """Raises RuntimeError with all that it has written where it ends instead."""

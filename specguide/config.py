@@ -11,6 +11,7 @@ from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
 
 MOST_DRAFTS = 32
+CACHE_DTYPES = ("auto", "bfloat16", "fp8")
 GUIDE_CALLBACKS = ("native", "polling")
 
 
@@ -225,14 +226,25 @@ class CacheConfig:
     kv_cache_memory_bytes:  the cache's size, bytes; left out: on a GPU by gpu_memory_utilization,
                             on a CPU a quarter of the memory that is free, and no more than
                             max_batch_size requests of full context need
+    kv_cache_dtype:         what keys and values are held in, a drafter's too: "bfloat16"; "fp8",
+                            8-bit floats (e4m3) with the checkpoint's scales, or 1 where it has
+                            none, in which a cache has room for twice the tokens; "auto", "fp8"
+                            where the target's checkpoint asks for it, else the models' dtype
     """
 
     page_size: int = 16
     num_pages: int | None = None
     gpu_memory_utilization: float = 0.9
     kv_cache_memory_bytes: int | None = None
+    kv_cache_dtype: str = "auto"
 
     def __post_init__(self) -> None:
+        if self.kv_cache_dtype not in CACHE_DTYPES:
+            raise InvalidParams(
+                f"kv_cache_dtype {self.kv_cache_dtype!r} is unknown; known: "
+                f"{', '.join(CACHE_DTYPES)}",
+                param="kv_cache_dtype",
+            )
         for name in ("page_size", "num_pages", "kv_cache_memory_bytes"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -23,7 +23,8 @@ class RequestMetrics:
     num_cached:         prompt tokens whose keys were there already
     num_preemptions:    times that it lost its pages to another request and had to start its keys
                         anew
-    is_compile_cached:  its grammar was there when it came
+    compile_s:          from when its grammar was asked for to when it was there
+    is_compile_cached:  its grammar was there when it was asked for
     accepted_histogram: entry a counts the iterations that accepted a drafts
     drafts_proposed, drafts_accepted: by batch.DRAFT_ORIGINS, who proposed how many drafts that were
                                       verified, and how

@@ -32,12 +32,14 @@ class Facts:
     dtype:         torch's name of what the models compute in
     max_positions: the target's context, tokens
     own_head:      method of the draft head that belongs to the target; None: it has none
+    has_fp8_cache: the target's checkpoint asks for keys and values in 8-bit floats
     """
 
     device: str
     dtype: str
     max_positions: int
     own_head: str | None = None
+    has_fp8_cache: bool = False
 
     @property
     def is_gpu(self) -> bool:
@@ -73,6 +75,7 @@ class ResolvedConfig:
     guide:         how grammars are compiled; None: there are no guides
     callbacks:     how they run; None: there are no guides
     device, dtype: as in Facts
+    cache_dtype:   torch's name of what keys and values are held in
     max_model_len: longest prompt plus output, tokens
     max_step_s:    longest time that an iteration is to take, seconds; infinite: there is no bound
     min_slowdown:  how many times as long as without prompts it may take in any case
@@ -95,6 +98,7 @@ class ResolvedConfig:
     quantization: str | None
     device: str
     dtype: str
+    cache_dtype: str
     lag: int
     enforce_eager: bool
     trace: bool
@@ -129,10 +133,17 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         quantization=config.quantization,
         device=facts.device,
         dtype=facts.dtype,
+        cache_dtype=_cache_dtype(config.cache.kv_cache_dtype, facts),
         lag=int(facts.is_gpu) if config.lag is None else config.lag,
         enforce_eager=config.enforce_eager or not facts.is_gpu,
         trace=config.trace,
     )
+
+
+def _cache_dtype(wanted: str, facts: Facts) -> str:
+    if wanted == "auto":
+        wanted = "fp8" if facts.has_fp8_cache else facts.dtype
+    return "float8_e4m3fn" if wanted == "fp8" else wanted
 
 
 def _step_bounds(max_step_ms: float | None, *, is_gpu: bool) -> dict[str, float]:

@@ -80,14 +80,9 @@ class Answer:
             pieces = delta.get("tool_calls") or ()
             for piece in pieces:
                 self._take_piece(piece)
-            self.content += delta.get("content") or ""
-            if (
-                scores
-                or pieces
-                or delta.get("content")
-                or delta.get("reasoning_content")
-                or delta.get("reasoning")
-            ):
+            text = delta.get("content") or choice.get("text") or ""  # of chat or completions
+            self.content += text
+            if scores or pieces or text or delta.get("reasoning_content") or delta.get("reasoning"):
                 self.arrivals_s.append(now_s)
 
     def _take_piece(self, piece: dict[str, Any]) -> None:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from specguide.bench.answer import Answer
 
+Window = tuple[float, float]
+"""Begin and end, seconds of time.perf_counter."""
 
-def busy_window(answers: Sequence[Answer], num_clients: int) -> tuple[float, float] | None:
-    """From when every client has sent its first request until one finds no more, seconds of
-    time.perf_counter; None where clients are never all busy.
 
-    answers: of a closed loop, all of them
+def busy_window(answers: Sequence[Answer], num_clients: int) -> Window | None:
+    """From when every client has sent its first request until one finds no more; None where clients
+    are never all busy.
+
+    answers: of a closed loop's clients that share their requests, all of them
     """
     due_s = sorted(answer.due_s for answer in answers)
     if len(due_s) < num_clients:
@@ -21,12 +24,20 @@ def busy_window(answers: Sequence[Answer], num_clients: int) -> tuple[float, flo
     return (begin_s, end_s) if end_s > begin_s else None
 
 
-def busy_tokens_per_s(
-    answers: Sequence[Answer], whole: Sequence[Answer], num_clients: int
-) -> float | None:
-    """Tokens of the answers that are whole in that window, each answer's spread evenly over its
-    chunks."""
-    window = busy_window(answers, num_clients)
+def common(windows: Sequence[Window | None]) -> Window | None:
+    """In all of them; None where there is no such time."""
+    found = [window for window in windows if window is not None]
+    if not found or len(found) < len(windows):
+        return None
+    begin_s, end_s = max(begin for begin, _ in found), min(end for _, end in found)
+    return (begin_s, end_s) if end_s > begin_s else None
+
+
+def busy_tokens_per_s(whole: Sequence[Answer], window: Window | None) -> float | None:
+    """Tokens in a window, each answer's spread evenly over its chunks; None without a window.
+
+    whole: answers that are neither refused nor lost
+    """
     if window is None:
         return None
     begin_s, end_s = window

@@ -73,6 +73,8 @@ def _invalid(answer: Answer) -> Iterator[Fault]:
     if answer.finish_reason not in _REASONS:
         yield Fault("invalid", "finish_reason", f"it is {answer.finish_reason!r}")
     is_cut = answer.finish_reason == "length"
+    if answer.task.schema is not None and is_cut and answer.content.strip()[:1] not in ("", "{"):
+        yield Fault("invalid", "schema", f"no object: {answer.content[:200]}")
     if answer.task.schema is not None and not is_cut:
         reason = violation(answer.task.schema, answer.content)
         if reason is not None:

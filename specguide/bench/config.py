@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from specguide.errors import InvalidParams
@@ -30,8 +31,10 @@ class Load:
     concurrency: most requests at once
     seconds:     how long requests are sent; those under way are waited for
     requests:    send so many instead, however long it takes
+    rounds:      or so many for each client
     rate:        arrivals a second, at random (Poisson); else the next request follows when one has
                  ended
+    processes:   that the clients are shared among; one reads some thousand tokens a second
     timeout_s:   seconds after which an answer counts as lost
     seed:        the same seed sends the same requests
     """
@@ -39,15 +42,50 @@ class Load:
     concurrency: int = 64
     seconds: float = 120.0
     requests: int | None = None
+    rounds: int | None = None
     rate: float | None = None
+    processes: int = 1
     timeout_s: float = 120.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "seconds", "requests", "rate", "timeout_s"):
+        for name in (
+            "concurrency",
+            "seconds",
+            "requests",
+            "rounds",
+            "rate",
+            "processes",
+            "timeout_s",
+        ):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InvalidParams(f"{name} must be above 0, found {value}", param=name)
+
+    @property
+    def num_requests(self) -> int | None:
+        """That are sent; None: as many as there is time for."""
+        return self.requests if self.rounds is None else self.rounds * self.concurrency
+
+    def parts(self) -> list[Load]:
+        """Of each process, none without clients."""
+        num = min(self.processes, self.concurrency)
+        return [
+            replace(
+                self,
+                concurrency=_part(self.concurrency, num, index),
+                requests=self.num_requests and _part(self.num_requests, num, index),
+                rounds=None,
+                rate=self.rate and self.rate / num,
+                processes=1,
+                seed=self.seed + index,
+            )
+            for index in range(num)
+        ]
+
+
+def _part(number: int, num_parts: int, index: int) -> int:
+    return number // num_parts + (index < number % num_parts)
 
 
 @dataclass(frozen=True)
@@ -76,6 +114,52 @@ class RequestMix:
     def shares(self) -> dict[str, float]:
         """Of each kind of request."""
         return {"free": self.free, "json": self.json, "tools": self.tools}
+
+
+@dataclass(frozen=True)
+class RequestSizes:
+    """Requests that all have one size, by which servers are compared. Raises InvalidParams.
+
+    prompt_len:   tokens of each prompt, of which no two are alike; left out: the mix above
+    output_len:   tokens of each answer
+    api:          chat or completions
+    guided_share: of the answers, those that must match one JSON schema, which no answer comes to
+                  the end of; 0 to 1
+    prompt_ids:   LO:HI, token ids that prompts of completions are made of; left out: words of
+                  about two tokens each
+    """
+
+    prompt_len: int | None = None
+    output_len: int = 128
+    api: str = "chat"
+    guided_share: float = 0.0
+    prompt_ids: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.api not in ("chat", "completions"):
+            raise InvalidParams(f"api is chat or completions, found {self.api!r}", param="api")
+        if not 0 <= self.guided_share <= 1:
+            raise InvalidParams(
+                f"guided_share is from 0 to 1, found {self.guided_share}", param="guided_share"
+            )
+        for name in ("prompt_len", "output_len"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InvalidParams(f"{name} must be ≥ 1, found {value}", param=name)
+        if self.id_range is not None and not 0 <= self.id_range.start < self.id_range.stop:
+            raise InvalidParams(f"prompt_ids {self.prompt_ids!r} are none", param="prompt_ids")
+
+    @cached_property
+    def id_range(self) -> range | None:
+        """Of prompt_ids. Raises InvalidParams."""
+        if self.prompt_ids is None:
+            return None
+        try:
+            low, high = map(int, self.prompt_ids.split(":"))
+        except ValueError:
+            raise InvalidParams(
+                f"prompt_ids are LO:HI, found {self.prompt_ids!r}", param="prompt_ids"
+            ) from None
+        return range(low, high)
 
 
 @dataclass(frozen=True)

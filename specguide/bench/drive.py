@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import Protocol
 
 import httpx
 
 from specguide.bench.answer import Answer
 from specguide.bench.config import Load
-from specguide.bench.workload import Workload
+from specguide.bench.workload import Task
 
 _PAUSE_S = 0.5
 
 
-class Arrivals:
-    """Numbers requests and says when each is due; clients take turns."""
+class Requests(Protocol):
+    """What is sent."""
 
-    def __init__(self, load: Load) -> None:
+    def task(self, number: int) -> Task:
+        """The same for the same number."""
+
+
+class Arrivals:
+    """Numbers requests and says when each is due; clients take turns.
+
+    numbers: of the requests, ascending
+    """
+
+    def __init__(self, load: Load, numbers: Iterator[int]) -> None:
         self._load, self._rng, self._turn = load, Random(load.seed), asyncio.Lock()
-        self._number, self._due_s = 0, time.perf_counter()
+        self._numbers, self._num_sent = numbers, 0
+        self._due_s = time.perf_counter()
         self._end_s = self._due_s + load.seconds
 
     async def next(self) -> tuple[int, float] | None:
@@ -36,27 +48,31 @@ class Arrivals:
                 self._due_s += self._rng.expovariate(self._load.rate)
             is_over = (
                 self._due_s >= self._end_s
-                if self._load.requests is None
-                else (self._number >= self._load.requests)
+                if self._load.num_requests is None
+                else self._num_sent >= self._load.num_requests
             )
             if is_over:
                 return None
             await asyncio.sleep(max(0.0, self._due_s - time.perf_counter()))
-            self._number += 1
-            return self._number - 1, self._due_s
+            self._num_sent += 1
+            return next(self._numbers), self._due_s
 
 
 async def drive(
-    client: httpx.AsyncClient, workload: Workload, load: Load, ended: Callable[[Answer], None]
+    client: httpx.AsyncClient,
+    requests: Requests,
+    load: Load,
+    numbers: Iterator[int],
+    ended: Callable[[Answer], None],
 ) -> list[Answer]:
     """All answers in order of their numbers; `ended` is called as each ends. Nothing is checked
-    meanwhile."""
-    arrivals, answers = Arrivals(load), list[Answer]()
+    meanwhile. numbers: of the requests, ascending"""
+    arrivals, answers = Arrivals(load, numbers), list[Answer]()
 
     async def one_client() -> None:
         while (turn := await arrivals.next()) is not None:
             number, due_s = turn
-            answer = Answer(workload.task(number), due_s)
+            answer = Answer(requests.task(number), due_s)
             answers.append(answer)
             await _ask(client, answer, load.timeout_s)
             ended(answer)
@@ -81,7 +97,7 @@ async def _ask(client: httpx.AsyncClient, answer: Answer, timeout_s: float) -> N
 
 
 async def _stream(client: httpx.AsyncClient, answer: Answer) -> None:
-    async with client.stream("POST", "chat/completions", json=answer.task.body) as response:
+    async with client.stream("POST", answer.task.path, json=answer.task.body) as response:
         answer.status = response.status_code
         if response.status_code != 200:
             answer.failure = (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from specguide.bench.answer import Answer
-from specguide.bench.busy import busy_tokens_per_s
+from specguide.bench.busy import Window, busy_tokens_per_s
 from specguide.bench.checks import FAULTS, Fault
 from specguide.bench.samples import KINDS
 
@@ -25,7 +25,7 @@ LATENCIES = {
 def summary(
     answers: Sequence[Answer],
     faults: Sequence[Sequence[Fault]],
-    num_clients: int | None = None,
+    window: Window | None = None,
 ) -> dict[str, Any]:
     """Counts of answers by fault and cause, rates over the time from the first to the last,
     latencies by kind.
@@ -35,7 +35,7 @@ def summary(
                   after that per token; itl each gap between
     two chunks; e2e to the end of the stream.
 
-    num_clients: of a closed loop, whose rate while all of them are busy is told too
+    window: in which all clients of a closed loop are busy; the rate in it is told too
     """
     whole = [
         answer
@@ -55,8 +55,10 @@ def summary(
         "seconds": round(seconds, 2),
         "output_tokens": num_tokens,
         "tokens_per_s": _rate(num_tokens, seconds),
-        "busy_tokens_per_s": num_clients and busy_tokens_per_s(answers, whole, num_clients),
+        "busy_tokens_per_s": busy_tokens_per_s(whole, window),
         "requests_per_s": _rate(len(whole), seconds),
+        "prompt_tokens": sum((one.usage or {}).get("prompt_tokens") or 0 for one in whole),
+        "tokens_per_chunk": _rate(num_tokens, sum(len(one.arrivals_s) for one in whole)),
         "latency": _latencies_by_kind(whole),
     }
 
@@ -110,30 +112,40 @@ def _percentiles(values_s: Sequence[float]) -> dict[str, float] | None:
     }
 
 
-def _rate(number: int, seconds: float) -> float:
+def _rate(number: float, seconds: float) -> float:
     return round(number / seconds, 2) if seconds > 0 else 0.0
 
 
-def table(result: dict[str, Any]) -> Iterator[str]:
-    """Lines to print."""
-    yield (
-        f"{result['requests']} requests in {result['seconds']} s: {result['whole']} answered, of "
-        "which "
-        f"{result['cut']} cut by max_tokens; "
-        + ", ".join(f"{result[kind]} {kind}" for kind in FAULTS)
-    )
-    for cause, number in result["causes"].items():
-        yield f"  {number} × {cause}"
-    yield f"{result['tokens_per_s']:,} tokens/s, {result['requests_per_s']:,} requests/s"
-    if result["busy_tokens_per_s"] is not None:
-        yield f"{result['busy_tokens_per_s']:,} tokens/s while all clients were busy"
-    yield ""
-    yield f"{'ms: ' + ' / '.join(f'p{percent}' for percent in PERCENTILES):22}" + "".join(
-        f"{name:>27}" for name in LATENCIES.values()
-    )
-    for kind, row in result["latency"].items():
-        cells = (
-            " / ".join(f"{value:.1f}" for value in (row[name] or {}).values()) or "-"
-            for name in LATENCIES
+def table(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Lines to print: of each load, its rate while all clients were busy, else of all of it;
+    latencies by kind of request, p50 and p99 in milliseconds; and what was wrong.
+
+    results: summaries, with `concurrency`
+    """
+    heads = [f"{words} p50 / p99" for words in LATENCIES.values()]
+    yield "| " + " | ".join(["clients", "requests", "tokens/s", "a chunk", *heads]) + " |"
+    yield "|---" * (len(heads) + 4) + "|"
+    for result in results:
+        for kind, row in result["latency"].items():
+            is_first = kind == "all"
+            rate = result["busy_tokens_per_s"] or result["tokens_per_s"]
+            cells = [
+                str(result["concurrency"]) if is_first else "",
+                f"{kind}, {row['answers']}",
+                f"{rate:,.0f}" if is_first else "",
+                f"{result['tokens_per_chunk']}" if is_first else "",
+                *(_cell(row[name]) for name in LATENCIES),
+            ]
+            yield "| " + " | ".join(cells) + " |"
+    for result in results:
+        yield (
+            f"{result['concurrency']} clients, {result['seconds']} s: {result['requests']} "
+            f"requests, {result['whole']} answered, of which {result['cut']} cut by max_tokens; "
+            + ", ".join(f"{result[kind]} {kind}" for kind in FAULTS)
         )
-        yield f"{kind + ', ' + str(row['answers']):22}" + "".join(f"{cell:>27}" for cell in cells)
+        for cause, number in result["causes"].items():
+            yield f"  {number} × {cause}"
+
+
+def _cell(percentiles: dict[str, float] | None) -> str:
+    return "-" if percentiles is None else f"{percentiles['p50']:.1f} / {percentiles['p99']:.1f}"

@@ -1,20 +1,26 @@
-"""Owns a measurement of one server from end to end: reach it, drive it, check what it answered."""
+"""Owns a measurement of one server from end to end: reach it, drive it by one or more processes,
+check what it answered."""
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any
 
 import httpx
 from tqdm import tqdm
 
+from specguide.bench.answer import Answer
+from specguide.bench.busy import busy_window, common
 from specguide.bench.checks import Fault, faults_of
 from specguide.bench.config import Load, ServerAddress
-from specguide.bench.drive import drive
+from specguide.bench.drive import Requests, drive
 from specguide.bench.figures import summary
 from specguide.bench.provenance import provenance
-from specguide.bench.workload import Workload
 from specguide.errors import InvalidParams
 
 
@@ -49,39 +55,74 @@ class Target:
         return cls(address, model or found[0])
 
 
-def measure(target: Target, workload: Workload, load: Load) -> tuple[dict[str, Any], list[Fault]]:
-    """The record of a run, for JSON, and every fault."""
+@dataclass(frozen=True)
+class Measured:
+    """What came of one load. figures: for JSON"""
 
-    async def run() -> tuple[dict[str, Any], list[Fault]]:
+    load: Load
+    figures: dict[str, Any]
+    faults: list[Fault]
+
+
+def measure(target: Target, requests: Requests, load: Load) -> Measured:
+    """Put a server under one load, by as many processes as it says, and check every answer."""
+    parts = load.parts()
+    if len(parts) == 1:
+        found = [_drive_part(target, requests, load, 0, 1)]
+    else:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(len(parts), mp_context=spawn) as pool:
+            jobs = [
+                pool.submit(_drive_part, target, requests, part, index, len(parts))
+                for index, part in enumerate(parts)
+            ]
+            found = [job.result() for job in jobs]
+    answers = sorted((one for some in found for one in some), key=lambda one: one.task.number)
+    window = None
+    if load.rate is None:
+        pairs = zip(found, parts, strict=True)
+        window = common([busy_window(some, part.concurrency) for some, part in pairs])
+    faults = faults_of(answers)
+    figures = summary(answers, faults, window)
+    return Measured(load, figures, [fault for some in faults for fault in some])
+
+
+def _drive_part(
+    target: Target, requests: Requests, load: Load, first: int, step: int
+) -> list[Answer]:
+    """One process's clients, which send every `step`-th request. Returns all answers."""
+
+    async def run() -> list[Answer]:
         limits = httpx.Limits(
             max_connections=load.concurrency, max_keepalive_connections=load.concurrency
         )
-        with tqdm(total=load.requests, unit=" answers", disable=None) as progress:
+        is_shown = None if first == 0 else True
+        with tqdm(total=load.num_requests, unit=" answers", disable=is_shown) as progress:
             async with httpx.AsyncClient(
                 base_url=target.address.url.rstrip("/") + "/",
                 headers=_headers(target.address),
                 timeout=None,
                 limits=limits,
             ) as client:
-                answers = await drive(client, workload, load, lambda _: progress.update())
-        faults = faults_of(answers)
-        num_clients = load.concurrency if load.rate is None else None
-        return summary(answers, faults, num_clients), [fault for found in faults for fault in found]
+                numbers = count(first, step)
+                return await drive(client, requests, load, numbers, lambda _: progress.update())
 
-    result, faults = asyncio.run(run())
-    config = {
-        **asdict(load),
-        "shares": dict(workload.shares),
-        "max_tokens": workload.max_tokens,
-        "temperature": workload.temperature,
-        "model": target.model,
-    }
+    return asyncio.run(run())
+
+
+def record_of(
+    target: Target, asked: dict[str, Any], measured: Sequence[Measured]
+) -> dict[str, Any]:
+    """The record of a run, for JSON.
+
+    asked: what requests were made from
+    """
     return {
         "benchmark": "serve",
         "client": provenance(target.address.api_key),
-        "config": config,
-        "result": result,
-    }, faults
+        "config": {**asked, "model": target.model},
+        "result": [{**asdict(one.load), **one.figures} for one in measured],
+    }
 
 
 def _headers(address: ServerAddress) -> dict[str, str]:

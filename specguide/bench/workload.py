@@ -29,9 +29,10 @@ class Task:
     """One request, and what its answer is held against.
 
     kind:       one of KINDS
+    path:       that its body is posted to, behind /v1
     marker:     occurs in no other request; a guided answer and every call must have it, and no
                 answer another's
-    body:       of POST /v1/chat/completions
+    body:       JSON
     schema:     of an answer of kind "json"
     parameters: schema of each tool's arguments, by its name
     """
@@ -42,6 +43,7 @@ class Task:
     body: dict[str, Any]
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    path: str = "chat/completions"
 
     @property
     def max_tokens(self) -> int:

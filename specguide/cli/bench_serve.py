@@ -3,53 +3,84 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from specguide.bench.config import Load, RequestMix, ServerAddress
+from specguide.bench.config import Load, RequestMix, RequestSizes, ServerAddress
 from specguide.cli.config_options import ConfigOptions, Given, takes
-from specguide.cli.options import API_KEY_VARIABLE, bench_libraries, write_text
+from specguide.cli.options import API_KEY_VARIABLE, bench_libraries, listed_numbers, write_text
+
+if TYPE_CHECKING:
+    from specguide.bench.drive import Requests
 
 _MOST_SHOWN = 20
+_SEED_STEP = 1000
+"""Between the prompts of two loads, so that another --seed has none of them."""
 _SERVER = ConfigOptions(ServerAddress, "Server", variables={"api_key": API_KEY_VARIABLE})
-_LOAD = ConfigOptions(Load, "Load", {"timeout_s": "timeout"})
-_REQUESTS = ConfigOptions(RequestMix, "Requests")
+_LOAD = ConfigOptions(Load, "Load", {"timeout_s": "timeout", "concurrency": None})
+_REQUESTS = ConfigOptions(RequestMix, "Requests, each of its own")
+_SIZES = ConfigOptions(RequestSizes, "Requests of one size")
 
 
-@takes(_SERVER, _LOAD, _REQUESTS)
+@takes(_SERVER, _LOAD, _REQUESTS, _SIZES)
 def serve(
     *,
+    concurrency: Annotated[
+        str,
+        typer.Option(
+            help="Most requests at once: one load after another, comma-separated.",
+            rich_help_panel="Load",
+        ),
+    ] = "64",
     output: Annotated[Path | None, typer.Option(help="Write the JSON line there too.")] = None,
     given: Given,
 ) -> None:
-    """Put a server of the OpenAI API under load, and check every answer.
+    """Put a server of the OpenAI API under one load after another, and check every answer.
 
-    Every request carries a marker that its answer must have and no other may: a constant in its
-    schema or in its tools' parameters. So each guided request has a grammar of its own. Prints a
-    table and one JSON line. Exits with 1 where an answer was lost, has something of another
+    By default requests are free text, JSON schemas and tool calls, each with a marker that its
+    answer must have and no other may: a constant in its schema or in its tools' parameters. So each
+    guided request has a grammar of its own. With --prompt-len all requests have one size, as a
+    comparison of servers needs. No load has the prompts of another, so no cache knows them. Prints
+    one table and one JSON line. Exits with 1 where an answer was lost, has something of another
     request, or is not what was asked for.
     """
     with bench_libraries():
         from specguide.bench import figures
-        from specguide.bench.serve import Target, measure
-        from specguide.bench.workload import Workload
+        from specguide.bench.serve import Target, measure, record_of
 
     load, mix = Load(**given[Load]), RequestMix(**given[RequestMix])
+    sizes = RequestSizes(**given[RequestSizes])
+    loads = [replace(load, concurrency=number) for number in listed_numbers(concurrency)]
     target = Target.reach(ServerAddress(**given[ServerAddress]))
-    record, faults = measure(target, Workload.of(mix, target.model, load.seed), load)
-    for fault in faults[:_MOST_SHOWN]:
+    measured = []
+    for index, one in enumerate(loads):
+        requests = _requests(mix, sizes, target.model, load.seed + _SEED_STEP * index)
+        measured.append(measure(target, requests, one))
+    for fault in [fault for one in measured for fault in one.faults][:_MOST_SHOWN]:
         typer.echo(f"{fault.kind}: {fault.cause}: {fault.detail}", err=True)
+    asked = mix if sizes.prompt_len is None else sizes
+    record = record_of(target, asdict(asked), measured)
     for line in figures.table(record["result"]):
         typer.echo(line)
     _write(record, output)
-    if not figures.is_good(record["result"]):
+    if not all(map(figures.is_good, record["result"])):
         raise typer.Exit(1)
 
 
+def _requests(mix: RequestMix, sizes: RequestSizes, model: str, seed: int) -> Requests:
+    from specguide.bench.sized import SizedWorkload
+    from specguide.bench.workload import Workload
+
+    if sizes.prompt_len is None:
+        return Workload.of(mix, model, seed)
+    return SizedWorkload(sizes, model, seed)
+
+
 def _write(record: dict[str, Any], output: Path | None) -> None:
-    text = json.dumps(record, ensure_ascii=False)
+    text = json.dumps(record, ensure_ascii=False, default=str)
     typer.echo(text)
     if output is not None:
         write_text(output, text)

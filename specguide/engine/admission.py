@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from itertools import count
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from specguide.engine.prompts import prompt_ids
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.ends import GrammarEnds
 from specguide.guided.no_grammar import NoCompiler
 from specguide.guided.reasoning import ReasoningSections
@@ -72,7 +73,7 @@ class Admission:
         self._longest_wait_s = 2 * config.guide.compile_timeout_s if config.guide else 0.0
         self.on_ready: Callable[[], None] = lambda: None
         self._makes_texts, self._request_ids = makes_texts, count()
-        self._compiling: dict[Future[CompiledGrammar], Request] = {}
+        self._compiling: dict[GrammarFuture, Request] = {}
 
     @property
     def num_compiling(self) -> int:
@@ -131,7 +132,7 @@ class Admission:
             timeout_s = min(self._longest_wait_s, most_s)
             wait(self._compiling, timeout=timeout_s, return_when=FIRST_COMPLETED)
 
-    def take_compiled(self) -> list[tuple[Request, Future[CompiledGrammar]]]:
+    def take_compiled(self) -> list[tuple[Request, GrammarFuture]]:
         """Requests whose compile has come to its end, whatever it came to."""
         done = [future for future in self._compiling if future.done()]
         return [(self._take(future), future) for future in done]
@@ -145,7 +146,7 @@ class Admission:
         for future in [future for future, other in self._compiling.items() if other is request]:
             self._cancel(future)
 
-    def admit(self, request: Request, compiled: Future[CompiledGrammar] | None) -> Admitted:
+    def admit(self, request: Request, compiled: GrammarFuture | None) -> Admitted:
         """What the request's parameters come to. Raises SpecguideError where one cannot be
         honoured.
 
@@ -180,13 +181,13 @@ class Admission:
         detokenizer = self._tokenizer.detokenizer(request.prompt_ids, is_guided=True)
         return GuidedText(detokenizer, request.params, GrammarEnds(grammar.matcher(), vocabulary))
 
-    def _cancel(self, future: Future[CompiledGrammar]) -> Request:
+    def _cancel(self, future: GrammarFuture) -> Request:
         future.cancel()
         return self._take(future)
 
-    def _take(self, future: Future[CompiledGrammar]) -> Request:
+    def _take(self, future: GrammarFuture) -> Request:
         request = self._compiling.pop(future)
-        request.metrics.compile_s = time.perf_counter() - request.arrival_s
+        request.metrics.compile_s = future.took_s
         return request
 
     def _with_reasoning(self, answer: CompiledGrammar, params: SamplingParams) -> CompiledGrammar:
@@ -201,7 +202,7 @@ def _seed(seed: int | None, sample: int) -> int:
     return secrets.randbits(62) if seed is None else (seed + sample * 0x4F1BBCDCBFA53E0B) % 2**63
 
 
-def _result(compiled: Future[CompiledGrammar]) -> CompiledGrammar:
+def _result(compiled: GrammarFuture) -> CompiledGrammar:
     try:
         return compiled.result()
     except SpecguideError:

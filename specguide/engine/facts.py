@@ -8,7 +8,9 @@ import torch
 
 from specguide.config import EngineConfig
 from specguide.engine.target_folder import target_folder
-from specguide.errors import InvalidParams
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.json_fields import naming
+from specguide.layers.quantization import CacheScheme
 from specguide.models import Decoder, MtpHead, read_config
 from specguide.resolved_config import Facts, ResolvedConfig, resolve
 
@@ -25,11 +27,16 @@ def resolved(config: EngineConfig) -> ResolvedConfig:
 def find_facts(config: EngineConfig) -> Facts:
     """Of the device that is wanted and the target's folder. Raises as `resolved`."""
     device = _device(config.device)
+    folder = target_folder(config.model)
+    target = read_config(folder)
+    with naming(folder):
+        has_fp8_cache = _has_fp8_cache(config.cache.kv_cache_dtype, target.cache_scheme)
     return Facts(
         device=str(device),
         dtype=_dtype(config.dtype or ("bfloat16" if device.type == "cuda" else "float32")),
-        max_positions=read_config(target_folder(config.model)).max_position_embeddings,
+        max_positions=target.max_position_embeddings,
         own_head=_own_head(config.model),
+        has_fp8_cache=has_fp8_cache,
     )
 
 
@@ -37,6 +44,15 @@ def facts_of(target: Decoder) -> Facts:
     """Of a target that is loaded already, without a head of its own."""
     dtype = str(target.dtype).removeprefix("torch.")
     return Facts(str(target.device), dtype, target.config.max_position_embeddings)
+
+
+def _has_fp8_cache(wanted: str, scheme: CacheScheme | None) -> bool:
+    """Raises CheckpointError for what cannot be honoured, where nothing else is wanted."""
+    if wanted != "auto" or scheme is None:
+        return False
+    if scheme.problem is not None:
+        raise CheckpointError(f"{scheme.problem}; set kv_cache_dtype to 'bfloat16' or 'fp8'")
+    return True
 
 
 def _own_head(model: str | Path | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 
 from specguide.engine.admission import Admission, Admitted
 from specguide.engine.deadlines import Deadlines
@@ -11,7 +10,7 @@ from specguide.engine.executors import Executor
 from specguide.engine.failures import timeout
 from specguide.engine.walks import Walks
 from specguide.errors import EngineError, SpecguideError
-from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.request import Request
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import Scheduler
@@ -108,7 +107,7 @@ class Requests:
                 call(request)
         return ended
 
-    def _admit(self, request: Request, compiled: Future[CompiledGrammar] | None = None) -> None:
+    def _admit(self, request: Request, compiled: GrammarFuture | None = None) -> None:
         try:
             self._enter(self._admission.admit(request, compiled))
         except SpecguideError as error:

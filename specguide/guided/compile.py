@@ -11,7 +11,6 @@ import atexit
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
 from typing import Any
 
 from specguide.config import GuideConfig
@@ -25,6 +24,7 @@ from specguide.guided.backends import (
     check_backend,
     requested_backend,
 )
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.job import Job, Runner, settle
 from specguide.guided.compiling.lanes import IsolatedRunner
 from specguide.guided.compiling.libraries import Libraries, Outcome
@@ -65,7 +65,7 @@ class GrammarCompiler:
         )
         _compilers.add(self)
 
-    def submit(self, guide: Guide) -> Future[CompiledGrammar]:
+    def submit(self, guide: Guide) -> GrammarFuture:
         """The guide's compiled grammar, soon. Equal guides share one compile, and what it came to
         is kept.
 
@@ -74,7 +74,7 @@ class GrammarCompiler:
         field of GuideConfig when it runs into a limit, CompilerBusy when too many others wait or
         take long, EngineError when the compiler is closed.
         """
-        future: Future[CompiledGrammar] = Future()
+        future = GrammarFuture()
         try:
             requested = requested_backend(guide, self.config)
             if guide.matcher is not None:
@@ -143,8 +143,8 @@ class GrammarCompiler:
         settle(futures, outcome)
 
 
-def _made(make: Callable[[], Any]) -> Future[CompiledGrammar]:
-    future: Future[CompiledGrammar] = Future()
+def _made(make: Callable[[], Any]) -> GrammarFuture:
+    future = GrammarFuture()
     try:
         future.set_result(UserGrammar(make))
     except InvalidGuide as error:

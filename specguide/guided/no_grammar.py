@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import Future
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from specguide.errors import InvalidParams, MatcherError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
 from specguide.guided.buffers import ProposalBuffers
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.stream import GrammarCounters
 from specguide.kernels.forward_stream import ForwardStream
 from specguide.trace import Recorder
@@ -78,9 +78,9 @@ class NoGrammar:
 class NoCompiler:
     """A `GrammarCompiler` that refuses every guide."""
 
-    def submit(self, guide: Guide) -> Future[CompiledGrammar]:
+    def submit(self, guide: Guide) -> GrammarFuture:
         """A future that has failed with InvalidParams."""
-        future: Future[CompiledGrammar] = Future()
+        future = GrammarFuture()
         future.set_exception(
             InvalidParams(
                 "this engine was built without guides: leave the guide out, or build the engine "

@@ -25,6 +25,14 @@ BLOCK = 128
 """Rows and columns of a weight that share a scale, and features of an input, where blocks do."""
 
 
+_ADA = (8, 9)
+
+
+def has_float8(device: torch.device) -> bool:
+    """Whether kernels can convert and multiply float8 there; a CPU can, slowly."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= _ADA
+
+
 class Float8Rows(NamedTuple):
     """Rows x ≈ values · scale.
 

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
+
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
@@ -105,6 +107,7 @@ def rope_and_store(
     key_cache: Tensor,
     value_cache: Tensor,
     slot_mapping: Tensor,
+    scales: KVScales = UNSCALED,
 ) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
@@ -119,12 +122,17 @@ def rope_and_store(
         query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
     )
     num_heads = query_key.shape[1] - value.shape[1]
-    store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping)
+    store_kv(rotated[:, num_heads:], value, key_cache, value_cache, slot_mapping, scales)
     return rotated[:, :num_heads]
 
 
 def store_kv(
-    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    scales: KVScales = UNSCALED,
 ) -> None:
     """Writes keys and values of one layer to their slots of the paged cache.
 
@@ -133,9 +141,13 @@ def store_kv(
                             place
     slot_mapping:           int64 [T], page · page_size + offset, distinct; a token with -1 is not
                             stored
+    scales:                 of float8 caches
     """
     if bool((slot_mapping < 0).any()):
         stored = slot_mapping >= 0
         key, value, slot_mapping = key[stored], value[stored], slot_mapping[stored]
-    for tensor, memory in ((key, key_cache), (value, value_cache)):
-        memory.view(-1, *memory.shape[2:]).index_copy_(0, slot_mapping, tensor.to(memory.dtype))
+    for tensor, scale, memory in (
+        (key, scales.key, key_cache),
+        (value, scales.value, value_cache),
+    ):
+        memory.view(-1, *memory.shape[2:])[slot_mapping] = cached(tensor, scale, memory.dtype)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
+from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.norm import NormKind, RmsNorm
 from specguide.layers.placement import Placement
@@ -80,6 +81,7 @@ class Attention:
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:     num_heads · head_dim → hidden
     qk_norm: of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
+    cache_scales: of its keys and values in a float8 cache
     sinks:   see AttentionPlan.run
     """
 
@@ -87,6 +89,7 @@ class Attention:
     qkv: Projection
     out: Projection
     qk_norm: RmsNorm | None
+    cache_scales: CacheScales
     sinks: Sinks | None = None
 
     @classmethod
@@ -107,6 +110,7 @@ class Attention:
             Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
             Projection.create(place, query_size, out, bias=shape.out_bias),
             qk_norm,
+            CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
 
@@ -119,8 +123,15 @@ class Attention:
         query_key = heads[:, :num_rotated]
         if self.qk_norm is not None:
             query_key = self.qk_norm(query_key)
+        scales = self.cache_scales.of(key_cache)
         query = rope_and_store(
-            query_key, heads[:, num_rotated:], rotary, key_cache, value_cache, context.slot_mapping
+            query_key,
+            heads[:, num_rotated:],
+            rotary,
+            key_cache,
+            value_cache,
+            context.slot_mapping,
+            scales,
         )
         attended = context.plan.run(
             query,
@@ -129,6 +140,7 @@ class Attention:
             scale=shape.head_dim**-0.5 if shape.scale is None else shape.scale,
             sliding_window=shape.sliding_window,
             sinks=None if self.sinks is None else self.sinks.scores,
+            scales=scales,
         )
         return self.out.forward_parts(
             attended.reshape(len(heads), shape.num_heads * shape.head_dim)
@@ -136,5 +148,5 @@ class Attention:
 
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
-        parts = self.qkv, self.out, self.qk_norm, self.sinks
+        parts = self.qkv, self.out, self.qk_norm, self.sinks, self.cache_scales
         return merged(*(part for part in parts if part is not None))

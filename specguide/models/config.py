@@ -10,7 +10,13 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import flag, positive_int, positive_number, token_ids
 from specguide.layers.attention import AttentionShape
 from specguide.layers.norm import NormKind
-from specguide.layers.quantization import UNQUANTIZED, Quantization, read_quantization
+from specguide.layers.quantization import (
+    UNQUANTIZED,
+    CacheScheme,
+    Quantization,
+    read_cache_scheme,
+    read_quantization,
+)
 from specguide.layers.rope import RopeConfig
 
 # More than any model has. What lies below is compared with the shapes in the files before memory is
@@ -39,6 +45,7 @@ class ModelConfig:
     sliding_windows:         per layer, tokens, or None where the layer sees all before it
     max_position_embeddings: longest context, tokens
     embedding_scale:         factor on the embeddings
+    cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
     eos_token_ids:           from generation_config.json, else config.json; may be empty
     """
 
@@ -61,6 +68,7 @@ class ModelConfig:
     max_position_embeddings: int
     embedding_scale: float = 1.0
     quantization: Quantization = UNQUANTIZED
+    cache_scheme: CacheScheme | None = None
     eos_token_ids: tuple[int, ...] = ()
 
     @classmethod
@@ -91,6 +99,7 @@ class ModelConfig:
             "tie_word_embeddings": flag(fields, "tie_word_embeddings"),
             "max_position_embeddings": max_positions,
             "quantization": read_quantization(fields),
+            "cache_scheme": read_cache_scheme(fields),
             "eos_token_ids": token_ids(fields, "eos_token_id", vocab_size) or (),
             **own,
         }

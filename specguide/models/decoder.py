@@ -9,9 +9,10 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder
+from specguide.json_fields import check_folder, naming
 from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
+from specguide.layers.cache_scales import have_scales
 from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
@@ -23,10 +24,6 @@ from specguide.models.weights import check_tied, check_weights, load_weights, we
 
 MTP_PREFIX = "model.mtp_layers."
 """Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
-
-_CACHE_SCALES = (".k_scale", ".v_scale", ".kv_scale")
-"""Of keys and values in fp8, which a quantized checkpoint may hold; they are kept in the model's
-dtype here, which is more exact."""
 
 _DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
@@ -115,7 +112,7 @@ class Decoder:
             files,
             cls.skeleton(config).destinations(),
             ignored=lambda name: (
-                name.endswith(("rotary_emb.inv_freq", *_CACHE_SCALES))
+                name.endswith("rotary_emb.inv_freq")
                 or name.startswith(MTP_PREFIX)
                 or (tied and name == "lm_head.weight")
             ),
@@ -124,6 +121,8 @@ class Decoder:
         load_weights(files, decoder.destinations())
         if tied:
             check_tied(files, decoder.embedding)
+        with naming(folder):
+            decoder.has_cache_scales()
         return decoder
 
     @classmethod
@@ -173,6 +172,11 @@ class Decoder:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's
         dtype."""
         return self.lm_head.forward(hidden)
+
+    def has_cache_scales(self) -> bool:
+        """Whether its checkpoint says what keys and values in float8 are multiplied by; else that
+        is 1. Raises CheckpointError where it says so of some."""
+        return have_scales([layer.attention.cache_scales for layer in self.layers])
 
     def fit_vocabulary(self, size: int) -> None:
         """Serve beside a model of the same tokens whose vocabulary is padded to `size` ids.

@@ -52,11 +52,8 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> FastAPI:
-    """The API over an engine, which it closes when it is stopped, once its requests have ended.
-
-    front: tells the process from others that serve the same engine
-    """
+def create_app(engine: ServedEngine, config: ServerConfig) -> FastAPI:
+    """The API over an engine, which it closes when it is stopped, once its requests have ended."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -89,7 +86,7 @@ def create_app(engine: ServedEngine, config: ServerConfig, front: str = "") -> F
         app.add_middleware(CORSMiddleware, **cors(exposure.allowed_origins))
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
-    app.add_middleware(StatusCounts, registry=app.state.registry, front=front)
+    app.add_middleware(StatusCounts, registry=app.state.registry)
     app.add_middleware(RootPath, root_path=exposure.root_path)
     app.add_middleware(Cancellable)  # around all others
     for kind in (ApiError, SpecguideError, RequestValidationError, Refusal, HTTPException):

@@ -6,28 +6,34 @@ import importlib
 import multiprocessing
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
 _SPAWN = multiprocessing.get_context("spawn")  # a fork would have all of the supervisor's sockets
 
+NO_CHANGES: Mapping[str, str] = {}
+
 
 class Child:
     """A process that calls `function(plan, control, parent_pid)`; control is its end of a pipe.
 
     name:     of the process
+    environ:  added to its environment before `function` is imported
     function: "module:name"; this process does not import it
     control:  what it says is read here
     sentinel: readable once the process has ended
     is_ready: for whoever hears that it is
     """
 
-    def __init__(self, name: str, function: str, plan: Any) -> None:
+    def __init__(
+        self, name: str, function: str, plan: Any, environ: Mapping[str, str] = NO_CHANGES
+    ) -> None:
         self.name, self.is_ready, self._is_silent = name, False, False
         self.control, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(
-            target=_enter, args=(function, plan, theirs, os.getpid()), name=name
+            target=_enter, args=(environ, function, plan, theirs, os.getpid()), name=name
         )
         self._process.start()
         theirs.close()
@@ -69,6 +75,7 @@ class Child:
         self.control.close()
 
 
-def _enter(function: str, *args: Any) -> None:
+def _enter(environ: Mapping[str, str], function: str, *args: Any) -> None:
+    os.environ.update(environ)
     module, _, name = function.partition(":")
     getattr(importlib.import_module(module), name)(*args)

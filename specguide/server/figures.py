@@ -135,6 +135,6 @@ TIMES = (
         "request_time_per_output_token",
     ),
     Times("e2e", "e2e", "Arrival to end", "e2e_request_latency"),
-    Times("compile", "compile", "Arrival to grammar, where it had to be compiled"),
-    Times("compile_cached", "compile_cached", "Arrival to grammar, where it was there already"),
+    Times("compile", "compile", "Compile of a grammar, and the wait for its turn"),
+    Times("compile_cached", "compile_cached", "The same where the grammar was there already"),
 )

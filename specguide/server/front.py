@@ -30,7 +30,7 @@ async def _serve(plan: FrontPlan, control: Connection) -> None:
     tokenizer = load_tokenizer(plan.facts.config)
     tokenizer.vocabulary(plan.facts.vocab_size)  # else the first request waits for it
     engine = RemoteEngine(plan.facts, tokenizer, plan.name)
-    app = create_app(engine, plan.config, plan.name)
+    app = create_app(engine, plan.config)
     server = _Front(app, plan.config, control)
     asyncio.get_running_loop().add_reader(control.fileno(), _obey, control, engine, server)
     await server.serve([listener(address) for address in plan.addresses])

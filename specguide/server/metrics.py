@@ -3,16 +3,19 @@ of HTTP answers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specguide.engine import ServedEngine
 from specguide.engine.stats import EngineStats, Histogram
 from specguide.server.figures import FIGURES, TIMES
+from specguide.server.plans import COUNTS_FOLDER
 
 _ENGINE = "0"  # vLLM's label; here there is one
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
@@ -36,7 +39,9 @@ class EngineCollector(Collector):
             "specguide_healthy", "1 while requests are taken", self._engine.health.is_healthy
         )
         yield GaugeMetricFamily(
-            "specguide_requests_unfinished", "Requests under way", self._engine.num_unfinished
+            "specguide_requests_unfinished",
+            "Requests under way",
+            stats.num_running + stats.num_waiting,
         )
         yield GaugeMetricFamily(
             "specguide_synthetic_acceptance",
@@ -127,25 +132,26 @@ def _histogram(
 
 
 class StatusCounts:
-    """ASGI middleware. Counts HTTP answers by route and status.
+    """ASGI middleware. Counts HTTP answers by route and status; where processes count together, a
+    scrape of each has the sum of all that there are and were."""
 
-    front: a label, since each front counts its own
-    """
-
-    def __init__(self, app: ASGIApp, registry: CollectorRegistry, front: str) -> None:
-        self._app, self._front = app, front
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry) -> None:
+        self._app = app
+        is_shared = COUNTS_FOLDER in os.environ
+        if is_shared:
+            MultiProcessCollector(registry)
         self._answers = Counter(
             "specguide_http_responses",
             "HTTP answers",
-            ["front", "route", "code"],
-            registry=registry,
+            ["route", "code"],
+            registry=None if is_shared else registry,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "other")
-                self._answers.labels(self._front, route, str(message["status"])).inc()
+                self._answers.labels(route, str(message["status"])).inc()
             await send(message)
 
         await self._app(scope, receive, counted if scope["type"] == "http" else send)

@@ -9,6 +9,11 @@ from specguide.engine.control import CoreFacts
 from specguide.server.config import ServerConfig
 from specguide.server.listening import Address
 
+COUNTS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Environment variable of fronts, by which prometheus_client counts over several processes: a
+folder in which each keeps its counts, and which outlives it. It is read by the import of that
+library."""
+
 
 @dataclass(frozen=True)
 class ServicePlan:

@@ -26,7 +26,7 @@ from specguide.engine.control import (
 from specguide.errors import EngineError, InvalidParams, SpecguideError
 from specguide.server.child import Child
 from specguide.server.listening import Reservation
-from specguide.server.plans import FrontPlan, ServicePlan
+from specguide.server.plans import COUNTS_FOLDER, FrontPlan, ServicePlan
 from specguide.server.tls import check_tls
 
 _CORE = "specguide.engine.core:run_core"
@@ -152,7 +152,7 @@ class Supervisor:
     def _start_front(self, facts: CoreFacts) -> None:
         name = f"front-{next(self._names)}"
         plan = FrontPlan(name, self._reserved.addresses, self._plan.server, facts)
-        front = Child(name, _FRONT, plan)
+        front = Child(name, _FRONT, plan, {COUNTS_FOLDER: self._folder})
         if self._core is not None and self._core.is_ready:
             front.tell(CoreUp(self._address))
         self._fronts.append(front)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specguide.bench.acceptance_figures import acceptance, latencies, percentiles, times
 from specguide.bench.answer import Answer
-from specguide.bench.busy import busy_tokens_per_s, busy_window
+from specguide.bench.busy import busy_tokens_per_s, busy_window, common
 from specguide.errors import InvalidParams
 from specguide.request import RequestMetrics, RequestOutput
 from specguide.trace.spans import CALLBACKS, FORWARD, HOST, Span
@@ -141,5 +141,7 @@ def test_the_rate_while_all_clients_are_busy():
     third = answer(2.0, 6.0, [3.0, 5.0])
     answers = [first, second, third]
     assert busy_window(answers, 2) == (0.5, 4.0)
-    assert busy_window(answers, 4) is None
-    assert busy_tokens_per_s(answers, answers, 2) == round(2 * 7 / 3.5, 2)
+    assert busy_window(answers, 4) is None and busy_tokens_per_s(answers, None) is None
+    assert common([(0.5, 4.0), (1.0, 5.0)]) == (1.0, 4.0)
+    assert common([(0.5, 4.0), None]) is None and common([(0.0, 1.0), (2.0, 3.0)]) is None
+    assert busy_tokens_per_s(answers, busy_window(answers, 2)) == round(2 * 7 / 3.5, 2)

@@ -18,7 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from typer.testing import CliRunner
 
-from specguide.bench.config import Load, ServerAddress
+from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.samples import (
     KINDS,
     built_in,
@@ -28,6 +28,7 @@ from specguide.bench.samples import (
     read_tool_tasks,
 )
 from specguide.bench.serve import Target, measure
+from specguide.bench.sized import SizedWorkload
 from specguide.bench.validation import violation
 from specguide.bench.workload import Workload
 from specguide.cli import app as command_line
@@ -65,6 +66,7 @@ KIND_OF = {
 fake = FastAPI()
 numbers = count()
 markers: list[str] = []
+asked: list[dict[str, Any]] = []
 
 
 def instance(schema: dict[str, Any]) -> Any:
@@ -84,6 +86,8 @@ def instance(schema: dict[str, Any]) -> Any:
 def spoilt(schema: dict[str, Any], wrong: str) -> str:
     """An instance as text, with what is wrong about it."""
     value = instance(schema)
+    if "request_id" not in value:
+        return json.dumps(value)
     marker, other = value["request_id"], markers[0] if markers else ""
     markers.append(marker)
     if wrong == "other marker" and other:
@@ -156,9 +160,26 @@ async def models() -> dict[str, Any]:
     return {"data": [{"id": name} for name in ("right", *WRONG)]}
 
 
+@fake.post("/v1/completions")
+async def texts(request: Request) -> Any:
+    body = await request.json()
+    asked.append(body)
+    return StreamingResponse(text_events(body), media_type="text/event-stream")
+
+
+async def text_events(body: dict[str, Any]) -> AsyncIterator[str]:
+    head = {"id": f"text {next(numbers)}"}
+    for text, reason in (('{"a', None), ("b", None), ("", "length")):
+        choice = {"index": 0, "text": text, "finish_reason": reason}
+        yield f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
+    usage = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+    yield f"data: {json.dumps({**head, 'choices': [], 'usage': usage})}\n\ndata: [DONE]\n\n"
+
+
 @fake.post("/v1/chat/completions")
 async def completions(request: Request) -> Any:
     body = await request.json()
+    asked.append(body)
     status = {"refuses": 429, "fails": 500}.get(body["model"])
     if status is not None:
         return JSONResponse({"error": {"message": "no"}}, status)
@@ -182,11 +203,10 @@ def url() -> Iterator[str]:
 
 def run(url: str, model: str, load: Load, **shares: float) -> tuple[dict[str, Any], list[Any]]:
     shares = {kind: shares.get(kind, 0.0 if shares else 1.0) for kind in KINDS}
-    record, faults = measure(
-        Target.reach(ServerAddress(url, model)), Workload(built_in(), shares, model), load
-    )
-    json.dumps(record)
-    return record["result"], faults
+    target = Target.reach(ServerAddress(url, model))
+    measured = measure(target, Workload(built_in(), shares, model), load)
+    json.dumps(measured.figures)
+    return measured.figures, measured.faults
 
 
 def test_right_answers_have_no_faults(url):
@@ -233,7 +253,9 @@ def test_the_command_prints_a_table_and_one_json_line(url, tmp_path):
     done = CliRunner().invoke(command_line, [*args, "--model", "right"])
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout.splitlines()[-1])
-    assert record == json.loads((tmp_path / "a").read_text()) and record["result"]["whole"] == 12
+    assert record == json.loads((tmp_path / "a").read_text())
+    (result,) = record["result"]
+    assert result["whole"] == 12 and result["concurrency"] == 4
     assert "first token" in done.stdout and "0 lost, 0 crossed, 0 invalid" in done.stdout
     done = CliRunner().invoke(command_line, [*args, "--model", "no done"])
     assert (
@@ -246,9 +268,42 @@ def test_the_command_prints_a_table_and_one_json_line(url, tmp_path):
     )
 
 
+@pytest.mark.parametrize("api", ["chat", "completions"])
+def test_several_loads_of_one_size_by_two_processes(url, api):
+    asked.clear()
+    sizes = ["--api", api, "--prompt-len", "40", "--output-len", "9", "--guided-share", "0.5"]
+    load = ["--concurrency", "2,4", "--rounds", "3", "--processes", "2"]
+    args = ["bench", "serve", "--url", url, "--model", "right", *sizes, *load]
+    done = CliRunner().invoke(command_line, args)
+    assert done.exit_code == 0, done.output
+    record = json.loads(done.stdout.splitlines()[-1])
+    assert [(one["concurrency"], one["whole"]) for one in record["result"]] == [(2, 6), (4, 12)]
+    assert all(one["busy_tokens_per_s"] > 0 for one in record["result"])
+    prompts = [json.dumps(body.get("messages") or body["prompt"]) for body in asked]
+    assert len(set(prompts)) == len(asked) == 18, "a prefix cache finds nothing"
+    assert {body["max_tokens"] for body in asked} == {9}
+    assert sum("response_format" in body for body in asked) == 9
+    assert all("ignore_eos" in body or "response_format" in body for body in asked)
+
+
+def test_prompts_of_token_ids():
+    sizes = RequestSizes(prompt_len=32, api="completions", prompt_ids="1000:1010")
+    task = SizedWorkload(sizes, "m").task(0)
+    assert task.path == "completions" and len(task.body["prompt"]) == 32
+    assert set(task.body["prompt"]) <= set(range(1000, 1010))
+    assert task.body != SizedWorkload(sizes, "m", seed=1).task(0).body
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--processes", "0"], "processes"),
+        (["--rounds", "0"], "rounds"),
+        (["--prompt-len", "0"], "prompt_len"),
+        (["--api", "x"], "api is chat or completions"),
+        (["--guided-share", "2"], "guided_share"),
+        (["--prompt-ids", "5:5"], "are none"),
+        (["--prompt-ids", "x"], "LO:HI"),
         (["--url", "http://127.0.0.1:9/v1"], "is it running"),
         (["--model", "unheard of"], "has no model 'unheard of'"),
         (["--concurrency", "0"], "concurrency"),

@@ -8,7 +8,6 @@ import gc
 import random
 import threading
 import time
-from concurrent.futures import Future
 
 import pytest
 from async_engines import ENDLESS, collect, start, until
@@ -18,6 +17,7 @@ from tiny_engine import make
 from specguide import Guide, SamplingParams
 from specguide.engine import AsyncEngine
 from specguide.errors import EngineError, InvalidParams, QueueFull, RequestTimeout
+from specguide.guided.compiling.grammar_future import GrammarFuture
 
 
 def is_clean(engine: AsyncEngine) -> bool:
@@ -192,7 +192,7 @@ def test_it_sleeps_when_there_is_nothing_to_do(folders):
 def test_a_compile_holds_nobody_up_and_can_be_left(folders):
     async def main():
         async with start(folders) as engine:
-            compiler, future = engine._engine._admission.compiler, Future()
+            compiler, future = engine._engine._admission.compiler, GrammarFuture()
             submit, compiler.submit = compiler.submit, lambda guide: future
             compiling = engine.generate("abc", SamplingParams(guide=Guide(regex="a")))
             late = engine.generate("abc", SamplingParams(guide=Guide(regex="a"), timeout_s=0.3))

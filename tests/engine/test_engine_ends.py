@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import time
-from concurrent.futures import Future
 
 import pytest
 from random_requests import cases
@@ -13,6 +12,7 @@ from tiny_engine import make
 
 from specguide import Guide, SamplingParams
 from specguide.errors import RequestTimeout
+from specguide.guided.compiling.grammar_future import GrammarFuture
 
 
 def run(engine):
@@ -24,7 +24,7 @@ def run(engine):
 
 def compiling(engine):
     """A request whose grammar never comes, and its future."""
-    future, submit = Future(), engine._admission.compiler.submit
+    future, submit = GrammarFuture(), engine._admission.compiler.submit
     engine._admission.compiler.submit = lambda guide: future
     request = engine.add(
         [5, 6, 7], SamplingParams(max_tokens=40, guide=Guide(regex="a"), timeout_s=0.2)

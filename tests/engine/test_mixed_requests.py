@@ -3,7 +3,6 @@ tiny models."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from specguide import Guide, GuideConfig, SamplingParams, SpecConfig
 from specguide.config import CacheConfig
 from specguide.draft_tree import DynamicTree
 from specguide.engine import Engine
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.params import Speculation
 from specguide.request import Request
 
@@ -251,7 +251,7 @@ def test_a_matcher_whose_first_row_is_late_holds_its_own_start_only(folders, lag
 
 def with_grammar(engine: Engine, grammar: Scripted) -> Request:
     """A request with a compiled grammar of one's own."""
-    compiler, future = engine._admission.compiler, Future()
+    compiler, future = engine._admission.compiler, GrammarFuture()
     future.set_result(grammar)
     submit, compiler.submit = compiler.submit, lambda guide: future
     request = engine.add([5, 6, 7], SamplingParams(max_tokens=20, guide=Guide(regex="a")))

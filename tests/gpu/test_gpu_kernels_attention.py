@@ -24,6 +24,8 @@ from specguide.kernels.attention import (
     TorchAttention,
     attention_backend,
 )
+from specguide.kernels.float8 import FLOAT8
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 pytestmark = pytest.mark.gpu
 
@@ -41,6 +43,7 @@ class Case:
     context: ForwardContext
     window: int | None
     sinks: Tensor | None = None
+    scales: KVScales = UNSCALED
 
     def run(self, backend: AttentionBackend | None = None) -> Tensor:
         backend = backend or attention_backend(self.query.device)
@@ -51,6 +54,7 @@ class Case:
             scale=0.1,
             sliding_window=self.window,
             sinks=self.sinks,
+            scales=self.scales,
         )
 
     def expected(self) -> Tensor:
@@ -77,6 +81,8 @@ def make_case(
     tree: DraftTree | None = None,
     seed: int = 0,
     spare_pages: int = 2,
+    cache_dtype: torch.dtype | None = None,
+    scales: KVScales = UNSCALED,
 ) -> Case:
     random = torch.Generator().manual_seed(seed)
     lens = [earlier + query for earlier, query in zip(earlier_lens, query_lens, strict=True)]
@@ -84,7 +90,9 @@ def make_case(
     order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
     table = torch.full((len(lens), max(num_pages) + spare_pages), -1, dtype=torch.int32)
     caches = [
-        torch.full((len(order), page_size, heads[1], head_dim), math.nan, dtype=dtype)
+        torch.full(
+            (len(order), page_size, heads[1], head_dim), math.nan, dtype=cache_dtype or dtype
+        )
         for _ in range(2)
     ]
     for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
@@ -95,7 +103,7 @@ def make_case(
         keys, values = (
             torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2)
         )
-        pointwise.store_kv(keys * 3, values, *caches, slots)
+        pointwise.store_kv(keys * 3, values, *caches, slots, scales)
     depths = [tree.depths if tree else range(query) for query in query_lens]
     positions = [
         length - len(own) + depth
@@ -114,7 +122,7 @@ def make_case(
         mask=tree_mask(tree, lens, max(query_lens)) if tree else CAUSAL,
     )
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
-    return Case(fused[:, : heads[0]], *caches, context, window)
+    return Case(fused[:, : heads[0]], *caches, context, window, scales=scales)
 
 
 def check(case: Case) -> None:
@@ -160,6 +168,18 @@ def test_sinks(dtype: torch.dtype, window: int | None) -> None:
     ):
         case = make_case(earlier, queries, dtype=dtype, window=window, tree=tree)
         check(replace(case, sinks=sinks))
+
+
+@pytest.mark.parametrize("cache_dtype", [small(FLOAT8), torch.bfloat16])
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_caches_of_another_dtype(dtype: torch.dtype, cache_dtype: torch.dtype) -> None:
+    scales = KVScales(0.05, 0.3) if cache_dtype == FLOAT8 else UNSCALED
+    held = dict(dtype=dtype, cache_dtype=cache_dtype, scales=scales)
+    check(make_case([5, 0, 300, 63], [1] * 4, head_dim=80, **held))
+    check(make_case([5, 64, 700], [4] * 3, window=70, **held))
+    check(make_case([0, 9, 31], [5, 1, 40], head_dim=128, **held))
+    tree = make_case([5, 0, 130], [TREE.num_nodes] * 3, tree=TREE, window=4, **held)
+    check(replace(tree, sinks=torch.linspace(-2, 12, 8).to(dtype)))
 
 
 @pytest.mark.parametrize("window", [None, 1, small(2), 4])
@@ -279,6 +299,26 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
     for found, wanted in ((query, expected), *zip(live[2:4], caches, strict=True)):
         tolerance = 2e-2 if dtype != torch.float32 else 1e-6
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_store_into_float8(dtype: torch.dtype) -> None:
+    """Numbers that are too large become the largest, and NaN stays."""
+    query_key, value = torch.randn(4, 6, 80).to(dtype) * 20, torch.randn(4, 2, 80).to(dtype)
+    value[0, 0, :4] = torch.tensor([1e4, -1e4, math.nan, 0])
+    rotary = torch.stack((torch.ones(4, 1, 80), torch.zeros(4, 1, 80)), 1).to(dtype)
+    slots = torch.tensor([5, -1, 2, 0])
+    scales = KVScales(0.11, 0.004)
+    caches = [torch.zeros(2, 4, 2, 80, dtype=FLOAT8) for _ in range(2)]
+    live = [to_device(cache) for cache in caches]
+    rope_and_store(*map(to_device, (query_key, value, rotary)), *live, to_device(slots), scales)
+    pointwise.rope_and_store(query_key, value, rotary, *caches, slots, scales)
+    for found, wanted in zip(live, caches, strict=True):
+        torch.testing.assert_close(
+            found.cpu().float(), wanted.float(), rtol=0, atol=0, equal_nan=True
+        )
+    assert caches[0].float().abs().max() == caches[1].float()[:, :, :, 3:].abs().max() == 448
 
 
 @pytest.mark.small

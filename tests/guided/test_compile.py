@@ -506,3 +506,15 @@ def test_no_exit_waits_for_a_compile() -> None:
     )
     assert (done.returncode, done.stdout.strip()) == (0, "compile_timeout_s"), done.stderr
     assert time.perf_counter() - start < 60
+
+
+def test_a_compile_is_timed_by_who_compiles():
+    compiler = GrammarCompiler(VOCABULARY, GuideConfig())
+    first = compiler.submit(Guide(regex="[a-z]{2,5}"))
+    first.result()
+    time.sleep(0.05)
+    again = compiler.submit(Guide(regex="[a-z]{2,5}"))
+    assert again.done() and 0 < again.took_s < first.took_s
+    refused = compiler.submit(Guide(regex="(a"))
+    assert refused.exception() and refused.took_s > 0
+    compiler.close()

@@ -16,6 +16,7 @@ from specguide import LLM, SamplingParams, SpecConfig
 from specguide.draft_tree import DraftTree
 from specguide.kernels import attention
 from specguide.kernels.attention import AttentionPlan, ForwardContext, TreeMask
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 
 @dataclass
@@ -66,9 +67,10 @@ class DensePlan:
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
-        assert sliding_window is None and sinks is None
+        assert (sliding_window, sinks, scales) == (None, None, UNSCALED)
         self.backend.num_runs += 1
         output = torch.zeros_like(query) if output is None else output.zero_()
         group = query.shape[1] // key_cache.shape[2]

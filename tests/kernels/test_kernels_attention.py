@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels.attention import CAUSAL, ForwardContext, TorchAttention
+from specguide.kernels.attention import CAUSAL, ForwardContext, JoinedContext, TorchAttention
+from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
 from specguide.kernels.pointwise import store_kv
 
 HEAD_DIM, NUM_KV_HEADS = 8, 2
@@ -276,6 +277,77 @@ def test_half_precision(dtype: torch.dtype) -> None:
         assert output.dtype == dtype
         reference = dense_attention(case, sees_chain(None), 0.3)
         torch.testing.assert_close(output.double(), reference, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("cache_dtype", [torch.float8_e4m3fn, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("earlier", "queries", "tree"),
+    [
+        ([5, 0, 12], [1] * 3, None),
+        ([5, 0, 12], [4] * 3, None),
+        ([0, 0, 6], [5, 1, 9], None),
+        ([5, 0, 13], [TREE.num_nodes] * 3, TREE),
+    ],
+)
+def test_caches_of_another_dtype(
+    earlier: list[int], queries: list[int], tree: DraftTree | None, cache_dtype: torch.dtype
+) -> None:
+    """Exact attention over what the cache's numbers stand for."""
+    scales = KVScales(0.02, 0.3) if cache_dtype == torch.float8_e4m3fn else UNSCALED
+    case = make_case(earlier, queries, tree=tree)
+    held = [
+        cached(case.key_cache, scales.key, cache_dtype),
+        cached(case.value_cache, scales.value, cache_dtype),
+    ]
+    for numbers, scale in ((case.keys, scales.key), (case.values, scales.value)):
+        for some in numbers:
+            some.copy_(cached(some, scale, cache_dtype).float() * scale)
+    sinks = torch.tensor([2.0, -1.0, 0.5, 8.0])
+    output = case.context.plan.run(
+        case.query, *held, scale=0.3, sliding_window=6, sinks=sinks, scales=scales
+    )
+    sees = sees_tree(tree, 6) if tree else sees_chain(6)
+    expected = dense_attention(case, sees, 0.3, sinks)
+    torch.testing.assert_close(output.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_parts_of_a_pass_read_one_cache() -> None:
+    scales = KVScales(0.02, 0.3)
+    case = make_case([5, 9, 0, 3], [2, 2, 5, 1], spare=0.0)
+    held = [cached(it, 1.0, torch.float8_e4m3fn) for it in (case.key_cache, case.value_cache)]
+    joined = JoinedContext(part(case.context, slice(0, 2)), part(case.context, slice(2, 4)))
+    found = joined.plan.run(case.query, *held, scale=0.3, scales=scales)
+    expected = case.context.plan.run(case.query, *held, scale=0.3, scales=scales)
+    torch.testing.assert_close(found, expected)
+
+
+def part(context: ForwardContext, seqs: slice) -> ForwardContext:
+    """Of some sequences of a pass."""
+    bounds = context.query_start_loc[seqs.start : seqs.stop + 1]
+    tokens = slice(int(bounds[0]), int(bounds[-1]))
+    return replace(
+        context,
+        position_ids=context.position_ids[tokens],
+        slot_mapping=context.slot_mapping[tokens],
+        block_table=context.block_table[seqs],
+        query_start_loc=bounds - bounds[0],
+        seq_lens=context.seq_lens[seqs],
+    )
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_store_into_float8_saturates(scale: float) -> None:
+    """What is too large becomes the largest, and NaN stays."""
+    key = torch.tensor([1e4, -1e4, math.nan, 0.1, 3.3, 447.0]).view(3, 1, 2)
+    caches = [torch.zeros(2, 4, 1, 2, dtype=torch.float8_e4m3fn) for _ in range(2)]
+    store_kv(key, key, *caches, torch.tensor([1, -1, 6]), KVScales(scale, 1.0))
+    stored = [cache.view(8, 2)[[1, 6]].float() for cache in caches]
+    largest = 448 * scale
+    expected = torch.tensor([[largest, -largest], [3.3, min(447.0, largest)]])
+    torch.testing.assert_close(stored[0] * scale, expected, rtol=1 / 16, atol=0)
+    assert stored[0][0].tolist() == [448, -448] == stored[1][0].tolist()
+    nan = cached(key[1], scale, torch.float8_e4m3fn).float()
+    assert nan.isnan().tolist() == [[True, False]]
 
 
 def test_store_writes_only_the_named_slots() -> None:

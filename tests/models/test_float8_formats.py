@@ -4,6 +4,7 @@ engine with guides and drafts, and what is refused."""
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from benchmarks.decoder_logits import logits_of
 from specguide import LLM, SpecConfig
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.layers.quantization import MatrixSpec, Quantization
+from specguide.layers.quantization import CacheScheme, MatrixSpec, Quantization
 from specguide.layers.quantization.float8 import Float8, Stored
 from specguide.layers.quantization.float8_blocks import Float8Blocks
 from specguide.models import Decoder, config_of, read_config
@@ -113,17 +114,18 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert "type that does not convert: model.layers.1.mlp.up_proj.weight (F32)" in message
 
 
-def test_scales_of_a_cache_in_fp8_are_left_aside(tmp_path: Path) -> None:
-    """As ModelOpt and llm-compressor name them."""
+def test_scales_of_a_cache_in_fp8_are_read(tmp_path: Path) -> None:
+    """As ModelOpt states them in a file of its own."""
     float8_checkpoints.save(tmp_path, FORMATS["modelopt's file"])
     stated = json.loads((tmp_path / "hf_quant_config.json").read_text())
     stated["quantization"]["kv_cache_quant_algo"] = "FP8"
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(stated))
     weights = load_file(tmp_path / "model.safetensors")
-    for name in ("k_proj.k_scale", "v_proj.v_scale", "k_scale", "v_scale"):
-        weights[f"model.layers.0.self_attn.{name}"] = torch.tensor(1.0)
+    for layer, name in product((0, 1), ("k_proj.k_scale", "v_proj.v_scale")):
+        weights[f"model.layers.{layer}.self_attn.{name}"] = torch.tensor(1.0)
     save_file(weights, tmp_path / "model.safetensors")
-    assert Decoder.load(tmp_path).config.num_layers == 2
+    decoder = Decoder.load(tmp_path)
+    assert decoder.has_cache_scales() and decoder.config.cache_scheme == CacheScheme()
 
 
 GROUP = FORMATS["compressed channel, token"].config["config_groups"]["group_0"]

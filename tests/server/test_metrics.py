@@ -81,9 +81,9 @@ def test_requests_are_counted(families):
     assert counts["specguide_e2e_seconds_count",] == 3
     assert counts["specguide_compile_seconds_count",] == 1
     assert counts["specguide_compile_cached_seconds_count",] == 1
-    assert counts["specguide_http_responses_total", "200", "", "/v1/completions"] == 3
-    assert counts["specguide_http_responses_total", "400", "", "/v1/completions"] == 1
-    assert counts["specguide_http_responses_total", "404", "", "other"] == 1
+    assert counts["specguide_http_responses_total", "200", "/v1/completions"] == 3
+    assert counts["specguide_http_responses_total", "400", "/v1/completions"] == 1
+    assert counts["specguide_http_responses_total", "404", "other"] == 1
     (guide,) = families["specguide_guide_requests"].samples
     assert guide.value == 2 and re.fullmatch("[0-9a-f]{8}", guide.labels["guide"])
 

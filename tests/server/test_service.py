@@ -97,11 +97,22 @@ def test_metrics_and_requests_of_all_fronts(service):
     answers = [httpx.get(f"{service.url}/metrics").text for _ in range(6)]
     names = ("specguide_output_tokens_total ", "specguide_healthy 1.0")
     assert all(name in answer for answer in answers for name in names)
+    before = [num_answers(answer) for answer in answers]
+    assert before == list(range(before[0], before[0] + 6)), "any front tells what all have answered"
+    service.kill_front()
+    assert num_answers(httpx.get(f"{service.url}/metrics").text) == before[-1] + 1
     for _ in range(4):
         bad = complete(service.url, "x", guided_regex="(a")
         assert bad.status_code == 400 and bad.json()["error"]["param"], bad.text
         chosen = complete(service.url, "x", guided_choice=["left", "right"], ignore_eos=False)
         assert text_of(chosen) in ("left", "right")
+
+
+def num_answers(metrics: str) -> int:
+    """HTTP answers of all kinds."""
+    name = "specguide_http_responses_total"
+    lines = [line for line in metrics.splitlines() if line.startswith(name)]
+    return sum(int(float(line.split()[-1])) for line in lines)
 
 
 def test_nobody_outlives_a_supervisor_that_is_killed():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import Future
 
 from random_requests import cases
 
 from specguide import LLM, Guide, SamplingParams
 from specguide.errors import MatcherError
+from specguide.guided.compiling.grammar_future import GrammarFuture
 
 
 class ScriptedMatcher:
@@ -54,7 +54,7 @@ class Scripted:
 def with_misfit(llm: LLM, grammar: Scripted, prompts, params):
     """Runs requests beside one whose grammar is `grammar`; returns the requests' outputs and the
     misfit."""
-    engine, future = llm._engine, Future()
+    engine, future = llm._engine, GrammarFuture()
     submit = engine._admission.compiler.submit
     future.set_result(grammar)
     engine._admission.compiler.submit = lambda guide: future

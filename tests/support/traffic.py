@@ -24,6 +24,7 @@ from user_matchers import Alternating
 
 from specguide import Guide, Reasoning, SamplingParams
 from specguide.engine import Engine
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.request import Request
 
 _Options = dict[str, Callable[[random.Random], Any]]
@@ -220,7 +221,7 @@ class _SlowCompiler:
         wait([compiled])
         if not self.num_turns:
             return compiled
-        future: Future[Any] = Future()
+        future = GrammarFuture()
         self._pending.append((self._clock.turn + self.num_turns, compiled, future))
         return future
 

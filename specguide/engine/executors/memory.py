@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
+import torch
+
 from specguide.cache import CacheNeeds, CacheSize, KVCache, cache_size, page_num_bytes
+from specguide.errors import InvalidParams
+from specguide.kernels.float8 import FLOAT8, has_float8
 from specguide.models import Decoder
 from specguide.resolved_config import ResolvedConfig
 from specguide.slots import SlotSizes, SlotTable
@@ -13,6 +18,7 @@ from specguide.speculation.drafters import keys_of_config
 KeyShape = tuple[int, int, int]
 """Number of layers, number of key heads, size of a head."""
 
+_LOGGER = logging.getLogger(__name__)
 _NUM_LOGIT_COPIES = 4
 _LIBRARY_BYTES = 1 << 30
 """Of CUDA's context, cuBLAS's workspaces, loaded kernels and graphs."""
@@ -31,14 +37,25 @@ class Memory:
     def allocate(
         cls, config: ResolvedConfig, target: Decoder, draft_keys: KeyShape | None
     ) -> Memory:
-        """Raises InvalidParams where the device has too little."""
+        """Raises InvalidParams where the device has too little, or no such cache."""
         keys = [keys_of_config(target), *([] if draft_keys is None else [draft_keys])]
-        max_pages = _max_pages(config)
-        size = _cache_size(config, target, keys, max_pages)
-        cache, *draft_cache = (_cache(config, target, shape, size.num_pages) for shape in keys)
+        dtype = _cache_dtype(config, target)
+        size = _cache_size(config, target, keys, dtype)
+        cache, *draft_cache = (
+            KVCache.allocate(
+                num_layers,
+                size.num_pages,
+                config.cache.page_size,
+                num_heads,
+                head_dim,
+                dtype,
+                target.device,
+            )
+            for num_layers, num_heads, head_dim in keys
+        )
         sizes = SlotSizes(
             config.max_batch_size + 1,
-            max_pages,
+            _max_pages(config),
             config.cache.page_size,
             target.config.vocab_size,
             config.layout,
@@ -58,35 +75,41 @@ def _max_pages(config: ResolvedConfig) -> int:
     return -(-(config.max_model_len + num_behind) // config.cache.page_size)
 
 
+def _cache_dtype(config: ResolvedConfig, target: Decoder) -> torch.dtype:
+    """Of keys and values, a drafter's too. Raises InvalidParams where the GPU has none such."""
+    dtype: torch.dtype = getattr(torch, config.cache_dtype)
+    if dtype != FLOAT8:
+        return dtype
+    if not has_float8(target.device):
+        raise InvalidParams(
+            "kv_cache_dtype 'fp8' needs a GPU of compute capability 8.9 (Ada, Hopper) or later: "
+            "take 'bfloat16'",
+            param="kv_cache_dtype",
+        )
+    if not target.has_cache_scales():
+        _LOGGER.warning(
+            "the KV cache is in fp8 and the checkpoint has no scales for it (k_scale, v_scale): "
+            "keys and values are rounded as they are"
+        )
+    return dtype
+
+
 def _cache_size(
-    config: ResolvedConfig, target: Decoder, keys: list[KeyShape], max_pages: int
+    config: ResolvedConfig, target: Decoder, keys: list[KeyShape], dtype: torch.dtype
 ) -> CacheSize:
     page_bytes = sum(
-        page_num_bytes(num_layers, config.cache.page_size, num_heads, head_dim, target.dtype)
+        page_num_bytes(num_layers, config.cache.page_size, num_heads, head_dim, dtype)
         for num_layers, num_heads, head_dim in keys
     )
     num_nodes = config.max_batch_size * config.layout.num_nodes
     needs = CacheNeeds(
         page_bytes,
-        max_pages,
+        _max_pages(config),
         config.max_model_len,
         config.max_batch_size,
         _activation_bytes(target, config.max_prefill_tokens, num_nodes),
     )
     return cache_size(config.cache, needs, target.device)
-
-
-def _cache(config: ResolvedConfig, target: Decoder, keys: KeyShape, num_pages: int) -> KVCache:
-    num_layers, num_heads, head_dim = keys
-    return KVCache.allocate(
-        num_layers,
-        num_pages,
-        config.cache.page_size,
-        num_heads,
-        head_dim,
-        target.dtype,
-        target.device,
-    )
 
 
 def _activation_bytes(target: Decoder, max_prefill_tokens: int, num_nodes: int) -> int:

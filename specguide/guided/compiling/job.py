@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from specguide.errors import SpecguideError
 from specguide.guide import Guide
 from specguide.guided.backends import CompiledGrammar
+from specguide.guided.compiling.grammar_future import GrammarFuture
 from specguide.guided.compiling.libraries import Outcome
 
 
@@ -26,14 +26,14 @@ class Job:
     key: Hashable
     guide: Guide
     requested: str
-    futures: list[Future[CompiledGrammar]] = field(default_factory=list)
+    futures: list[GrammarFuture] = field(default_factory=list)
 
     @property
     def is_wanted(self) -> bool:
         """Whether a caller has not left."""
         return not all(future.cancelled() for future in self.futures)
 
-    def take_futures(self) -> list[Future[CompiledGrammar]]:
+    def take_futures(self) -> list[GrammarFuture]:
         """To be settled, once."""
         futures, self.futures = self.futures, []
         return futures
@@ -56,9 +56,7 @@ class Runner(Protocol):
         ...
 
 
-def settle(
-    futures: list[Future[CompiledGrammar]], outcome: CompiledGrammar | SpecguideError
-) -> None:
+def settle(futures: list[GrammarFuture], outcome: CompiledGrammar | SpecguideError) -> None:
     """Tell callers what their job came to."""
     for future in futures:
         if not future.set_running_or_notify_cancel():

@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from specguide.kernels.kv_scales import UNSCALED, KVScales
+
 KernelMask = tuple[Tensor | None, Tensor | None, int]
 """The ancestor mask of a tree as uint8 and the positions of its nodes, where there is one, and the
 number of its nodes."""
@@ -170,6 +172,7 @@ class AttentionPlan(Protocol):
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
         """Grouped-query attention of one layer over the paged cache, which holds this pass's keys
@@ -182,11 +185,12 @@ class AttentionPlan(Protocol):
         this pass and of a tree stand at their position_ids.
 
         query:                  [T, num_heads, head_dim], num_heads a multiple of num_kv_heads
-        key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
+        key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim], of any dtype
         scale:                  factor on the dot products
         sinks:                  [num_heads], of each head a score that takes part in the softmax
                                 beside those of the keys, and adds no value (attention sinks, Xiao
                                 et al. 2023, arXiv 2309.17453, learned as gpt-oss has them)
+        scales:                 of float8 caches
         output:                 contiguous memory for what is returned; None: new memory
         Returns [T, num_heads, head_dim] of query's dtype; zeros for a token that sees nothing,
         anything for those behind the last sequence's.

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from specguide.kernels.attention.interface import AttentionPlan, ForwardContext
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class _Same(TypedDict):
     scale: float
     sliding_window: int | None
     sinks: Tensor | None
+    scales: KVScales
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,7 @@ class _JoinedPlan:
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
         if output is None:
@@ -69,7 +72,7 @@ class _JoinedPlan:
         sizes = [self.num_first, len(query) - self.num_first]
         (first, second), (first_out, second_out) = query.split(sizes), output.split(sizes)
         caches = key_cache, value_cache
-        same = _Same(scale=scale, sliding_window=sliding_window, sinks=sinks)
+        same = _Same(scale=scale, sliding_window=sliding_window, sinks=sinks, scales=scales)
         with _beside(query.device):
             self.second.run(second, *caches, **same, output=second_out)
         self.first.run(first, *caches, **same, output=first_out)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from specguide.kernels.attention.interface import AttentionMask, AttentionPlan, ForwardContext
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 # Longer queries go one sequence at a time: their masks outgrow what batching saves.
 _MAX_BATCHED_QUERY_LEN = 64
@@ -144,18 +145,23 @@ class _RaggedPlan:
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
         output = torch.zeros_like(query) if output is None else output.zero_()
         for span in self.spans:
             keys, values = (
-                cache.index_select(0, span.page_ids).flatten(0, 1)[: span.seq_len]
+                cache.index_select(0, span.page_ids).flatten(0, 1)[: span.seq_len].to(query.dtype)
                 for cache in (key_cache, value_cache)
             )
             output[span.start : span.end] = _attend_one(
-                query[span.start : span.end], keys, values, span.mask(sliding_window, sinks), scale
+                query[span.start : span.end],
+                keys,
+                values,
+                span.mask(sliding_window, sinks),
+                scale * scales.key,
             )
-        return output
+        return output if scales == UNSCALED else output.mul_(scales.value)
 
 
 def _attend_one(
@@ -222,24 +228,24 @@ class _PaddedPlan:
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
         group = query.shape[1] // key_cache.shape[2]
         queries = query.split([part.sequences.position_ids.numel() for part in self.parts])
-        return torch.cat(
-            [
-                _attend_padded(
-                    some,
-                    key_cache,
-                    value_cache,
-                    part,
-                    part.mask(sliding_window, group, sinks),
-                    scale,
-                )
-                for some, part in zip(queries, self.parts, strict=True)
-            ],
-            out=output,
-        )
+        attended = [
+            _attend_padded(
+                some,
+                key_cache,
+                value_cache,
+                part,
+                part.mask(sliding_window, group, sinks),
+                scale * scales.key,
+            )
+            for some, part in zip(queries, self.parts, strict=True)
+        ]
+        output = torch.cat(attended, out=output)
+        return output if scales == UNSCALED else output.mul_(scales.value)
 
 
 def _attend_padded(
@@ -262,6 +268,7 @@ def _attend_padded(
     # request left behind.
     keys, values = (
         cache.index_select(0, part.page_ids)
+        .to(query.dtype)
         .flatten(0, 1)
         .index_fill_(0, part.past_end, 0)
         .view(num_seqs, -1, num_kv_heads, head_dim)

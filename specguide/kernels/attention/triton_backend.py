@@ -12,6 +12,7 @@ from torch import Tensor
 
 from specguide.kernels.attention.interface import ForwardContext, KernelMask
 from specguide.kernels.attention.triton_kernels import attention_kernel, combine_kernel
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 
 
@@ -59,6 +60,7 @@ class TritonPlan:
         scale: float,
         sliding_window: int | None = None,
         sinks: Tensor | None = None,
+        scales: KVScales = UNSCALED,
         output: Tensor | None = None,
     ) -> Tensor:
         launch = self._launch(query, key_cache)
@@ -70,7 +72,7 @@ class TritonPlan:
             parts = torch.empty(*shape, query.shape[2], dtype=torch.float32, device=query.device)
             log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
         caches = key_cache, value_cache
-        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window, sinks)
+        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window, sinks, scales)
         if launch.num_splits > 1:
             _combine(parts, log_sums, output)
         return output
@@ -92,6 +94,7 @@ class TritonPlan:
         scale: float,
         sliding_window: int | None,
         sinks: Tensor | None,
+        scales: KVScales,
     ) -> None:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
@@ -113,7 +116,8 @@ class TritonPlan:
             ancestor_mask,
             tree_positions,
             sinks,
-            scale * math.log2(math.e),
+            scale * scales.key * math.log2(math.e),
+            scales.value,
             query.stride(0),
             query.stride(1),
             context.block_table.stride(0),

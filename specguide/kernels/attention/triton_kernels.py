@@ -48,12 +48,14 @@ class _LastKeys(NamedTuple):
 
 
 class _Cache(NamedTuple):
-    """Pointers to the paged cache and to the sequence's first page id."""
+    """Pointers to the paged cache and to the sequence's first page id. value_scale: factor on the
+    values"""
 
     key_cache: Any
     value_cache: Any
     pages: Any
     kv_head: Any
+    value_scale: Any
 
 
 @triton.jit
@@ -113,19 +115,22 @@ def _load_kv(
     key_id,
     exists,
     dim,
+    dtype: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    """Keys and values, each [keys, dim], 0 where none is."""
+    """Keys and values of `dtype`, each [keys, dim], 0 where none is; not scaled yet."""
     page = tl.load(cache.pages + key_id // PAGE_SIZE, mask=exists, other=0)
     slot = tl.maximum(page, 0).to(tl.int64) * PAGE_SIZE + key_id % PAGE_SIZE
     cell = (slot * NUM_KV_HEADS + cache.kv_head) * HEAD_DIM
     # Beyond the end lies what others left, perhaps NaN, which even a weight of zero would let
     # through.
     is_value = exists[:, None] & (dim < HEAD_DIM)[None, :]
-    keys = tl.load(cache.key_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
-    return keys, tl.load(cache.value_cache + cell[:, None] + dim[None, :], mask=is_value, other=0)
+    source = cell[:, None] + dim[None, :]
+    keys = tl.load(cache.key_cache + source, mask=is_value, other=0.0)
+    values = tl.load(cache.value_cache + source, mask=is_value, other=0.0)
+    return keys.to(dtype), values.to(dtype)
 
 
 @triton.jit
@@ -199,12 +204,15 @@ def _attend(
     for start in range(begin, end, KEYS):
         key_id = start + tl.arange(0, KEYS)
         exists = key_id < end
-        keys, values = _load_kv(cache, key_id, exists, dim, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM)
+        keys, values = _load_kv(
+            cache, key_id, exists, dim, queries.dtype, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM
+        )
         scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
         visible = _visible(last, rows, key_id, exists, window)
         scores = tl.where(visible, scores, float("-inf"))
         best, total, mixed = _online_softmax(scores, values, best, total, mixed)
-    return best, total, mixed / tl.where(total == 0, 1.0, total)[:, None]
+    mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
+    return best, total, mixed * cache.value_scale
 
 
 @triton.jit
@@ -246,6 +254,7 @@ def attention_kernel(
     tree_positions,
     sinks,
     scale,
+    value_scale,
     query_stride,
     query_head_stride,
     block_table_stride,
@@ -264,8 +273,8 @@ def attention_kernel(
     KEYS: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """Attention of one tile of rows over its split of the keys. `scale` includes log₂ e: exponents
-    are to base 2."""
+    """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
+    and log₂ e: exponents are to base 2."""
     await_results(OVERLAP)
     kv_head, split = tl.program_id(0), tl.program_id(2)
     seq, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
@@ -291,7 +300,8 @@ def attention_kernel(
             last, position, seq_len, num_own, split, num_splits, window, IS_SPLIT, KEYS
         )
         best, total = _start(sinks, rows, split, ROWS)
-        cache = _Cache(key_cache, value_cache, block_table + seq * block_table_stride, kv_head)
+        pages = block_table + seq * block_table_stride
+        cache = _Cache(key_cache, value_cache, pages, kv_head, value_scale)
         found = _attend(
             queries,
             rows,

@@ -10,7 +10,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from specguide.kernels.float8 import LARGEST
+from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.triton.device import await_results, overlap
+
+_LARGEST = tl.constexpr(LARGEST)
 
 
 @triton.jit
@@ -22,6 +26,16 @@ def _load_halves(source, exists, HALF: tl.constexpr):
 def _store_halves(sink, low, high, exists, HALF: tl.constexpr):
     tl.store(sink, low, mask=exists)
     tl.store(sink + HALF, high, mask=exists)
+
+
+@triton.jit
+def _cached(numbers, factor, dtype: tl.constexpr):
+    """See kv_scales.cached; `factor` is the scale's inverse."""
+    if dtype == tl.float8e4nv:
+        numbers = numbers.to(tl.float32) * factor
+        numbers = tl.where(numbers > _LARGEST, _LARGEST, numbers)
+        numbers = tl.where(numbers < -_LARGEST, -_LARGEST, numbers)
+    return numbers.to(dtype)
 
 
 @triton.jit
@@ -48,6 +62,8 @@ def _rope_kernel(
     query_key_head_stride,
     value_stride,
     value_head_stride,
+    key_factor,
+    value_factor,
     NUM_HEADS: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     HALF: tl.constexpr,
@@ -72,10 +88,13 @@ def _rope_kernel(
     _store_halves(sink, low, high, is_query, HALF)
     if slot >= 0:
         cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
+        dtype: tl.constexpr = key_cache.dtype.element_ty
+        low, high = _cached(low, key_factor, dtype), _cached(high, key_factor, dtype)
         _store_halves(key_cache + cell, low, high, is_key, HALF)
         source = value + token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
-        low_value, high_value = _load_halves(source, is_key, HALF)
-        _store_halves(value_cache + cell, low_value, high_value, is_key, HALF)
+        low, high = _load_halves(source, is_key, HALF)
+        low, high = _cached(low, value_factor, dtype), _cached(high, value_factor, dtype)
+        _store_halves(value_cache + cell, low, high, is_key, HALF)
 
 
 def rope_and_store(
@@ -85,6 +104,7 @@ def rope_and_store(
     key_cache: Tensor,
     value_cache: Tensor,
     slot_mapping: Tensor,
+    scales: KVScales = UNSCALED,
 ) -> Tensor:
     """See pointwise.rope_and_store."""
     num_tokens, num_rotated, head_dim = query_key.shape
@@ -112,6 +132,8 @@ def rope_and_store(
         query_key.stride(1),
         value.stride(0),
         value.stride(1),
+        1 / scales.key,
+        1 / scales.value,
         NUM_HEADS=num_rotated - num_kv_heads,
         NUM_KV_HEADS=num_kv_heads,
         HALF=head_dim // 2,

@@ -8,6 +8,7 @@ Their twins are with those whose work it is, in `cache.tensors` and `sampling.ac
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -51,6 +52,8 @@ def _move_kernel(
 def move_keys(memory: Tensor, nodes: Tensor, start: Tensor, block_table: Tensor) -> None:
     """See cache.tensors.move_keys."""
     layers = memory.view(-1, *memory.shape[2:])
+    if layers.element_size() == 1:  # what they mean is of no matter to the kernel
+        layers = layers.view(torch.uint8)
     size = memory.shape[4] * memory.shape[5]
     block = min(triton.next_power_of_2(size), 1024)
     _move_kernel[(len(nodes), len(layers), triton.cdiv(size, block))](

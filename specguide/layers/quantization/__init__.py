@@ -10,6 +10,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import mapping, shown
 from specguide.layers.quantization import compressed_tensors
 from specguide.layers.quantization.awq import read_awq
+from specguide.layers.quantization.cache_scheme import CacheScheme, read_cache_scheme
 from specguide.layers.quantization.experts import ExpertWeights, create_experts
 from specguide.layers.quantization.float8_formats import ONLINE as ONLINE_FLOAT8
 from specguide.layers.quantization.float8_formats import read_fp8, read_modelopt
@@ -61,6 +62,7 @@ __all__ = [
     "QUANTIZATIONS",
     "UNQUANTIZED",
     "Activation",
+    "CacheScheme",
     "ExpertWeights",
     "InputFormat",
     "MatrixSpec",
@@ -69,5 +71,6 @@ __all__ = [
     "ProjectionWeights",
     "Quantization",
     "create_experts",
+    "read_cache_scheme",
     "read_quantization",
 ]

@@ -13,6 +13,7 @@ from specguide.layers.quantization.by_name import ByName, ModuleList, module_nam
 from specguide.layers.quantization.compressed_group import Group
 from specguide.layers.quantization.float8_formats import of_group as float8_of_group
 from specguide.layers.quantization.method import Quantization
+from specguide.layers.quantization.none import UNQUANTIZED
 from specguide.layers.quantization.pack_quantized import of_group as int4_of_group
 
 FORMATS: dict[str, Callable[[Group], Quantization]] = {
@@ -47,6 +48,8 @@ def read(stated: Mapping[str, Any]) -> Quantization:
         _group(name, fields, str(stated.get("format")))
         for name, fields in mapping(stated, "config_groups").items()
     ]
+    if not groups and stated.get("kv_cache_scheme"):
+        return UNQUANTIZED  # the cache alone
     if not groups:
         raise CheckpointError("'quantization_config' states no 'config_groups'")
     named = [group for group in groups if _LINEAR not in group.targets]

@@ -13,7 +13,14 @@ from torch import Tensor
 from specguide import kernels
 from specguide.errors import CheckpointError
 from specguide.kernels.experts import ExpertMatrices
-from specguide.kernels.float8 import FLOAT8, Float8Rows, Float8Scaling, rounded, scale_of
+from specguide.kernels.float8 import (
+    FLOAT8,
+    Float8Rows,
+    Float8Scaling,
+    has_float8,
+    rounded,
+    scale_of,
+)
 from specguide.layers.destination import Destination
 from specguide.layers.quantization.experts import ExpertWeights
 from specguide.layers.quantization.method import (
@@ -23,8 +30,6 @@ from specguide.layers.quantization.method import (
     ProjectionWeights,
     activated,
 )
-
-_ADA = (8, 9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +198,7 @@ class Float8:
 
 def check_device(device: torch.device) -> None:
     """Raise CheckpointError for a GPU that has no products of float8."""
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) < _ADA:
+    if not has_float8(device):
         raise CheckpointError(
             "fp8 weights need a GPU of compute capability 8.9 (Ada, Hopper) or later: take the "
             "model in bfloat16"

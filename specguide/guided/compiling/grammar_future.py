@@ -1,0 +1,30 @@
+"""Owns what a caller of the compiler waits for, and how long that takes."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+
+from specguide.guided.backends import CompiledGrammar
+
+
+class GrammarFuture(Future[CompiledGrammar]):
+    """A grammar, or why there is none.
+
+    took_s: seconds from when it was asked for to when it was there, by the thread that compiled it;
+            what the caller did meanwhile is not in it. 0 until then
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked_s, self.took_s = time.perf_counter(), 0.0
+
+    def set_result(self, result: CompiledGrammar) -> None:
+        """It is there."""
+        self.took_s = time.perf_counter() - self._asked_s
+        super().set_result(result)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """It will never be there."""
+        self.took_s = time.perf_counter() - self._asked_s
+        super().set_exception(exception)

@@ -1,0 +1,57 @@
+"""Owns CacheScheme: how a quantized checkpoint wants keys and values to be cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specguide.json_fields import shown
+
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "num_bits": (8,),
+    "type": ("float",),
+    "strategy": (None, "tensor"),
+    "dynamic": (None, False),
+    "symmetric": (None, True),
+}
+"""Of `kv_cache_scheme`, with what can be honoured."""
+
+
+@dataclass(frozen=True)
+class CacheScheme:
+    """Of float8, with one scale for all keys of a layer and one for its values.
+
+    problem: why it cannot be had as the checkpoint wants it; None: it can
+    """
+
+    problem: str | None = None
+
+
+def read_cache_scheme(config: Mapping[str, Any]) -> CacheScheme | None:
+    """From the contents of config.json: `kv_cache_scheme` of compressed-tensors and
+    `kv_cache_quant_algo` of ModelOpt. None: keys and values are in the model's dtype."""
+    stated = config.get("quantization_config")
+    if not isinstance(stated, Mapping):
+        return None
+    nested = stated.get("quantization")
+    fields = nested if isinstance(nested, Mapping) else stated
+    scheme, algorithm = fields.get("kv_cache_scheme"), fields.get("kv_cache_quant_algo")
+    if scheme:
+        return _of_fields(scheme)
+    if not algorithm:
+        return None
+    if algorithm == "FP8":
+        return CacheScheme()
+    return CacheScheme(f"'kv_cache_quant_algo' {shown(algorithm)} is not supported; known: 'FP8'")
+
+
+def _of_fields(scheme: Any) -> CacheScheme:
+    if not isinstance(scheme, Mapping):
+        return CacheScheme(f"'kv_cache_scheme' {shown(scheme)} is not supported")
+    for name, known in _FIELDS.items():
+        if scheme.get(name) not in known:
+            return CacheScheme(
+                f"'kv_cache_scheme': {name!r} {shown(scheme.get(name))} is not supported"
+            )
+    return CacheScheme()
