@@ -278,7 +278,8 @@ def test_several_loads_of_one_size_by_two_processes(url, api):
     assert done.exit_code == 0, done.output
     record = json.loads(done.stdout.splitlines()[-1])
     assert [(one["concurrency"], one["whole"]) for one in record["result"]] == [(2, 6), (4, 12)]
-    assert all(one["busy_tokens_per_s"] > 0 for one in record["result"])
+    rates = [one["busy_tokens_per_s"] for one in record["result"]]
+    assert all(rate is None or rate > 0 for rate in rates), "None: never busy at the same time"
     prompts = [json.dumps(body.get("messages") or body["prompt"]) for body in asked]
     assert len(set(prompts)) == len(asked) == 18, "a prefix cache finds nothing"
     assert {body["max_tokens"] for body in asked} == {9}
