@@ -3,6 +3,7 @@ captured."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jsonschema
@@ -38,9 +39,8 @@ def test_captured_iterations_draft_and_keep_to_their_grammars(folders: tuple[Pat
     chain, tree = SpecConfig(model=folders[1]), SpecConfig(model=folders[1], tree=DynamicTree())
     outputs = []
     for spec, is_eager in ((None, True), (None, False), (chain, False), (tree, False)):
-        llm = LLM(
-            folders[0], spec=spec, cache=FP8, max_batch_size=8, enforce_eager=is_eager, **FP32
-        )
+        settings = dict(spec=spec, enforce_eager=is_eager, max_batch_size=8, cache=FP8)
+        llm = LLM(folders[0], **settings, **FP32)
         outputs.append(llm.generate(prompts, all_params))
         llm._engine.check_integrity()
         llm.close()
@@ -48,7 +48,7 @@ def test_captured_iterations_draft_and_keep_to_their_grammars(folders: tuple[Pat
         assert all(out.error is None for out in outs)
         for out, params in zip(outs, all_params, strict=True):
             if params.guide is not None and out.finish_reason == "stop":
-                jsonschema.validate(out.json(), params.guide.json_schema)
+                jsonschema.validate(json.loads(out.text), params.guide.json_schema)
         same = sum(a.token_ids == b.token_ids for a, b in zip(outputs[0], outs, strict=True))
         assert same >= 0.8 * len(prompts)
 
