@@ -115,8 +115,11 @@ def floor_s(mode: Mode, case: Run, num_before: int, setting: Setting, share: flo
     num_cached = len(case.requests) * PROMPT_LEN + (num_before + case.num_tokens) / 2
     method = mode.spec.method if mode.spec else ""
     models = setting.models[mode.format]
-    num_bytes = models.num_bytes_read(method, mode.layout.num_model, num_cached, share)
-    return num_bytes / setting.bandwidth
+    num_bytes = models.num_bytes_read(method, mode.layout.num_model, share)
+    cache_bytes = models.num_cache_bytes_read(method, mode.layout.num_model, num_cached)
+    if mode.cache == "fp8":
+        cache_bytes /= models.target.dtype.itemsize
+    return (num_bytes + cache_bytes) / setting.bandwidth
 
 
 def grammar_work(before: Any, after: Any, num_timed: int) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Mode:
     baseline:     of BASELINES; None: the engine itself
     has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
     format:       of QUANTIZED, in which the target's weights are held; None: bf16
+    cache:        what keys and values are held in, as in CacheConfig.kv_cache_dtype
     """
 
     name: str
@@ -39,6 +40,7 @@ class Mode:
     baseline: str | None = None
     has_guides: bool = True
     format: str | None = None
+    cache: str = "auto"
 
     @property
     def parts(self) -> EngineParts:
@@ -58,6 +60,17 @@ def _quantized(name: str, spec: SpecConfig) -> list[Mode]:
         Mode(f"{name} 20 % guided", spec, 0.2, format=name),
         Mode(f"{name} plain guided", None, 1, format=name),
         Mode(f"{name} tree 16", SpecConfig(tree=DynamicTree(8, 4, 16)), 1, format=name),
+    ]
+
+
+def _with_fp8_cache(spec: SpecConfig, form: str | None = None) -> list[Mode]:
+    """Keys and values in fp8, and the weights in fp8 or as they are."""
+    name = f"{form}, fp8 cache" if form else "fp8 cache"
+    return [
+        Mode(f"{name} grammarless", spec, 0, has_guides=False, format=form, cache="fp8"),
+        Mode(f"{name} guided", spec, 1, format=form, cache="fp8"),
+        Mode(f"{name} plain guided", None, 1, format=form, cache="fp8"),
+        Mode(f"{name} tree 60", SpecConfig(tree=DynamicTree()), 1, format=form, cache="fp8"),
     ]
 
 
@@ -109,5 +122,6 @@ def modes() -> dict[str, Mode]:
         ),
         Mode("tree 60 unguided", SpecConfig(tree=DynamicTree()), 0),
         *(mode for name in QUANTIZED for mode in _quantized(name, spec)),
+        *(mode for form in (None, "fp8") for mode in _with_fp8_cache(spec, form)),
     ]
     return {mode.name: mode for mode in every}

@@ -176,7 +176,11 @@ def _config(mode: Mode, batch_size: int, guide: GuideConfig, *, is_traced: bool)
         max_batch_size=batch_size,
         max_model_len=MAX_LEN,
         trace=is_traced,
-        cache=CacheConfig(page_size=PAGE_SIZE, num_pages=batch_size * _pages_each(mode)),
+        cache=CacheConfig(
+            page_size=PAGE_SIZE,
+            num_pages=batch_size * _pages_each(mode),
+            kv_cache_dtype=mode.cache,
+        ),
     )
 
 

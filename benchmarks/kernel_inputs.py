@@ -47,9 +47,13 @@ def attention_inputs(
     return (fused[:, :NUM_HEADS], *caches), context
 
 
-def attention(batch: int, context_len: int, query_len: int) -> tuple[Call, int]:
-    tensors, context = attention_inputs(batch, context_len, query_len)
-    num_bytes = 2 * batch * (context_len + query_len) * NUM_KV_HEADS * HEAD_DIM * 2
+def attention(
+    batch: int, context_len: int, query_len: int, cache_dtype: torch.dtype = torch.bfloat16
+) -> tuple[Call, int]:
+    (query, *caches), context = attention_inputs(batch, context_len, query_len)
+    tensors = query, *(cache.to(cache_dtype) for cache in caches)
+    num_keys = batch * (context_len + query_len)
+    num_bytes = 2 * num_keys * NUM_KV_HEADS * HEAD_DIM * cache_dtype.itemsize
     num_bytes += 2 * batch * query_len * NUM_HEADS * HEAD_DIM * 2
     return partial(context.plan.run, *tensors, scale=HEAD_DIM**-0.5), num_bytes
 

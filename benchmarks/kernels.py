@@ -96,11 +96,14 @@ def int4_cases() -> Iterator[Case]:
 
 
 def attention_cases() -> Iterator[Case]:
-    for context_len, batch, query_len in product(CONTEXTS, BATCHES, (1, NUM_NODES)):
+    """With keys and values in bf16 and in fp8."""
+    dtypes = {"": torch.bfloat16, ", fp8": torch.float8_e4m3fn}
+    sizes = product(CONTEXTS, BATCHES, (1, NUM_NODES), dtypes.items())
+    for context_len, batch, query_len, (name, dtype) in sizes:
         yield Case(
             "paged_attention",
-            f"batch {batch} × {query_len}, context {context_len}",
-            partial(attention, batch, context_len, query_len),
+            f"batch {batch} × {query_len}, context {context_len}{name}",
+            partial(attention, batch, context_len, query_len, dtype),
         )
 
 

@@ -126,25 +126,28 @@ class RandomModels:
         }
         return cls(target, {method: makers[method]() for method in dict.fromkeys(methods)})
 
-    def num_bytes_read(
-        self, method: str, num_drafts: int, num_cached: float, expert_share: float
-    ) -> float:
-        """What an iteration must read once: weights, the drafter's once for each draft, and keys
-        and values.
+    def num_bytes_read(self, method: str, num_drafts: int, expert_share: float) -> float:
+        """What an iteration must read of weights, the drafter's once for each draft.
 
-        num_cached:   tokens in the cache, of all requests
         expert_share: of the target's experts, those in use
         """
-        total = (
-            _num_bytes(self.target, expert_share)
-            + _kv_bytes(self.target.config, self.target) * num_cached
-        )
+        total = _num_bytes(self.target, expert_share)
         if num_drafts:
             drafter = self.drafters[method]
             once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
-            each = _num_bytes(drafter) - once + _kv_bytes(drafter.config, self.target) * num_cached
-            total += once + num_drafts * each
+            total += once + num_drafts * (_num_bytes(drafter) - once)
         return total
+
+    def num_cache_bytes_read(self, method: str, num_drafts: int, num_cached: float) -> float:
+        """What an iteration must read of keys and values, the drafter's once for each draft, where
+        they are held in the target's dtype.
+
+        num_cached: tokens in the cache, of all requests
+        """
+        each = _kv_bytes(self.target.config, self.target)
+        if num_drafts:
+            each += num_drafts * _kv_bytes(self.drafters[method].config, self.target)
+        return each * num_cached
 
 
 def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:

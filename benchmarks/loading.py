@@ -1,6 +1,6 @@
 """How fast a checkpoint gets from the disk to its device, and the most memory that this takes.
 
-    python -m benchmarks.loading [--format bfloat16|fp8|fp8-blocks|int4] [--model 8b|1b|tiny]
+    python -m benchmarks.loading [--format bfloat16|fp8|"fp8 blocks"|int4|…] [--model 8b|1b|tiny]
     [--layers N] [--shard-gb 5] [--folder FOLDER] [--repeats 3] [--no-save]
 
 Writes a checkpoint of random bytes at Llama-3.1-8B or Llama-3.2-1B shapes, in the tensors that the
@@ -25,22 +25,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from benchmarks.common import emit
-from benchmarks.llama_8b import LLAMA_1B, LLAMA_8B, TINY
+from benchmarks.llama_8b import LLAMA_1B, LLAMA_8B, QUANTIZED, TINY
 from specguide.layers.destination import Destination
 from specguide.models import Decoder, config_of
 from specguide.models.weights import INDEX_FILE, weight_files
 
 MODELS = {"8b": LLAMA_8B, "1b": LLAMA_1B, "tiny": TINY}
-FORMATS: dict[str, dict[str, Any] | None] = {
-    "bfloat16": None,
-    "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic"},
-    "fp8-blocks": {
-        "quant_method": "fp8",
-        "activation_scheme": "dynamic",
-        "weight_block_size": [128, 128],
-    },
-    "int4": {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": True},
-}
+FORMATS: dict[str, dict[str, Any] | None] = {"bfloat16": None} | QUANTIZED
 _GB = 10**9
 
 
