@@ -16,7 +16,7 @@ from specguide.tokenizer import Tokenizer
 
 _TAIL = 64
 """Tokens at a prompt's end in which it may begin the section, or leave it out."""
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 _ANYTHING = Guide(regex=r"[\s\S]*")
 
 
@@ -39,9 +39,9 @@ class ReasoningPlan:
     def of(cls, body: TurnFields, one: ReasoningFormat | None) -> ReasoningPlan:
         """Raises InvalidParams for an effort that there is not, where the model reasons."""
         effort, most = body.effort(), body.max_reasoning_tokens
-        if one is not None and effort is not None and effort not in _EFFORTS:
+        if one is not None and effort is not None and effort not in EFFORTS:
             raise InvalidParams(
-                f"the effort must be one of {', '.join(_EFFORTS)}, found {effort!r}",
+                f"the effort must be one of {', '.join(EFFORTS)}, found {effort!r}",
                 param="reasoning_effort",
             )
         most = body.thinking_token_budget if most is None else most

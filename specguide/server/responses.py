@@ -18,6 +18,7 @@ from specguide.server.errors import ApiError
 from specguide.server.events import Arguments, CallBegin, End, Event, Reasoned, Said, Text
 from specguide.server.guides import guide_of, schema_rules, text_format_guide
 from specguide.server.openai_objects import token_score
+from specguide.server.reasoning import EFFORTS
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Item, Message, Thought
@@ -206,6 +207,7 @@ def _usage_object(usage: Usage) -> Told:
 def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
     asked = {name: _sendable(body, name) for name in _ECHOED}
+    effort = body.effort()
     asked["tools"] = [
         {
             "type": "function",
@@ -230,7 +232,7 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "previous_response_id": None,
         "truncation": "disabled",
         "service_tier": "default",
-        "reasoning": {"effort": body.effort(), "summary": None},
+        "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": None},
     }
 
 
