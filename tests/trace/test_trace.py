@@ -91,9 +91,9 @@ def test_the_host_schedules_submits_and_launches_then_waits_and_commits(spans):
     names = [span.name for span in track(spans, "host")]
     num_iterations = len(by_iteration(spans, "forward stream"))
     assert names.count("submit") == names.count("launch") == num_iterations
-    assert (
-        names.count("wait") == names.count("commit") == num_iterations - 1
-    )  # nobody is left to want the last one
+    assert names.count("wait") == names.count("commit")
+    # Most often nobody is left to want the last one.
+    assert num_iterations - 1 <= names.count("commit") <= num_iterations
     for name, following in pairwise(names):
         assert (
             following
