@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.gguf_file import find_gguf, library, read_header
 from specguide.integers import as_ints
-from specguide.json_fields import check_folder, naming, read_json, token_ids
+from specguide.json_fields import naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
@@ -51,18 +52,18 @@ class Tokenizer:
         tokenizer_config.json, template.
 
         The end tokens are those of generation_config.json, else config.json, else
-        tokenizer_config.json. Raises CheckpointError when the folder has no tokenizer, or none that
+        tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has no tokenizer, or none that
         works without Python code of its own.
         """
         folder = Path(folder)
-        check_folder(folder)
-        chat = _transformers_tokenizer(folder)
+        gguf = find_gguf(folder)
+        chat = _transformers_tokenizer(folder) if gguf is None else _gguf_tokenizer(gguf)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
             raise CheckpointError(
                 f"{folder}: has no tokenizer.json, and none can be made from what it has"
             )
-        eos = _stated_eos(folder)
+        eos = _stated_eos(folder) if gguf is None else read_header(gguf).end_tokens or None
         if eos is None and chat.eos_token_id is not None:
             eos = (chat.eos_token_id,)
         return cls(backend, eos or (), chat)
@@ -253,6 +254,20 @@ def _transformers_tokenizer(folder: Path) -> Any:
         Exception
     ) as error:  # transformers and tokenizers raise many kinds, plain Exception among them
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
+
+
+def _gguf_tokenizer(path: Path) -> Any:
+    """As `_transformers_tokenizer`, of a GGUF file. AutoTokenizer would read the whole file's
+    configuration first, to choose this same class."""
+    library()
+    try:
+        from transformers import PreTrainedTokenizerFast
+
+        return PreTrainedTokenizerFast.from_pretrained(
+            path.parent, gguf_file=path.name, local_files_only=True
+        )
+    except Exception as error:  # as above
+        raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
 
 
 def _stated_eos(folder: Path) -> tuple[int, ...] | None:
