@@ -17,6 +17,7 @@ from specguide.errors import CheckpointError
 from specguide.json_fields import check_folder, is_file, shown
 
 SUFFIX = ".gguf"
+_EMBEDDINGS = "token_embd.weight"
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
@@ -32,6 +33,13 @@ class GgufHeader:
     def architecture(self) -> str:
         """As GGUF calls it, say "llama"."""
         return str(self.metadata["general.architecture"])
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the embeddings. Raises CheckpointError."""
+        if _EMBEDDINGS not in self.tensors:
+            raise CheckpointError(f"holds no tensor {_EMBEDDINGS!r}")
+        return int(self.tensors[_EMBEDDINGS].shape[-1])
 
     @property
     def end_tokens(self) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ def gguf_fields(path: Path) -> dict[str, Any]:
         return {
             **fields,
             "architectures": [family.architecture],
-            "vocab_size": _vocab_size(header),
+            "vocab_size": header.vocab_size,
             "tie_word_embeddings": "output.weight" not in header.tensors,
             "attention_bias": "blk.0.attn_output.bias" in header.tensors,
             "eos_token_id": list(header.end_tokens) or None,
@@ -120,12 +120,6 @@ def _of_architecture(header: GgufHeader) -> dict[str, Any]:
         if name not in _OTHERWISE_READ and value not in _NEUTRAL.get(name, ()):
             raise CheckpointError(f"{shown(prefix + name)} {shown(value)} is not supported")
     return stated
-
-
-def _vocab_size(header: GgufHeader) -> int:
-    if "token_embd.weight" not in header.tensors:
-        raise CheckpointError("holds no tensor 'token_embd.weight'")
-    return int(header.tensors["token_embd.weight"].shape[-1])
 
 
 def gguf_tensors(path: Path) -> dict[str, DequantizedTensor]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.gguf_file import find_gguf, library, read_header
+from specguide.gguf_file import find_gguf, read_header
 from specguide.integers import as_ints
 from specguide.json_fields import naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
+from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -52,21 +53,27 @@ class Tokenizer:
         tokenizer_config.json, template.
 
         The end tokens are those of generation_config.json, else config.json, else
-        tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has no tokenizer, or none that
-        works without Python code of its own.
+        tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has
+        no tokenizer, or none that works without Python code of its own.
         """
         folder = Path(folder)
-        gguf = find_gguf(folder)
-        chat = _transformers_tokenizer(folder) if gguf is None else _gguf_tokenizer(gguf)
+        if (gguf := find_gguf(folder)) is not None:
+            return cls._from_gguf(gguf)
+        chat = _transformers_tokenizer(folder)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
             raise CheckpointError(
                 f"{folder}: has no tokenizer.json, and none can be made from what it has"
             )
-        eos = _stated_eos(folder) if gguf is None else read_header(gguf).end_tokens or None
+        eos = _stated_eos(folder)
         if eos is None and chat.eos_token_id is not None:
             eos = (chat.eos_token_id,)
         return cls(backend, eos or (), chat)
+
+    @classmethod
+    def _from_gguf(cls, path: Path) -> Tokenizer:
+        backend, chat = gguf_tokenizer(path)
+        return cls(backend, read_header(path).end_tokens, chat)
 
     @classmethod
     def from_file(cls, path: str | Path, eos_token_ids: Sequence[int] = ()) -> Tokenizer:
@@ -254,20 +261,6 @@ def _transformers_tokenizer(folder: Path) -> Any:
         Exception
     ) as error:  # transformers and tokenizers raise many kinds, plain Exception among them
         raise CheckpointError(f"{folder}: its tokenizer cannot be read: {error}") from None
-
-
-def _gguf_tokenizer(path: Path) -> Any:
-    """As `_transformers_tokenizer`, of a GGUF file. AutoTokenizer would read the whole file's
-    configuration first, to choose this same class."""
-    library()
-    try:
-        from transformers import PreTrainedTokenizerFast
-
-        return PreTrainedTokenizerFast.from_pretrained(
-            path.parent, gguf_file=path.name, local_files_only=True
-        )
-    except Exception as error:  # as above
-        raise CheckpointError(f"{path}: its tokenizer cannot be read: {error}") from None
 
 
 def _stated_eos(folder: Path) -> tuple[int, ...] | None:
