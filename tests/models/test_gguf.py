@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from specguide import LLM, SamplingParams
 from specguide.cli import app
+from specguide.config import GuideConfig
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.guide import Guide
 from specguide.models import Decoder, read_config
@@ -97,11 +98,12 @@ def test_tokenizer_template_and_end_token(file: Path) -> None:
 
 @pytest.mark.parametrize("quantization", [None, "int4"])
 def test_an_engine_serves_it(file: Path, quantization: str | None) -> None:
-    params = SamplingParams(max_tokens=24, temperature=0.0, guide=Guide(json_schema=SCHEMA))
+    params = SamplingParams(max_tokens=40, temperature=0.0, guide=Guide(json_schema=SCHEMA))
     prompts = ["The quick brown fox", "lazy dog"]
     outputs = []
     for spec in (None, "suffix"):
-        llm = LLM(file, spec=spec, quantization=quantization, max_batch_size=2)
+        guide = GuideConfig(max_whitespace=0)
+        llm = LLM(file, spec=spec, guide=guide, quantization=quantization, max_batch_size=2)
         outputs.append([output.token_ids for output in llm.generate(prompts, params)])
         text = llm.tokenizer.decode(outputs[-1][0])
         llm.close()
@@ -113,7 +115,7 @@ def test_the_command_takes_a_file(file: Path) -> None:
     done = CliRunner().invoke(
         app, ["generate", "--model", str(file), "--max-tokens", "4", "--regex", "[0-9]{2}"], "x"
     )
-    assert done.exit_code == 0 and done.output.strip().isdigit(), (done.output, done.exception)
+    assert done.exit_code == 0 and done.stdout.strip().isdigit(), (done.output, done.exception)
 
 
 @pytest.mark.parametrize(
