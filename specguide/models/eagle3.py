@@ -99,9 +99,8 @@ class Eagle3Head:
         elif config.tie_word_embeddings:
             self.lm_head = LmHead.tied(self.embedding)
         self._own = [self.embedding] * present.embed_tokens + [self.lm_head] * present.lm_head
-        self.target_ids = torch.arange(
-            config.draft_vocab_size, dtype=torch.int32, device=self.device
-        )
+        # On the meta device itself, arange would import sympy, which takes most of a second.
+        self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32).to(self.device)
         self.rope_table = target.rope_table_for(layer)
 
     @classmethod
