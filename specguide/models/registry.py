@@ -16,8 +16,8 @@ from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
-from specguide.models.glm4 import GLM, GLM4
 from specguide.models.gguf import gguf_fields
+from specguide.models.glm4 import GLM, GLM4
 from specguide.models.gpt_oss import GPT_OSS
 from specguide.models.granite import GRANITE, GRANITE_HYBRID
 from specguide.models.llama import LLAMA
