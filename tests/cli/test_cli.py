@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import jsonschema
 import pytest
 import uvicorn
 
+from specguide.cli import main
 from specguide.cli.chat import chat
 from specguide.cli.config_options import (
     CACHE,
@@ -54,14 +56,29 @@ WEATHER = {
 }
 
 
-def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def in_a_process(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command as users start it."""
     return subprocess.run(
         [*COMMAND, *args], input=stdin, capture_output=True, text=True, timeout=120
     )
 
 
+def specguide(*args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """The command, in this process: imports take seconds."""
+    streams = io.StringIO(stdin), io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["specguide", *args])
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
+        with pytest.raises(SystemExit) as end:
+            main()
+    return subprocess.CompletedProcess(
+        args, end.value.code, streams[1].getvalue(), streams[2].getvalue()
+    )
+
+
 def test_generate_reads_standard_input_and_writes_json():
-    done = specguide(
+    done = in_a_process(
         "generate", "--schema", str(EXAMPLES / "person.json"), "--json-stats", stdin=TEXT
     )
     assert done.returncode == 0, done.stderr
@@ -125,7 +142,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, words):
 
 
 def test_doctor_finds_what_is_needed():
-    done = specguide("doctor")
+    done = in_a_process("doctor")
     assert done.returncode == 0, done.stdout + done.stderr
     for words in (
         "grammar backend llguidance",
@@ -147,7 +164,7 @@ def test_help_needs_no_torch(args):
 
 
 def test_chat_answers_line_after_line():
-    done = specguide(
+    done = in_a_process(
         "chat",
         "--schema",
         str(EXAMPLES / "person.json"),
