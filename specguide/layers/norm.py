@@ -113,5 +113,17 @@ class RmsNorm:
         return {name: part.destination() for name, part in self._parts.items()}
 
 
+class NoNorm(RmsNorm):
+    """Where a layer is given the norm of the next, and there is none: sums stay as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.empty(0), 0.0)
+
+    def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, ProjectionInput]:
+        """The sum of residual and product, both [T, D], twice."""
+        total = residual + product.total(residual.dtype)
+        return total, total
+
+
 def _empty(place: Placement, kind: NormKind, *shape: int) -> Tensor:
     return place.empty(*shape, dtype=torch.float32 if kind.weight_offset else None)
