@@ -12,16 +12,18 @@ from typing import Any
 from specguide.converted import converted
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.integers import as_int, is_int
+from specguide.ready_grammars import grammar_text, schema_text
 
 
 @dataclass(frozen=True)
 class Guide:
     """The grammar an output must match; holds exactly one of its kinds.
 
-    json_schema:    a JSON Schema as a dict, a bool or JSON text
+    json_schema:    a JSON Schema as a dict, a bool or JSON text; or "@NAME", one of the library
     json_object:    True: any JSON object
     regex:          the whole output matches this regular expression
-    grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`)
+    grammar:        a context-free grammar, EBNF (GBNF flavour, `root ::= …`) or Lark (`start: …`);
+                    or "@NAME", one of the library (specguide.ready_grammars)
     choice:         the output is one of these strings
     structural_tag: a structural tag (xgrammar's format) as a dict or JSON text
     matcher:        a function that makes a matcher of your own, see
@@ -32,10 +34,10 @@ class Guide:
     Raises InvalidGuide when none or several kinds are given or one is malformed.
     """
 
-    json_schema: Mapping[str, Any] | bool | str | None = None
+    json_schema: Mapping[str, Any] | bool | str | None = converted(None, schema_text)
     json_object: bool | None = None
     regex: str | None = None
-    grammar: str | None = None
+    grammar: str | None = converted(None, grammar_text)
     choice: Sequence[str] | None = None
     structural_tag: Mapping[str, Any] | str | None = None
     matcher: Callable[[], Any] | None = None

@@ -10,6 +10,7 @@ from specguide.cli.bench import bench
 from specguide.cli.chat import chat
 from specguide.cli.doctor import doctor
 from specguide.cli.generate import generate
+from specguide.cli.grammars import grammars
 from specguide.cli.serve import serve
 from specguide.errors import SpecguideError, UserError
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 for command in (generate, chat, serve, doctor):
     app.command()(command)
 app.add_typer(bench, name="bench")
+app.add_typer(grammars, name="grammars")
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from specguide.cli.config_options import ConfigOptions
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
 from specguide.params import SamplingParams
+from specguide.ready_grammars import MARK
 
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 SERVER_KEYS_VARIABLE = "SPECGUIDE_API_KEY"
@@ -46,9 +47,9 @@ SAMPLING = ConfigOptions(
 class GuideFiles:
     """What the output must match, of which there is one at most.
 
-    schema:  file with the JSON Schema that the output must match
+    schema:  file with the JSON Schema that the output must match, or @NAME, a ready one
     regex:   regular expression that the whole output must match
-    grammar: file with an EBNF or Lark grammar
+    grammar: file with an EBNF or Lark grammar, or @NAME, a ready one ("specguide grammars list")
     """
 
     schema: Path | None = None
@@ -58,12 +59,17 @@ class GuideFiles:
     def guide(self) -> Guide | None:
         """Raises InvalidGuide for several, InvalidParams for a file that cannot be read."""
         given: dict[str, Any] = {
-            "json_schema": self.schema and read_text(self.schema),
+            "json_schema": self.schema and _text_or_name(self.schema),
             "regex": self.regex,
-            "grammar": self.grammar and read_text(self.grammar),
+            "grammar": self.grammar and _text_or_name(self.grammar),
         }
         given = {kind: value for kind, value in given.items() if value is not None}
         return Guide(**given) if given else None
+
+
+def _text_or_name(path: Path) -> str:
+    """A ready grammar's name as it is; else what the file has."""
+    return str(path) if str(path).startswith(MARK) else read_text(path)
 
 
 WRITTEN = ConfigOptions(GuideFiles, "What is written")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder, naming
+from specguide.json_fields import naming
 from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
@@ -97,7 +97,7 @@ class Decoder:
         quantization: str | None = None,
     ) -> Decoder:
         """From a Hugging Face folder: config.json and safetensors, one file or shards with their
-        index.
+        index. Or from a GGUF file, dequantized.
 
         quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
                       read; None: they stay as they are
@@ -105,8 +105,7 @@ class Decoder:
         a quantization that is unknown or that the folder does not allow.
         """
         folder = Path(folder)
-        check_folder(folder)
-        config, files = read_config(folder, quantization), weight_files(folder)
+        files, config = weight_files(folder), read_config(folder, quantization)
         tied = config.tie_word_embeddings
         check_weights(
             files,

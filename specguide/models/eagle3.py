@@ -70,9 +70,8 @@ class Eagle3Head:
         self._continues_norm = norms.output
         self.mask_token_id = config.mask_token_id
         self.mask_hidden = place.empty(len(self.aux_layers) * config.target_hidden_size)
-        self.target_ids = torch.arange(
-            config.draft_vocab_size, dtype=torch.int32, device=self.device
-        )
+        # On the meta device itself, arange would import sympy, which takes most of a second.
+        self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32).to(self.device)
         self.rope_table = target.rope_table_for(layer)
         self._own = self._share(config, target, present, place)
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.gguf_file import find_gguf
 from specguide.json_fields import mapping, naming, read_json, shown, token_ids
 from specguide.layers.quantization import ONLINE, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
+from specguide.models.gguf import gguf_fields
 from specguide.models.gpt_oss import GPT_OSS
 from specguide.models.llama import LLAMA
 from specguide.models.mistral import MISTRAL
@@ -40,13 +42,17 @@ FAMILIES: dict[str, Family[Any]] = {
 
 
 def read_config(folder: str | Path, quantization: str | None = None) -> ModelConfig:
-    """From config.json, and generation_config.json where there is one.
+    """From config.json, and generation_config.json where there is one; or from a GGUF file.
 
     quantization: of ONLINE, where the weights are to be quantized as they are read
     Raises CheckpointError when they are unreadable or ask for what is not implemented, and
     InvalidParams for a quantization that is unknown or that the folder does not allow; the message
     says what.
     """
+    if (gguf := find_gguf(Path(folder))) is not None:
+        with naming(gguf):
+            config = config_of(gguf_fields(gguf))
+        return config if quantization is None else _quantized(config, quantization)
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
     fields = _with_modelopt(read_json(path), Path(folder))

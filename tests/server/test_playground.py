@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
 from itertools import product
 
 import httpx
@@ -15,6 +16,7 @@ from playground_page import page, run_example, why_no_browser
 
 from specguide.guide import Guide, Reasoning
 from specguide.params import SamplingParams
+from specguide.ready_grammars import ready_grammars
 from specguide.server.playground import events
 from specguide.server.playground.allowed import MAX_SAMPLE, AllowedWalk
 from specguide.trace import TRACKS
@@ -64,6 +66,18 @@ def iterations_of(told_events):
 
 def tokens_of(told_events):
     return [token for one in iterations_of(told_events) for token in one["tokens"]]
+
+
+def test_ready_grammars_are_presets(http):
+    presets = http.get("/playground/ready-grammars").json()
+    assert [one["name"] for one in presets] == [f"@{name}" for name in ready_grammars()]
+    one = asked(structured_outputs={"grammar": "@iso_date"})
+    answer = http.post("/v1/chat/completions", json=one).json()
+    date.fromisoformat(answer["choices"][0]["message"]["content"])
+    answer = http.post(
+        "/v1/chat/completions", json=asked(structured_outputs={"grammar": "@iso_dat"})
+    )
+    assert answer.status_code == 400 and "@iso_date" in answer.json()["error"]["message"]
 
 
 def test_the_stream_tells_the_answer_and_how_it_came(http):

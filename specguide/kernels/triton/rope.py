@@ -1,5 +1,4 @@
-"""Owns the Triton kernels that write the paged cache: rope_and_store, and store_kv where nothing is
-to be rotated."""
+"""Owns the Triton kernel that writes the paged cache, rope_and_store."""
 
 # mypy: allow-untyped-defs
 
@@ -36,6 +35,12 @@ def _cached(numbers, factor, dtype: tl.constexpr):
         numbers = tl.where(numbers > _LARGEST, _LARGEST, numbers)
         numbers = tl.where(numbers < -_LARGEST, -_LARGEST, numbers)
     return numbers.to(dtype)
+
+
+@triton.jit
+def _store_cached(sink, low, high, factor, exists, HALF: tl.constexpr):
+    dtype: tl.constexpr = sink.dtype.element_ty
+    _store_halves(sink, _cached(low, factor, dtype), _cached(high, factor, dtype), exists, HALF)
 
 
 @triton.jit
@@ -80,21 +85,19 @@ def _rope_kernel(
     in_half = dim < HALF
     is_query = (head < NUM_HEADS) & in_half
     is_key = (head >= NUM_HEADS) & (head < NUM_HEADS + NUM_KV_HEADS) & in_half
+    # Asked for before the slot is known: a program waits for memory once.
+    value += token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
+    value_low, value_high = _load_halves(value, is_key, HALF)
     source = query_key + token * query_key_stride + head * query_key_head_stride + dim
     low, high = _rotated(
         source, rotary + token * (4 * HALF) + dim, is_query | is_key, in_half, HALF
     )
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
     _store_halves(sink, low, high, is_query, HALF)
-    if slot >= 0:
-        cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
-        dtype: tl.constexpr = key_cache.dtype.element_ty
-        low, high = _cached(low, key_factor, dtype), _cached(high, key_factor, dtype)
-        _store_halves(key_cache + cell, low, high, is_key, HALF)
-        source = value + token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
-        low, high = _load_halves(source, is_key, HALF)
-        low, high = _cached(low, value_factor, dtype), _cached(high, value_factor, dtype)
-        _store_halves(value_cache + cell, low, high, is_key, HALF)
+    cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
+    is_stored = is_key & (slot >= 0)
+    _store_cached(key_cache + cell, low, high, key_factor, is_stored, HALF)
+    _store_cached(value_cache + cell, value_low, value_high, value_factor, is_stored, HALF)
 
 
 def rope_and_store(
@@ -109,17 +112,11 @@ def rope_and_store(
     """See pointwise.rope_and_store."""
     num_tokens, num_rotated, head_dim = query_key.shape
     num_kv_heads = value.shape[1]
-    query = torch.empty(
-        num_tokens,
-        num_rotated - num_kv_heads,
-        head_dim,
-        dtype=query_key.dtype,
-        device=query_key.device,
-    )
-    block_heads, block_half = (
-        triton.next_power_of_2(num_rotated),
-        triton.next_power_of_2(head_dim // 2),
-    )
+    num_heads = num_rotated - num_kv_heads
+    shape = num_tokens, num_heads, head_dim
+    query = torch.empty(shape, dtype=query_key.dtype, device=query_key.device)
+    block_heads = triton.next_power_of_2(num_rotated)
+    block_half = triton.next_power_of_2(head_dim // 2)
     _rope_kernel[(num_tokens,)](
         query_key,
         value,
@@ -134,7 +131,7 @@ def rope_and_store(
         value.stride(1),
         1 / scales.key,
         1 / scales.value,
-        NUM_HEADS=num_rotated - num_kv_heads,
+        NUM_HEADS=num_heads,
         NUM_KV_HEADS=num_kv_heads,
         HALF=head_dim // 2,
         BLOCK_HEADS=block_heads,

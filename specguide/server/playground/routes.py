@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 
 from specguide.engine import RequestDelta, ServedEngine
 from specguide.errors import InvalidParams, SpecguideError
+from specguide.ready_grammars import MARK, ready_grammars
 from specguide.server.backend import Backend, unless_left
 from specguide.server.body import BodyRoute
 from specguide.server.chat import parse
@@ -47,6 +48,15 @@ router = APIRouter(route_class=BodyRoute, include_in_schema=False)
 async def page() -> FileResponse:
     """The page."""
     return FileResponse(_PAGE / "index.html", headers=_HEADERS)
+
+
+@router.get("/playground/ready-grammars")
+async def presets() -> list[dict[str, str]]:
+    """The ready grammars, by which a request may name them."""
+    return [
+        {"name": MARK + one.name, "about": one.about, "sample": one.samples("valid")[0]}
+        for one in ready_grammars().values()
+    ]
 
 
 @router.get("/playground/{name}")

@@ -62,12 +62,26 @@ function askForKey() {
   byId("key").focus();
 }
 
+async function findReadyGrammars() {
+  const answer = await fetch("playground/ready-grammars", { headers: headers() });
+  if (!answer.ok) return;
+  const group = make("optgroup");
+  group.label = "Ready grammars";
+  for (const { name, about, sample } of await answer.json()) {
+    EXAMPLES[name] = { message: `${about}\nFor example:\n${sample}\n\nWrite another one.`, kind: "grammar", guide: name };
+    group.append(make("option", {}, name));
+  }
+  byId("example").querySelector("optgroup")?.remove();
+  byId("example").append(group);
+}
+
 async function findModel() {
   const answer = await fetch("v1/models", { headers: headers() });
   if (!answer.ok) throw new Error(await failureOf(answer));
   byId("key-form").hidden = true;
   const [served] = (await answer.json()).data;
   model = served.id;
+  await findReadyGrammars();
   byId("model").textContent = `${served.id} · ${served.max_model_len} tokens of context`;
 }
 
