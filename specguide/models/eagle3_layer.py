@@ -12,7 +12,7 @@ from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
 from specguide.layers.feed_forward import FeedForward, GatedMlp
 from specguide.layers.lm_head import Embedding
-from specguide.layers.norm import RmsNorm
+from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.projection import Projection
 from specguide.layers.quantization import ProjectionInput
@@ -102,7 +102,7 @@ class FirstLayer:
         self,
         tokens: tuple[Embedding, Tensor],
         features: Tensor,
-        next_norm: RmsNorm,
+        next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
         """The layer's output [T, hidden], and its `next_norm`.

@@ -17,13 +17,19 @@ from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
 from specguide.models.gguf import gguf_fields
+from specguide.models.glm4 import GLM, GLM4
 from specguide.models.gpt_oss import GPT_OSS
+from specguide.models.granite import GRANITE, GRANITE_HYBRID
 from specguide.models.llama import LLAMA
+from specguide.models.ministral import MINISTRAL, MINISTRAL3
 from specguide.models.mistral import MISTRAL
 from specguide.models.mixtral import MIXTRAL
+from specguide.models.olmo import OLMO2, OLMO3
+from specguide.models.phi3 import PHI3
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
 from specguide.models.qwen3_moe import QWEN3_MOE
+from specguide.models.smollm3 import SMOLLM3
 
 _FAMILIES: tuple[Family[Any], ...] = (
     LLAMA,
@@ -34,6 +40,16 @@ _FAMILIES: tuple[Family[Any], ...] = (
     QWEN3_MOE,
     GEMMA3,
     GPT_OSS,
+    PHI3,
+    GLM,
+    GLM4,
+    GRANITE,
+    GRANITE_HYBRID,
+    OLMO2,
+    OLMO3,
+    SMOLLM3,
+    MINISTRAL,
+    MINISTRAL3,
 )
 
 FAMILIES: dict[str, Family[Any]] = {

@@ -61,7 +61,8 @@ def saved(model: nn.Module) -> tuple[dict[str, Any], dict[str, list[int]]]:
         config = json.loads((Path(folder) / "config.json").read_text())
         with safe_open(Path(folder) / "model.safetensors", "pt") as stored:
             return config, {
-                name: list(stored.get_slice(name).get_shape()) for name in stored.keys()
+                name: list(stored.get_slice(name).get_shape())
+                for name in stored.keys()  # noqa: SIM118
             }
 
 
