@@ -54,10 +54,11 @@ def _norm_kernel(
     OVERLAP: tl.constexpr,
 ):
     """GROUP: features that share a scale, where the output has scales."""
-    await_results(OVERLAP)
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
     exists = (row < num_rows) & (dim < DIM)
+    weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0)
+    await_results(OVERLAP)
     token = (row // NUM_HEADS).to(tl.int64)
     if row_ids is not None:
         token = tl.load(row_ids + token, mask=row < num_rows, other=0).to(tl.int64)
@@ -70,8 +71,7 @@ def _norm_kernel(
         added = residual + row.to(tl.int64) * residual_stride + dim
         values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
-    weights = tl.load(weight + (row % NUM_WEIGHTS) * DIM + dim, mask=exists, other=0).to(tl.float32)
-    normed = values * scale * weights
+    normed = values * scale * weights.to(tl.float32)
     if output_scale is None:
         tl.store(output + sink, normed, mask=exists)
     else:
