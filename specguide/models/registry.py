@@ -108,14 +108,17 @@ def _quantized(config: ModelConfig, quantization: str) -> ModelConfig:
     return replace(config, quantization=ONLINE[quantization])
 
 
-def config_of(fields: Mapping[str, Any], *, known: Collection[str] = ()) -> ModelConfig:
+def config_of(
+    fields: Mapping[str, Any], *, known: Collection[str] = (), strict: bool = False
+) -> ModelConfig:
     """From the contents of config.json; raises CheckpointError.
 
-    known: fields that the caller reads itself
+    known:  fields that the caller reads itself
+    strict: raise for fields that nobody knows, rather than warn
     """
     architecture = _architecture(fields)
     family = FAMILIES[architecture]
-    check_fields(fields, known={*family.fields, *known}, neutral=family.neutral)
+    check_fields(fields, known={*family.fields, *known}, neutral=family.neutral, strict=strict)
     config: ModelConfig = family.read({**fields, "architectures": [architecture]})
     return config
 
