@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from specguide.errors import SpecguideError
 from specguide.request import FinishReason, Iteration, Logprob, RequestMetrics
 
 
-@dataclass(frozen=True)
-class RequestDelta:
+class RequestDelta(msgspec.Struct, frozen=True):
     """What is new of one sample since its last delta.
 
     text:          what became certain of its text; never taken back, may be empty
@@ -46,19 +46,20 @@ class Mailbox:
         self.loop = asyncio.get_running_loop()
         self.num_open = num_samples
         self._unread: dict[int, list[RequestDelta]] = {}
-        self._changed = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
 
     def put(self, delta: RequestDelta) -> None:
         """Never waits: what the reader leaves lying becomes one delta for each sample."""
         self._unread.setdefault(delta.index, []).append(delta)
         self.num_open -= delta.finish_reason is not None
-        self._changed.set()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def take(self) -> RequestDelta | None:
-        """Waits for a delta; None where no more will come."""
+        """Waits for a delta; None where no more will come. For one reader."""
         while not self._unread and self.num_open:
-            self._changed.clear()
-            await self._changed.wait()
+            self._waiter = self.loop.create_future()
+            await self._waiter
         return _merged(self._unread.pop(next(iter(self._unread)))) if self._unread else None
 
 

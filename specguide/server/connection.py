@@ -14,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from specguide.server.chunked import ChunkedConnection
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
 from specguide.server.tls import tls_options
@@ -22,6 +23,8 @@ _LOOKS = 4  # in the time of the shortest bound
 _UNREAD_BYTES = 1 << 17
 """Of an answer, in the socket's buffer; else the kernel takes up to some MB before anybody notices
 an absent reader."""
+_MOST_HEADER_BYTES = 64 << 10
+"""uvicorn's own bound, where its configuration has none."""
 _PROBE_S = 0.1
 """Between looks whether a client that sends nothing more is still there."""
 
@@ -37,6 +40,8 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, limits: ServerConfig, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        most_bytes = self.config.h11_max_incomplete_event_size or _MOST_HEADER_BYTES
+        self.conn = ChunkedConnection(h11.SERVER, most_bytes)
         self._limits = limits
         self._state: tuple[str, object] = ("", None)
         self._since_s = 0.0

@@ -8,11 +8,11 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from types import SimpleNamespace as Server
 from typing import Any
 
 import jsonschema
+import msgspec
 import numpy as np
 import pytest
 from tokenizers import Tokenizer as Backend
@@ -239,7 +239,7 @@ def written(
     task = Task("small", ([1],), SamplingParams(), one)
 
     async def come() -> AsyncIterator[RequestDelta]:
-        for delta in [*deltas[:-1], replace(deltas[-1], finish_reason="stop")]:
+        for delta in [*deltas[:-1], msgspec.structs.replace(deltas[-1], finish_reason="stop")]:
             yield delta
 
     async def events() -> list[Event]:
