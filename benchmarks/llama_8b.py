@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from specguide.models import Decoder, Eagle3Head, ModelConfig, MtpHead, config_of
-from specguide.models.eagle3 import OptionalParts
 from specguide.models.eagle3_config import Eagle3Config
+from specguide.models.eagle3_parts import Eagle3Parts
 
 LLAMA_8B: dict[str, Any] = dict(
     architectures=["LlamaForCausalLM"],
@@ -155,7 +155,7 @@ def _eagle3(config: dict[str, Any], target: Decoder) -> Eagle3Head:
         Eagle3Head(
             Eagle3Config.from_hf(config | dict(draft_vocab_size=DRAFT_VOCAB_SIZE)),
             target,
-            OptionalParts(embed_tokens=False, lm_head=True, d2t=True, t2d=True),
+            Eagle3Parts(),
         )
     )
     head.target_ids = (

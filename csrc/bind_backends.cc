@@ -58,12 +58,12 @@ void bind_backends(py::module_& m) {
            }),
            py::arg("vocabulary"), py::arg("mark"));
   py::class_<ReasoningMatcher, Matcher, std::shared_ptr<ReasoningMatcher>>(m, "ReasoningMatcher")
-      .def(py::init([](std::shared_ptr<Matcher> answer, std::shared_ptr<ReasoningMark> end,
-                       std::shared_ptr<ReasoningMark> begin, std::optional<int64_t> max_tokens) {
-             return std::make_shared<ReasoningMatcher>(ReasoningSection{std::move(begin), std::move(end), max_tokens},
-                                                       std::move(answer));
+      .def(py::init([](std::shared_ptr<Matcher> answer, const std::vector<std::shared_ptr<ReasoningMark>>& end,
+                       const std::vector<std::shared_ptr<ReasoningMark>>& begin, std::optional<int64_t> max_tokens) {
+             ReasoningSection section{{begin.begin(), begin.end()}, {end.begin(), end.end()}, max_tokens};
+             return std::make_shared<ReasoningMatcher>(std::move(section), std::move(answer));
            }),
-           py::arg("answer"), py::arg("end"), py::arg("begin") = nullptr, py::arg("max_tokens") = std::nullopt);
+           py::arg("answer"), py::arg("end"), py::arg("begin") = py::tuple(), py::arg("max_tokens") = std::nullopt);
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",

@@ -76,8 +76,9 @@ class Guide:
 class Reasoning:
     """Free text that a model writes before the guided answer, as reasoning models do between marks.
 
-    end:        the mark that ends it, a special token of the model or any text; the guide begins
-                behind it
+    end:        the mark that ends it, special tokens of the model or any text; the guide begins
+                behind it. Where text and special tokens are mixed, or there are several, the first
+                ends it, and the others must follow
     begin:      the mark that it must begin with; None where the prompt has begun it already
     max_tokens: after so many tokens of free text the end mark must follow; None: no limit
 

@@ -25,6 +25,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "integers",
         "converted",
         "json_fields",
+        "gguf_file",
         "ready_grammars",
         "guide",
         "params",

@@ -91,12 +91,14 @@ bool ReasoningMark::brings_on(int state, int32_t token) const {
 ReasoningMatcher::ReasoningMatcher(ReasoningSection section, std::shared_ptr<Matcher> answer)
     : section_(std::move(section)),
       answer_(std::move(answer)),
-      place_{section_.begin ? Part::kBegin : Part::kFree, 0, 0} {
-  if (!section_.end || !answer_) throw std::invalid_argument("reasoning needs an end mark and a matcher of the answer");
+      place_{section_.begin.empty() ? Part::kFree : Part::kBegin, 0, 0, 0} {
+  if (section_.end.empty() || !answer_) {
+    throw std::invalid_argument("reasoning needs an end mark and a matcher of the answer");
+  }
 }
 
 const std::vector<int32_t>& ReasoningMatcher::row() const {
-  const bool is_forced = place_.part == Part::kBegin || (section_.max_tokens && place_.num_free >= *section_.max_tokens);
+  const bool is_forced = place_.part != Part::kFree || (section_.max_tokens && place_.num_free >= *section_.max_tokens);
   return is_forced ? mark().forced_row(place_.state) : mark().free_row(place_.state);
 }
 
@@ -108,12 +110,22 @@ bool ReasoningMatcher::accept(int32_t token) {
   }
   if (!has_bit(row(), token)) return false;
   before_.push_back(place_);
-  const int state = *mark().next(place_.state, token);
-  const bool is_complete = state == mark().num_states();
+  place_.state = *mark().next(place_.state, token);
+  const bool is_complete = place_.state == mark().num_states();
   if (place_.part == Part::kFree) ++place_.num_free;
-  place_.state = is_complete ? 0 : state;
-  if (is_complete) place_.part = place_.part == Part::kBegin ? Part::kFree : Part::kAnswer;
+  if (is_complete) leave_mark();
   return true;
+}
+
+// To what follows a complete mark: the next one of its part, or the next part.
+void ReasoningMatcher::leave_mark() {
+  place_.state = 0;
+  if (++place_.index < marks().size()) {
+    if (place_.part == Part::kFree) place_.part = Part::kEnd;
+    return;
+  }
+  place_.part = place_.part == Part::kBegin ? Part::kFree : Part::kAnswer;
+  place_.index = 0;
 }
 
 void ReasoningMatcher::fill(int32_t* row_out) {

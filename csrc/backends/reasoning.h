@@ -43,10 +43,14 @@ class ReasoningMark {
   std::vector<std::vector<int32_t>> free_rows_, forced_rows_;
 };
 
-// begin:      what the section must begin with; null: it has begun already
-// max_tokens: after so many the end mark must follow; none: no limit
+// Marks one after another, without text between them.
+using ReasoningMarks = std::vector<std::shared_ptr<const ReasoningMark>>;
+
+// begin:      what the section must begin with; empty: it has begun already
+// end:        the first ends the free text, and the others must follow
+// max_tokens: after so many the end must follow; none: no limit
 struct ReasoningSection {
-  std::shared_ptr<const ReasoningMark> begin, end;
+  ReasoningMarks begin, end;
   std::optional<int64_t> max_tokens;
 };
 
@@ -64,16 +68,19 @@ class ReasoningMatcher final : public Matcher {
                                         const Spelling& spelling) override;
 
  private:
-  enum class Part { kBegin, kFree, kAnswer };
+  enum class Part { kBegin, kFree, kEnd, kAnswer };
   // Where the next token stands.
   struct Place {
     Part part;
-    int state;              // of the part's mark
+    size_t index;           // of the mark, among those of the part
+    int state;              // of the mark
     int64_t num_free;       // tokens of the free text
   };
 
-  const ReasoningMark& mark() const { return place_.part == Part::kBegin ? *section_.begin : *section_.end; }
+  const ReasoningMarks& marks() const { return place_.part == Part::kBegin ? section_.begin : section_.end; }
+  const ReasoningMark& mark() const { return *marks()[place_.index]; }
   const std::vector<int32_t>& row() const;
+  void leave_mark();
 
   const ReasoningSection section_;
   const std::shared_ptr<Matcher> answer_;

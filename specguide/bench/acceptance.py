@@ -14,8 +14,9 @@ from tqdm import tqdm
 
 from specguide.bench.acceptance_figures import acceptance, grammar_costs, latencies, times, validity
 from specguide.bench.records import Records
-from specguide.bench.settings import PLAIN, Setting, Tokens
+from specguide.bench.settings import PLAIN, UNGUIDED, Setting, Tokens
 from specguide.bench.tasks import Task
+from specguide.bench.told import messages_of
 from specguide.config import GuideConfig
 from specguide.errors import UserError
 from specguide.params import SamplingParams
@@ -84,7 +85,7 @@ def run(
     """
     llm = conditions.llm(setting)
     try:
-        done = _run(llm, tasks, conditions.max_tokens)
+        done = _run(llm, tasks, conditions.max_tokens, is_guided=setting.drafter != UNGUIDED)
     finally:
         llm.close()
     tokens = done.tokens()
@@ -111,15 +112,19 @@ def run(
     return figures, tokens
 
 
-def _run(llm: Any, tasks: Sequence[Task], max_tokens: int) -> _Run:
-    """Once for one token, which compiles kernels and grammars, and once for all."""
+def _run(llm: Any, tasks: Sequence[Task], max_tokens: int, *, is_guided: bool) -> _Run:
+    """Once for one token behind one, which compiles grammars, and once for all."""
     llm.warm_up()
     prompts, refused = _prompts(llm, tasks)
     asked = [task for task in tasks if task.name in prompts]
     params = [
-        SamplingParams(max_tokens=max_tokens, temperature=0.0, guide=task.guide) for task in asked
+        SamplingParams(
+            max_tokens=max_tokens, temperature=0.0, guide=task.guide if is_guided else None
+        )
+        for task in asked
     ]
-    llm.generate(list(prompts.values()), [_first_only(one) for one in params])
+    ends = [prompt[-1:] for prompt in prompts.values()]
+    llm.generate(ends, [_first_only(one) for one in params])
     llm.reset_prefix_cache()
     before, begin, begin_ns = llm.stats(), time.perf_counter(), time.perf_counter_ns()
     outputs = llm.generate(list(prompts.values()), params)
@@ -146,7 +151,8 @@ def measure(
         for setting in progress:
             if records.find(setting) is None:
                 progress.set_postfix_str(f"{setting.set_name} {setting.drafter} {setting.backend}")
-                plain = {} if setting.drafter == PLAIN else records.outputs(setting.plain)
+                is_own = setting.drafter in (PLAIN, UNGUIDED)
+                plain = {} if is_own else records.outputs(setting.plain)
                 records.add(setting, *run(setting, tasks[setting.set_name], conditions, plain))
     return [figures for setting in wanted if (figures := records.find(setting)) is not None]
 
@@ -157,7 +163,9 @@ def _prompts(llm: Any, tasks: Sequence[Task]) -> tuple[dict[str, list[int]], Cou
     for task in tasks:
         try:
             prompts[task.name] = llm.tokenizer.apply_chat_template(
-                task.messages, tools=task.tools or None, json_schema=task.schema
+                messages_of(task, llm.tokenizer.chat_template),
+                tools=task.tools or None,
+                json_schema=task.schema,
             )
         except UserError as error:
             refused[type(error).__name__] += 1

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from specguide.bench.rightness import is_right
 from specguide.bench.tasks import Task
+from specguide.bench.told import bare
 from specguide.bench.validation import violation
 from specguide.config import GuideConfig
 from specguide.errors import SpecguideError
@@ -61,8 +63,9 @@ def acceptance(outputs: Sequence[RequestOutput]) -> dict[str, Any]:
 
 
 def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[str, Any]:
-    """Of guided outputs that their grammar ended, how many are whole and which of them are invalid;
-    how many were cut by max_tokens; errors by kind, of all."""
+    """Of outputs that a schema asks for, how many ended by themselves and which of them are
+    invalid; how many were cut by max_tokens; errors by kind, of all. Of calls that the set judges,
+    how many are right."""
     guided = [
         (task, output)
         for task, output in zip(tasks, outputs, strict=True)
@@ -73,8 +76,15 @@ def validity(tasks: Sequence[Task], outputs: Sequence[RequestOutput]) -> dict[st
         "guided": len(guided),
         "whole": len(whole),
         "invalid": [
-            task.name for task, output in whole if violation(task.schema, output.text) is not None
+            task.name
+            for task, output in whole
+            if violation(task.schema, bare(output.text)) is not None
         ],
+        "judged": sum(task.right is not None for task in tasks),
+        "right": sum(
+            task.right is not None and is_right(task.right, bare(output.text))
+            for task, output in zip(tasks, outputs, strict=True)
+        ),
         "cut": sum(output.finish_reason == "length" for _, output in guided),
         "errors": dict(
             Counter(type(output.error).__name__ for output in outputs if output.error is not None)

@@ -172,6 +172,7 @@ class TaskChoice:
                     hub:REPOSITORY[:SPLIT[:CONFIG]] of the Hugging Face hub, json_mode_eval and
                     jsonschemabench for short
     samples:        most tasks of a set
+    max_chars:      tasks whose messages, schema and tools have more characters are left out
     max_tokens:     most tokens to generate, ≥ 1
     max_whitespace: most whitespace between two JSON tokens; 0 is compact, where the grammar forces
                     most
@@ -180,6 +181,7 @@ class TaskChoice:
     data: Path | None = None
     sets: str = "extraction,tools"
     samples: int = 32
+    max_chars: int | None = None
     max_tokens: int = 256
     max_whitespace: int = 0
 

@@ -26,12 +26,15 @@ def built_in() -> list[str]:
     return sorted(path.stem for path in BUILT_IN.glob("*.jsonl"))
 
 
-def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
+def load_tasks(
+    name: str, folder: Path | None, limit: int, max_chars: int | None = None
+) -> list[Task]:
     """At most `limit` tasks of a data set, spread over all of it.
 
-    name: of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and
-          ":CONFIG" after it where the
-    hub has several. Raises InvalidParams where there is no such set, or its records ask nothing.
+    name:      of `folder`/NAME.jsonl, of a built-in set, or "hub:REPOSITORY", with ":SPLIT" and
+               ":CONFIG" after it where the hub has several
+    max_chars: tasks that show more are left out
+    Raises InvalidParams where there is no such set, or its records ask nothing.
     """
     tasks = []
     for number, record in enumerate(_records(name, folder)):
@@ -44,7 +47,7 @@ def load_tasks(name: str, folder: Path | None, limit: int) -> list[Task]:
                 f"in the form that is known: {error!r}",
                 param="sets",
             ) from error
-        if task is not None:
+        if task is not None and (max_chars is None or task.num_chars <= max_chars):
             tasks.append(task)
     if limit < 1 or not tasks:
         raise InvalidParams(

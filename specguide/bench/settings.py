@@ -13,6 +13,9 @@ from specguide.draft_methods import AUTO, method_named, method_names
 from specguide.draft_tree import CHAIN, SMALL_TREE, DynamicTree
 
 PLAIN = "plain"
+UNGUIDED = "unguided"
+"""Plain decoding without the grammar, to see what the model does by itself."""
+
 _TREES: dict[str, dict[str, Any]] = {
     "tree": {"tree": DynamicTree()},
     "small_tree": {"tree": SMALL_TREE},
@@ -35,7 +38,7 @@ Tokens = dict[str, tuple[int, ...]]
 class Setting:
     """One way to decode a data set.
 
-    drafter:          "plain", or one of DRAFTERS
+    drafter:          "plain", "unguided", or one of DRAFTERS
     num_draft_tokens: K, as in SpecConfig; 0 where the drafter makes none
     num_forced:       F, forced drafts
     guided_drafts:    as in SpecConfig
@@ -54,7 +57,7 @@ class Setting:
     def spec(self, heads: Mapping[str, Path]) -> SpecConfig | None:
         """None decodes plainly. heads: folder of a method's head or small model, where it is not
         the shipped one"""
-        if self.drafter == PLAIN:
+        if self.drafter in (PLAIN, UNGUIDED):
             return None
         options = DRAFTERS[self.drafter]
         return SpecConfig(
@@ -97,17 +100,24 @@ class Axes:
             if concurrency <= max(num_tasks[name], min(self.concurrency)):
                 plain = Setting(name, PLAIN, 0, 0, True, backend, concurrency)
                 yield plain
+                if UNGUIDED in self.drafters:
+                    yield replace(plain, drafter=UNGUIDED)
                 yield from dict.fromkeys(self._drafted(plain))
 
     def _drafted(self, plain: Setting) -> Iterator[Setting]:
         for drafter, num_drafts, num_forced, is_guided in product(
-            self.drafters, self.num_draft_tokens, self.num_forced, self.guided_drafts
+            [name for name in self.drafters if name != UNGUIDED],
+            self.num_draft_tokens,
+            self.num_forced,
+            self.guided_drafts,
         ):
             method = method_named(DRAFTERS[drafter]["method"])
             shape = DRAFTERS[drafter].get("tree", CHAIN)
             if not is_guided and (num_forced or not method.has_model):
                 continue
             if num_forced < method.least_forced or (num_forced and not shape.takes_forced):
+                continue
+            if num_forced and method.in_one_pass:
                 continue
             layout = shape.layout(method.chain(num_drafts, num_forced))
             yield replace(

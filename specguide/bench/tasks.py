@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from specguide.bench.rightness import Accepted
 from specguide.guide import Guide
 
 _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
@@ -15,13 +16,23 @@ _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
 @dataclass(frozen=True)
 class Task:
-    """One prompt. schema: None where the answer is free; tools: as OpenAI's API has them, shown to
-    the template"""
+    """One prompt.
+
+    schema: None where the answer is free
+    tools:  as OpenAI's API has them, shown to the template
+    right:  the one call that is right; None where the set does not say, or wants several
+    """
 
     name: str
     messages: tuple[Mapping[str, Any], ...]
     schema: Any = None
     tools: tuple[Mapping[str, Any], ...] = ()
+    right: Accepted | None = None
+
+    @property
+    def num_chars(self) -> int:
+        """Of all that a prompt may show."""
+        return len(json.dumps([self.messages, self.schema, self.tools]))
 
     @property
     def guide(self) -> Guide | None:
@@ -97,7 +108,12 @@ def _tool_call(name: str, record: Mapping[str, Any]) -> Task:
         tuple(messages),
         calls[0] if len(calls) == 1 else {"anyOf": calls},
         tuple({"type": "function", "function": one} for one in functions),
+        _only(record.get("answer")),
     )
+
+
+def _only(answer: Any) -> Accepted | None:
+    return answer[0] if isinstance(answer, list) and len(answer) == 1 else None
 
 
 def _json_schema(published: Any) -> Any:

@@ -12,7 +12,7 @@ import typer
 
 from specguide import env
 from specguide.bench.config import AxisLists, TaskChoice
-from specguide.bench.settings import DRAFTERS, Axes, Setting
+from specguide.bench.settings import DRAFTERS, UNGUIDED, Axes, Setting
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import (
     Model,
@@ -31,7 +31,7 @@ _REQUESTS = ConfigOptions(TaskChoice, "Requests")
 _SETTINGS = ConfigOptions(
     AxisLists,
     "Settings, each a comma-separated list",
-    known={"drafters": ", ".join(DRAFTERS), "backends": ", ".join(backend_choices())},
+    known={"drafters": ", ".join((*DRAFTERS, UNGUIDED)), "backends": ", ".join(backend_choices())},
 )
 
 
@@ -67,19 +67,22 @@ def acceptance(
 
     choice, heads = TaskChoice(**given[TaskChoice]), _heads(head or ())
     axes, folder = _axes(AxisLists(**given[AxisLists])), choice.data or env.data_dir()
-    tasks = {name: load_tasks(name, folder, choice.samples) for name in listed(choice.sets)}
+    tasks = {
+        name: load_tasks(name, folder, choice.samples, choice.max_chars)
+        for name in listed(choice.sets)
+    }
     wanted = _wanted(axes, {name: len(some) for name, some in tasks.items()}, heads)
     asked = _asked(choice, folder, model, heads)
     conditions = Conditions(partial(LLM, model), choice.max_tokens, choice.max_whitespace, heads)
     found = measure(wanted, tasks, conditions, Records(output, asked))
     _tell(found, asked, output)
-    if any(record["invalid"] for record in found):
+    if any(record["invalid"] for record in found if record["drafter"] != UNGUIDED):
         raise typer.Exit(1)
 
 
 def _axes(lists: AxisLists) -> Axes:
     return Axes(
-        listed(lists.drafters, DRAFTERS),
+        listed(lists.drafters, (*DRAFTERS, UNGUIDED)),
         listed_numbers(lists.num_draft_tokens),
         listed_numbers(lists.forced),
         [_GUIDED[kind] for kind in listed(lists.drafts, _GUIDED)],
@@ -111,6 +114,7 @@ def _asked(
     """What records are kept under: figures of other conditions are not mixed with them."""
     return {
         "samples": choice.samples,
+        "max_chars": choice.max_chars,
         "max_tokens": choice.max_tokens,
         "max_whitespace": choice.max_whitespace,
         "data": folder and folder.resolve().name,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 from specguide import native
 from specguide.errors import InvalidParams
@@ -12,14 +14,17 @@ from specguide.guide import Reasoning
 from specguide.guided.backends import CompiledGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
+_LIKE_SPECIAL = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
+"""What special tokens look like that stand within a mark."""
+
 
 @dataclass(frozen=True)
 class ReasonedGrammar:
     """A grammar whose matchers begin with a reasoning section."""
 
     answer: CompiledGrammar
-    end: native.ReasoningMark
-    begin: native.ReasoningMark | None
+    end: tuple[native.ReasoningMark, ...]
+    begin: tuple[native.ReasoningMark, ...]
     max_tokens: int | None
     vocab_size: int
 
@@ -54,16 +59,33 @@ class ReasoningSections:
         """Raises InvalidParams where the vocabulary has no such mark."""
         return ReasonedGrammar(
             grammar,
-            self._mark(reasoning.end),
-            None if reasoning.begin is None else self._mark(reasoning.begin),
+            self._marks_of(reasoning.end),
+            () if reasoning.begin is None else self._marks_of(reasoning.begin),
             reasoning.max_tokens,
             len(self._vocabulary),
         )
 
+    def _marks_of(self, text: str) -> tuple[native.ReasoningMark, ...]:
+        """A text in marks, in which special tokens stand as such."""
+        parts = [text]
+        if self._special(text) is None:
+            cuts = [0, len(text)]
+            for found in _LIKE_SPECIAL.finditer(text):
+                if self._special(found[0]) is not None:
+                    cuts += found.span()
+            cuts.sort()
+            parts = [text[start:end] for start, end in pairwise(cuts) if start < end]
+        return tuple(map(self._mark, parts))
+
+    def _special(self, text: str) -> int | None:
+        """The id of a token that is no text."""
+        token = self._token_id(text)
+        return None if token is None or self._vocabulary.token_bytes[token] else token
+
     def _mark(self, text: str) -> native.ReasoningMark:
         if text not in self._marks:
-            token = self._token_id(text)
-            mark = text.encode() if token is None or self._vocabulary.token_bytes[token] else token
+            token = self._special(text)
+            mark = text.encode() if token is None else token
             try:
                 self._marks[text] = native.ReasoningMark(self._words, mark)
             except ValueError as error:

@@ -3,7 +3,8 @@ grammars/reasoning, and the choice of one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from specguide.errors import InvalidParams
@@ -14,13 +15,15 @@ NO_FORMAT = "none"
 
 @dataclass(frozen=True)
 class ReasoningFormat(WrittenForm):
-    """How a model writes its reasoning: begin · reasoning · end, and then the answer.
+    """How a model writes its reasoning: begin · reasoning · end · resumes, and then what it calls,
+    or answer and the answer itself.
 
     begins_itself: the model writes `begin`, unless the prompt has the section or its end; else it
                    reasons where the prompt begins it
     switch:        variable of the chat template that says whether to reason; None: there is none
     effort:        variable that says how much; None: there is none
     without:       text in front of an answer without reasoning, where there is no switch
+    efforts:       words of the template for efforts that it has no such word for
     """
 
     begin: str
@@ -29,6 +32,9 @@ class ReasoningFormat(WrittenForm):
     switch: str | None
     effort: str | None
     without: str
+    resumes: str = ""
+    answer: str = ""
+    efforts: Mapping[str, str] = field(default_factory=dict)
 
     def is_begun(self, prompt: str) -> bool:
         """Whether a prompt, by its last part, has begun the section and not ended it."""

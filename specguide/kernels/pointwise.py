@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
+from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -108,6 +109,7 @@ def rope_and_store(
     value_cache: Tensor,
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
+    layout: RotaryLayout = HALVES,
 ) -> Tensor:
     """Rotate queries and keys to their positions, and store keys and values as `store_kv` does.
 
@@ -115,9 +117,11 @@ def rope_and_store(
     value:        [T, num_kv_heads, head_dim]
     rotary:       [T, 2, 1, head_dim], cosine and signed sine (its first half negative) at the
                   tokens' positions
+    layout:       of query_key
     Returns the rotated queries [T, num_heads, head_dim]. The rotation is that of Su et al. 2021 in
     the halves layout: dimension i turns with dimension i + head_dim / 2.
     """
+    query_key = layout.in_order(query_key)
     rotated = torch.addcmul(
         query_key * rotary[:, 0], query_key.roll(query_key.shape[-1] // 2, dims=-1), rotary[:, 1]
     )

@@ -11,7 +11,7 @@ from specguide.kernels import rope_and_store
 from specguide.kernels.attention import PassContext
 from specguide.layers.cache_scales import CacheScales
 from specguide.layers.destination import Destination, merged
-from specguide.layers.norm import NormKind, RmsNorm
+from specguide.layers.norm import NormKind, RmsNorm, WholeNorms
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums, Projection
 from specguide.layers.quantization import ProjectionInput
@@ -25,6 +25,8 @@ class AttentionShape:
     rope:           of its queries and keys
     qkv_bias, out_bias: biases of the projections
     qk_norm:        of each query and key head; None: no norm
+    is_qk_norm_whole: the norm is of all query heads together, and of all key heads
+    is_fused:       the checkpoint has one map qkv_proj for queries, keys and values
     sliding_window: a token sees itself and the sliding_window - 1 tokens before it; None: all
                     before it
     scale:          factor on the dot products; None: head_dim^-1/2
@@ -38,6 +40,8 @@ class AttentionShape:
     qkv_bias: bool = False
     out_bias: bool = False
     qk_norm: NormKind | None = None
+    is_qk_norm_whole: bool = False
+    is_fused: bool = False
     sliding_window: int | None = None
     scale: float | None = None
     has_sinks: bool = False
@@ -49,12 +53,14 @@ class AttentionState(NamedTuple):
     context: where the tokens stand
     rotary:  [T, 2, 1, head_dim], cosine and signed sine at their positions
     key_cache, value_cache: [num_pages, page_size, num_kv_heads, head_dim]
+    query_scales: what queries are multiplied by, [T, 1, 1]; None: nothing
     """
 
     context: PassContext
     rotary: Tensor
     key_cache: Tensor
     value_cache: Tensor
+    query_scales: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +86,7 @@ class Attention:
 
     qkv:     input → (num_heads + 2 · num_kv_heads) · head_dim; queries, then keys, then values
     out:     num_heads · head_dim → hidden
-    qk_norm: of the query and key heads, weight [num_heads + num_kv_heads, head_dim]; None: no norm
+    qk_norm: of the query and key heads; None: no norm
     cache_scales: of its keys and values in a float8 cache
     sinks:   see AttentionPlan.run
     """
@@ -88,7 +94,7 @@ class Attention:
     shape: AttentionShape
     qkv: Projection
     out: Projection
-    qk_norm: RmsNorm | None
+    qk_norm: RmsNorm | WholeNorms | None
     cache_scales: CacheScales
     sinks: Sinks | None = None
 
@@ -99,17 +105,15 @@ class Attention:
         """Uninitialised weights of input_size → hidden_size."""
         query_size = shape.num_heads * shape.head_dim
         kv_size = shape.num_kv_heads * shape.head_dim
-        qk_norm = None
-        if shape.qk_norm is not None:
-            num_heads = {"q_norm": shape.num_heads, "k_norm": shape.num_kv_heads}
-            qk_norm = RmsNorm.of_heads(place, num_heads, shape.head_dim, shape.qk_norm)
         qkv = {"q_proj": query_size, "k_proj": kv_size, "v_proj": kv_size}
+        if shape.is_fused:
+            qkv = {"qkv_proj": query_size + 2 * kv_size}
         out = {"o_proj": hidden_size}
         return cls(
             shape,
             Projection.create(place, input_size, qkv, bias=shape.qkv_bias),
             Projection.create(place, query_size, out, bias=shape.out_bias),
-            qk_norm,
+            _qk_norm(place, shape),
             CacheScales.create(place),
             Sinks.create(place, shape.num_heads) if shape.has_sinks else None,
         )
@@ -117,7 +121,7 @@ class Attention:
     def __call__(self, x: ProjectionInput, state: AttentionState) -> PartialSums:
         """x [T, input] → [T, hidden]; stores the keys and values of x first."""
         shape = self.shape
-        context, rotary, key_cache, value_cache = state
+        context, rotary, key_cache, value_cache, query_scales = state
         num_rotated = shape.num_heads + shape.num_kv_heads
         heads = self.qkv.forward(x).unflatten(1, (-1, shape.head_dim))
         query_key = heads[:, :num_rotated]
@@ -132,7 +136,10 @@ class Attention:
             value_cache,
             context.slot_mapping,
             scales,
+            shape.rope.layout(shape.head_dim),
         )
+        if query_scales is not None:
+            query = query * query_scales
         attended = context.plan.run(
             query,
             key_cache,
@@ -150,3 +157,11 @@ class Attention:
         """Where each tensor of a checkpoint goes, by its full name."""
         parts = self.qkv, self.out, self.qk_norm, self.sinks, self.cache_scales
         return merged(*(part for part in parts if part is not None))
+
+
+def _qk_norm(place: Placement, shape: AttentionShape) -> RmsNorm | WholeNorms | None:
+    if shape.qk_norm is None:
+        return None
+    num_heads = {"q_norm": shape.num_heads, "k_norm": shape.num_kv_heads}
+    kind = WholeNorms.create if shape.is_qk_norm_whole else RmsNorm.of_heads
+    return kind(place, num_heads, shape.head_dim, shape.qk_norm)

@@ -1,5 +1,5 @@
 """Owns the layers of a decoder: Layer, what a decoder asks of one, and DecoderLayer, which norms
-before attention and feed-forward."""
+before attention and feed-forward, and SandwichLayer, which norms what they return, too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from torch import Tensor
 
 from specguide.layers.attention import Attention, AttentionState
 from specguide.layers.destination import Destination, merged
-from specguide.layers.feed_forward import FeedForward
-from specguide.layers.norm import RmsNorm
+from specguide.layers.feed_forward import FeedForward, GatedMlp
+from specguide.layers.norm import NoNorm, RmsNorm
+from specguide.layers.projection import PartialSums
 from specguide.layers.quantization import ProjectionInput
 
 
@@ -24,7 +25,7 @@ class Layer(Protocol):
     """
 
     @property
-    def input_norm(self) -> RmsNorm: ...
+    def input_norm(self) -> RmsNorm | NoNorm: ...
 
     @property
     def attention(self) -> Attention: ...
@@ -33,7 +34,7 @@ class Layer(Protocol):
         self,
         hidden: Tensor,
         normed: ProjectionInput,
-        next_norm: RmsNorm,
+        next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
         """hidden [T, hidden_size] and its `input_norm` → the layer's output, and its
@@ -56,7 +57,7 @@ class DecoderLayer:
         self,
         hidden: Tensor,
         normed: ProjectionInput,
-        next_norm: RmsNorm,
+        next_norm: RmsNorm | NoNorm,
         state: AttentionState,
     ) -> tuple[Tensor, ProjectionInput]:
         """See Layer."""
@@ -67,3 +68,35 @@ class DecoderLayer:
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its full name."""
         return merged(self.input_norm, self.attention, self.post_attention_norm, self.feed_forward)
+
+
+@dataclass(frozen=True, eq=False)
+class SandwichLayer:
+    """hidden + norm(attention(norm(hidden))), then + norm(mlp(norm(·))); the inner norms may be
+    missing."""
+
+    input_norm: RmsNorm | NoNorm
+    attention: Attention
+    post_attention_norm: RmsNorm
+    pre_mlp_norm: RmsNorm | NoNorm
+    mlp: GatedMlp
+    post_mlp_norm: RmsNorm
+
+    def __call__(
+        self,
+        hidden: Tensor,
+        normed: ProjectionInput,
+        next_norm: RmsNorm | NoNorm,
+        state: AttentionState,
+    ) -> tuple[Tensor, ProjectionInput]:
+        """See Layer."""
+        attended = self.attention(normed, state).total(hidden.dtype)
+        attended = self.post_attention_norm(attended)
+        hidden, normed = self.pre_mlp_norm.add(hidden, PartialSums.of(attended))
+        inner = self.post_mlp_norm(self.mlp(normed).total(hidden.dtype))
+        return next_norm.add(hidden, PartialSums.of(inner))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        norms = self.input_norm, self.post_attention_norm, self.pre_mlp_norm, self.post_mlp_norm
+        return merged(*norms, self.attention, self.mlp)

@@ -25,6 +25,18 @@ class FeedForward(Protocol):
         """Where each tensor of a checkpoint goes, by its full name."""
 
 
+@dataclass(frozen=True)
+class MlpNames:
+    """What the checkpoint calls the maps of a GatedMlp; gate and up may be one."""
+
+    gate_up: tuple[str, ...] = ("gate_proj", "up_proj")
+    down: str = "down_proj"
+
+
+SEPARATE = MlpNames()
+FUSED = MlpNames(("gate_up_proj",))
+
+
 @dataclass(frozen=True, eq=False)
 class GatedMlp:
     """down(activation(gate(x)) · up(x)) (GLU variants, Shazeer 2020); gate and up are one product.
@@ -46,12 +58,14 @@ class GatedMlp:
         *,
         bias: bool = False,
         activation: Activation = "silu",
+        names: MlpNames = SEPARATE,
     ) -> GatedMlp:
         """Uninitialised weights."""
-        both = {"gate_proj": intermediate_size, "up_proj": intermediate_size}
+        share = 2 * intermediate_size // len(names.gate_up)
+        both = dict.fromkeys(names.gate_up, share)
         return cls(
             Projection.create(place, hidden_size, both, bias=bias),
-            Projection.create(place, intermediate_size, {"down_proj": hidden_size}, bias=bias),
+            Projection.create(place, intermediate_size, {names.down: hidden_size}, bias=bias),
             activation,
         )
 

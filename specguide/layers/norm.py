@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specguide.kernels import add_rms_norm, norm_into, rms_norm
-from specguide.layers.destination import Destination
+from specguide.layers.destination import Destination, merged
 from specguide.layers.placement import Placement
 from specguide.layers.projection import PartialSums
 from specguide.layers.quantization import InputFormat, ProjectionInput
@@ -22,10 +22,17 @@ class NormKind:
     eps:           added to the mean square
     weight_offset: added to the weights of the checkpoint; 1 where it holds their distance from 1,
                    as Gemma's does
+    weight_factor: multiplies them
     """
 
     eps: float
     weight_offset: float = 0.0
+    weight_factor: float = 1.0
+
+    @property
+    def is_plain(self) -> bool:
+        """The weights are those of the checkpoint."""
+        return self.weight_offset == 0.0 and self.weight_factor == 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,20 +40,21 @@ class _Part:
     """Some rows of a norm's weight, which one tensor [D] of the checkpoint is broadcast to."""
 
     weight: Tensor
-    offset: float
+    kind: NormKind
 
     def destination(self) -> Destination:
         shape = (self.weight.shape[-1],)
-        if not self.offset:
+        offset, factor = self.kind.weight_offset, self.kind.weight_factor
+        if self.kind.is_plain:
             return Destination(self.weight, shape)
-        return Destination(self.weight, shape, lambda stored: stored.float() + self.offset)
+        return Destination(self.weight, shape, lambda stored: (stored.float() + offset) * factor)
 
 
 class RmsNorm:
     """x / √(mean(x²) + eps) · weight over the last dimension (Zhang and Sennrich 2019).
 
-    weight: [D], or [heads, D] where each head has its own; float32 where a weight_offset makes
-            rounding it cost digits
+    weight: [D], or [heads, D] where each head has its own; float32 where it is not the
+            checkpoint's own, and rounding it would cost digits
     output: how the projection that reads the norm wants its input; None: as a tensor
     """
 
@@ -74,7 +82,7 @@ class RmsNorm:
     ) -> RmsNorm:
         """Uninitialised weights, `name`.weight in the checkpoint."""
         weight = _empty(place, kind, dim)
-        part = _Part(weight, kind.weight_offset)
+        part = _Part(weight, kind)
         return cls(weight, kind.eps, {f"{place.prefix}{name}.weight": part}, output)
 
     @classmethod
@@ -87,7 +95,7 @@ class RmsNorm:
         """
         weight = _empty(place, kind, sum(num_heads.values()), head_dim)
         parts = {
-            f"{place.prefix}{name}.weight": _Part(rows, kind.weight_offset)
+            f"{place.prefix}{name}.weight": _Part(rows, kind)
             for name, rows in zip(num_heads, weight.split(list(num_heads.values())), strict=True)
         }
         return cls(weight, kind.eps, parts)
@@ -113,5 +121,56 @@ class RmsNorm:
         return {name: part.destination() for name, part in self._parts.items()}
 
 
+class NoNorm:
+    """Stands where a layer has no norm: the stream goes on as it is."""
+
+    def add(self, residual: Tensor, product: PartialSums) -> tuple[Tensor, Tensor]:
+        """The sum of residual and product, both [T, D], twice."""
+        total = residual + product.total(residual.dtype)
+        return total, total
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x itself."""
+        return x
+
+    def destinations(self) -> dict[str, Destination]:
+        """None."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class WholeNorms:
+    """A norm of all query heads together, and one of all key heads, as OLMo 2 has them.
+
+    queries, keys: their norms, weights [heads · head_dim]
+    """
+
+    queries: RmsNorm
+    keys: RmsNorm
+
+    @classmethod
+    def create(
+        cls, place: Placement, num_heads: Mapping[str, int], head_dim: int, kind: NormKind
+    ) -> WholeNorms:
+        """Uninitialised weights; num_heads: of queries, then of keys, by the norm's name."""
+        queries, keys = (
+            RmsNorm.create(place, name, count * head_dim, kind) for name, count in num_heads.items()
+        )
+        return cls(queries, keys)
+
+    def __call__(self, heads: Tensor) -> Tensor:
+        """[T, heads, head_dim], queries first → the same."""
+        flat = heads.flatten(1)
+        output = torch.empty(flat.shape, dtype=flat.dtype, device=flat.device)
+        num_queries = len(self.queries.weight)
+        self.queries.into(output[:, :num_queries], flat[:, :num_queries])
+        self.keys.into(output[:, num_queries:], flat[:, num_queries:])
+        return output.view(heads.shape)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its full name."""
+        return merged(self.queries, self.keys)
+
+
 def _empty(place: Placement, kind: NormKind, *shape: int) -> Tensor:
-    return place.empty(*shape, dtype=torch.float32 if kind.weight_offset else None)
+    return place.empty(*shape, dtype=None if kind.is_plain else torch.float32)

@@ -45,6 +45,8 @@ class ModelConfig:
     sliding_windows:         per layer, tokens, or None where the layer sees all before it
     max_position_embeddings: longest context, tokens
     embedding_scale:         factor on the embeddings
+    stream_scale:            hidden states of the checkpoint ÷ those of the residual stream here
+    logits_scale:            factor on the logits
     cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
     eos_token_ids:           from generation_config.json, else config.json; may be empty
     """
@@ -67,6 +69,8 @@ class ModelConfig:
     sliding_windows: tuple[int | None, ...]
     max_position_embeddings: int
     embedding_scale: float = 1.0
+    stream_scale: float = 1.0
+    logits_scale: float = 1.0
     quantization: Quantization = UNQUANTIZED
     cache_scheme: CacheScheme | None = None
     eos_token_ids: tuple[int, ...] = ()

@@ -229,12 +229,14 @@ def check_fields(
     *,
     known: Collection[str] = (),
     neutral: Mapping[str, Collection[Any]] | None = None,
+    strict: bool = False,
 ) -> None:
     """Raise CheckpointError for the first field that asks for more than is implemented; warn of
     unknown ones.
 
     known:   names that the caller reads, beside READ
     neutral: values that do nothing, where they differ from NEUTRAL
+    strict:  raise for unknown ones too
     """
     values = {**NEUTRAL, **(neutral or {})}
     for name, value in config.items():
@@ -243,7 +245,7 @@ def check_fields(
         if name in values:
             _check_neutral(name, value, values[name])
         else:
-            _check_unknown(name, value)
+            _check_unknown(name, value, strict=strict)
 
 
 def check_neutral(config: Mapping[str, Any], neutral: Mapping[str, Collection[Any]]) -> None:
@@ -262,10 +264,10 @@ def _check_neutral(name: str, value: Any, neutral: Collection[Any]) -> None:
         raise CheckpointError(f"{name!r} {shown(value)} is not supported{only}")
 
 
-def _check_unknown(name: str, value: Any) -> None:
+def _check_unknown(name: str, value: Any, *, strict: bool) -> None:
     if value is None or value is False or value in ("", [], {}):
         return
-    if _ARITHMETIC_NAMES.search(name.lower()):
+    if strict or _ARITHMETIC_NAMES.search(name.lower()):
         raise CheckpointError(
             f"{shown(name)} {shown(value)} is unknown and may change what the model computes; "
             "where you are sure that it does not, take it out of the file"

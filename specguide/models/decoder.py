@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder, naming
+from specguide.json_fields import naming
 from specguide.kernels.attention import PassContext
 from specguide.layers.attention import AttentionState
 from specguide.layers.cache_scales import have_scales
@@ -17,7 +18,7 @@ from specguide.layers.destination import Destination, merged
 from specguide.layers.lm_head import Embedding, LmHead
 from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
-from specguide.layers.rope import RopeConfig, rope_table
+from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.config import ModelConfig
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
@@ -82,7 +83,8 @@ class Decoder:
             family.build_layer(config, index, inner.within(f"layers.{index}"))
             for index in range(config.num_layers)
         )
-        self.norm = RmsNorm.create(inner, "norm", hidden_size, config.norm)
+        last_norm = replace(config.norm, weight_factor=config.logits_scale)
+        self.norm = RmsNorm.create(inner, "norm", hidden_size, last_norm)
         ropes = dict.fromkeys(layer.attention.shape.rope for layer in self.layers)
         self._rope_tables = {rope: self._rope_table(rope, config.head_dim) for rope in ropes}
 
@@ -97,7 +99,7 @@ class Decoder:
         quantization: str | None = None,
     ) -> Decoder:
         """From a Hugging Face folder: config.json and safetensors, one file or shards with their
-        index.
+        index. Or from a GGUF file, dequantized.
 
         quantization: of ONLINE: what the weights are turned into, tensor by tensor as they are
                       read; None: they stay as they are
@@ -105,8 +107,7 @@ class Decoder:
         a quantization that is unknown or that the folder does not allow.
         """
         folder = Path(folder)
-        check_folder(folder)
-        config, files = read_config(folder, quantization), weight_files(folder)
+        files, config = weight_files(folder), read_config(folder, quantization)
         tied = config.tie_word_embeddings
         check_weights(
             files,
@@ -155,18 +156,22 @@ class Decoder:
             rope: table.index_select(0, context.position_ids)
             for rope, table in self._rope_tables.items()
         }
+        scales = {rope: query_scales(rope, context.position_ids, self.dtype) for rope in rotary}
         next_norms = (*(layer.input_norm for layer in self.layers[1:]), self.norm)
         inputs = {0: hidden} if 0 in aux_layers else {}
         for index, (layer, next_norm, keys, values) in enumerate(
             zip(self.layers, next_norms, cache.keys, cache.values, strict=True), start=1
         ):
-            state = AttentionState(context, rotary[layer.attention.shape.rope], keys, values)
+            rope = layer.attention.shape.rope
+            state = AttentionState(context, rotary[rope], keys, values, scales[rope])
             hidden, normed = layer(hidden, normed, next_norm, state)
             if index in aux_layers:
                 inputs[index] = hidden
         if not aux_layers:
             return normed, hidden[:, :0]
-        return normed, torch.cat([inputs[layer] for layer in aux_layers], dim=-1)
+        aux = torch.cat([inputs[layer] for layer in aux_layers], dim=-1)
+        scale = self.config.stream_scale
+        return normed, aux if scale == 1.0 else aux * scale
 
     def logits(self, hidden: Tensor) -> Tensor:
         """hidden [n, hidden_size] as `forward` returns it → [n, vocab_size], in the model's
@@ -205,8 +210,8 @@ class Decoder:
         return self._rope_table(layer.rope, layer.head_dim)
 
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
-        num_positions = self.max_positions + _DRAFT_POSITIONS
-        return rope_table(rope, head_dim, num_positions, device=self.device, dtype=self.dtype)
+        size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
+        return rope_table(rope, size, device=self.device, dtype=self.dtype)
 
 
 def _check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:

@@ -1,20 +1,28 @@
-"""Owns the layer that the dense families share; they differ in what their ModelConfig says."""
+"""Owns the layers that the dense families share; they differ in what their ModelConfig says."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from specguide.layers.attention import Attention
-from specguide.layers.decoder_layer import DecoderLayer
-from specguide.layers.feed_forward import FeedForward, GatedMlp
-from specguide.layers.norm import RmsNorm
+from specguide.layers.decoder_layer import DecoderLayer, SandwichLayer
+from specguide.layers.feed_forward import SEPARATE, FeedForward, GatedMlp, MlpNames
+from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.quantization import InputFormat
 from specguide.models.config import ModelConfig
 
 
-def build_layer(config: ModelConfig, index: int, place: Placement) -> DecoderLayer:
+def build_layer(
+    config: ModelConfig, index: int, place: Placement, names: MlpNames = SEPARATE
+) -> DecoderLayer:
     """Norm, grouped-query attention, norm, gated MLP."""
     mlp = GatedMlp.create(
-        place.within("mlp"), config.hidden_size, config.intermediate_size, bias=config.mlp_bias
+        place.within("mlp"),
+        config.hidden_size,
+        config.intermediate_size,
+        bias=config.mlp_bias,
+        names=names,
     )
     return layer_around(mlp, config, index, place)
 
@@ -23,13 +31,10 @@ def layer_around(
     feed_forward: FeedForward, config: ModelConfig, index: int, place: Placement
 ) -> DecoderLayer:
     """The same with another feed-forward layer."""
-    hidden_size = config.hidden_size
-    attention = Attention.create(
-        place.within("self_attn"), hidden_size, hidden_size, config.attention(index)
-    )
+    attention = _attention(config, index, place)
 
     def norm(name: str, output: InputFormat | None) -> RmsNorm:
-        return RmsNorm.create(place, name, hidden_size, config.norm, output)
+        return RmsNorm.create(place, name, config.hidden_size, config.norm, output)
 
     return DecoderLayer(
         input_norm=norm("input_layernorm", attention.qkv.input_format),
@@ -37,3 +42,36 @@ def layer_around(
         post_attention_norm=norm("post_attention_layernorm", feed_forward.input_format),
         feed_forward=feed_forward,
     )
+
+
+class SandwichNorms(NamedTuple):
+    """What the checkpoint calls the norms of a SandwichLayer; None: it has none there."""
+
+    input: str | None
+    post_attention: str
+    pre_mlp: str | None
+    post_mlp: str
+
+
+def sandwich_layer(
+    mlp: GatedMlp, config: ModelConfig, index: int, place: Placement, names: SandwichNorms
+) -> SandwichLayer:
+    """Norms behind attention and MLP, and perhaps before them."""
+    attention = _attention(config, index, place)
+
+    def norm(name: str, output: InputFormat | None = None) -> RmsNorm:
+        return RmsNorm.create(place, name, config.hidden_size, config.norm, output)
+
+    return SandwichLayer(
+        input_norm=norm(names.input, attention.qkv.input_format) if names.input else NoNorm(),
+        attention=attention,
+        post_attention_norm=norm(names.post_attention),
+        pre_mlp_norm=norm(names.pre_mlp, mlp.input_format) if names.pre_mlp else NoNorm(),
+        mlp=mlp,
+        post_mlp_norm=norm(names.post_mlp),
+    )
+
+
+def _attention(config: ModelConfig, index: int, place: Placement) -> Attention:
+    size = config.hidden_size
+    return Attention.create(place.within("self_attn"), size, size, config.attention(index))

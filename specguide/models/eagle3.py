@@ -3,8 +3,7 @@ published."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -12,19 +11,20 @@ from torch import Tensor
 
 from specguide.cache import KVCache
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.json_fields import check_folder, naming
+from specguide.json_fields import check_folder, naming, read_json
 from specguide.kernels.attention import PassContext
-from specguide.layers.attention import Attention, AttentionState
-from specguide.layers.destination import Destination, merged
-from specguide.layers.feed_forward import GatedMlp
+from specguide.layers.attention import AttentionState
+from specguide.layers.destination import Destination, HasDestinations, merged
 from specguide.layers.lm_head import Embedding, LmHead
-from specguide.layers.norm import RmsNorm
+from specguide.layers.norm import NoNorm, RmsNorm
 from specguide.layers.placement import Placement
-from specguide.layers.projection import Projection
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
+from specguide.models.dense import build_layer
 from specguide.models.draft_vocabulary import DraftVocabulary
 from specguide.models.eagle3_config import Eagle3Config
+from specguide.models.eagle3_layer import FirstLayer, Fusion
+from specguide.models.eagle3_parts import Eagle3Parts, canonical
 from specguide.models.weights import (
     check_tied,
     check_weights,
@@ -34,74 +34,62 @@ from specguide.models.weights import (
 )
 
 
-@dataclass(frozen=True)
-class OptionalParts:
-    """Which parts a head may leave out it has: its own embeddings and output matrix, the pruned
-    vocabulary."""
-
-    embed_tokens: bool
-    lm_head: bool
-    d2t: bool
-    t2d: bool
-
-    @classmethod
-    def of(cls, names: Collection[str]) -> OptionalParts:
-        """Of a checkpoint that holds tensors of these names."""
-        return cls(
-            embed_tokens="embed_tokens.weight" in names,
-            lm_head="lm_head.weight" in names,
-            d2t="d2t" in names,
-            t2d="t2d" in names,
-        )
-
-
 class Eagle3Head:
-    """One transformer layer that continues the target's features.
+    """Transformer layers, mostly one, that continue the target's features.
 
     A draft step at position p reads the embedding of token p + 1 beside the feature of position p,
     and gives the feature of position p + 1, from which token p + 2 is proposed. The first features
-    are fused from the target's aux hidden states, the following ones are the head's own.
+    are fused from the target's aux hidden states, the following ones are the head's own, or, of a
+    P-EAGLE head, all the same `mask_feature`.
 
-    config:        the layer's shape; num_layers is 1
-    aux_layers: what the target's `forward` is to be asked for
+    config:        the layers' shape
+    aux_layers:    what the target's `forward` is to be asked for
     target_ids:    int32 [draft_vocab_size], the target id of each draft id
+    mask_token_id: of a P-EAGLE head, stands for a token that is not known yet; None: of another
+    mask_hidden:   of a P-EAGLE head, [num_aux_layers · target hidden], stands for the aux hidden
+                   states of such a token
     """
 
-    def __init__(self, config: Eagle3Config, target: Decoder, present: OptionalParts) -> None:
+    def __init__(self, config: Eagle3Config, target: Decoder, present: Eagle3Parts) -> None:
         """Uninitialised weights; `load` reads a checkpoint."""
         self.config: ModelConfig = config.layer
-        self.device = target.device
-        self.dtype = target.dtype
+        self.device, self.dtype = target.device, target.dtype
         self.aux_layers = config.aux_layers(target.config.num_layers)
-        self._norm_before_residual = config.norm_before_residual
-        layer, hidden_size = config.layer, config.layer.hidden_size
+        layer, norms = config.layer, config.norms
         place = Placement(self.device, self.dtype, layer.quantization)
-        inner = place.within("midlayer")
-        taps_size = len(self.aux_layers) * target.config.hidden_size
-        self.fc = Projection.create(place, taps_size, {"fc": hidden_size})
-        self.attention = Attention.create(
-            inner.within("self_attn"), 2 * hidden_size, hidden_size, layer.attention(0)
+        self.fusion = Fusion.create(place, config, len(self.aux_layers), bias=present.fc_bias)
+        self.first = FirstLayer.create(
+            place.within("midlayer"), layer, norm_before_residual=norms.before_residual
         )
-        self.mlp = GatedMlp.create(
-            inner.within("mlp"), hidden_size, layer.intermediate_size, bias=layer.mlp_bias
+        self.others = tuple(
+            build_layer(layer, index, place.within(f"layers.{index}"))
+            for index in range(1, layer.num_layers)
         )
-        self.input_norm, self.hidden_norm, self.post_attention_norm = (
-            RmsNorm.create(inner, name, hidden_size, layer.norm)
-            for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm")
-        )
-        self.norm = RmsNorm.create(place, "norm", hidden_size, layer.norm)
-        self.embedding = target.embedding
-        if present.embed_tokens:
-            self.embedding = Embedding.create(place, layer.vocab_size, hidden_size, is_tied=True)
-        self.lm_head = target.lm_head
-        if present.lm_head:
-            self.lm_head = LmHead.create(place, config.draft_vocab_size, hidden_size)
-        elif config.tie_word_embeddings:
-            self.lm_head = LmHead.tied(self.embedding)
-        self._own = [self.embedding] * present.embed_tokens + [self.lm_head] * present.lm_head
+        size = layer.hidden_size
+        self.norm = RmsNorm.create(place, "norm", size, layer.norm) if norms.last else NoNorm()
+        self._continues_norm = norms.output
+        self.mask_token_id = config.mask_token_id
+        self.mask_hidden = place.empty(len(self.aux_layers) * config.target_hidden_size)
         # On the meta device itself, arange would import sympy, which takes most of a second.
         self.target_ids = torch.arange(config.draft_vocab_size, dtype=torch.int32).to(self.device)
         self.rope_table = target.rope_table_for(layer)
+        self._own = self._share(config, target, present, place)
+
+    def _share(
+        self, config: Eagle3Config, target: Decoder, present: Eagle3Parts, place: Placement
+    ) -> list[HasDestinations]:
+        """Embeddings and output matrix, the target's or its own; returns its own."""
+        layer = config.layer
+        self.embedding, self.lm_head = target.embedding, target.lm_head
+        if present.embed_tokens:
+            self.embedding = Embedding.create(
+                place, layer.vocab_size, layer.hidden_size, is_tied=True
+            )
+        if present.lm_head:
+            self.lm_head = LmHead.create(place, config.draft_vocab_size, layer.hidden_size)
+        elif config.tie_word_embeddings:
+            self.lm_head = LmHead.tied(self.embedding)
+        return [self.embedding] * present.embed_tokens + [self.lm_head] * present.lm_head
 
     @classmethod
     def load(
@@ -122,9 +110,12 @@ class Eagle3Head:
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
         check_folder(folder)
-        config = Eagle3Config.from_folder(folder)
+        fields = read_json(folder / "config.json")
         files = weight_files(folder, pickle=True)
-        present = OptionalParts.of({_canonical(name) for name in stored_names(files)})
+        with naming(folder):
+            present = Eagle3Parts.of({canonical(name) for name in stored_names(files)})
+        with naming(folder / "config.json"):
+            config = Eagle3Config.from_hf(fields, present)
         vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)
@@ -132,15 +123,15 @@ class Eagle3Head:
         check_weights(
             files,
             merged(skeleton, vocabulary),
-            rename=_canonical,
+            rename=canonical,
             ignored=lambda name: name.endswith("rotary_emb.inv_freq"),
         )
         with naming(folder):
             head = cls(config, target, present)
-        load_weights(files, merged(head, vocabulary), rename=_canonical)
+        load_weights(files, merged(head, vocabulary), rename=canonical)
         holds_both = present.embed_tokens and present.lm_head and not present.d2t
         if config.tie_word_embeddings and holds_both:
-            check_tied(files, head.embedding, rename=_canonical)
+            check_tied(files, head.embedding, rename=canonical)
         with naming(folder):
             head.target_ids = vocabulary.target_ids().to(target.device, torch.int32)
         return head
@@ -148,31 +139,38 @@ class Eagle3Head:
     def fuse(self, aux_hidden_states: Tensor) -> Tensor:
         """The target's aux hidden states side by side [T, num_aux_layers · target hidden] →
         features [T, hidden]."""
-        return self.fc.forward(aux_hidden_states)
+        return self.fusion(aux_hidden_states)
+
+    @cached_property
+    @torch.inference_mode()
+    def mask_feature(self) -> Tensor:
+        """[1, hidden], of a P-EAGLE head that is loaded: `fuse` of `mask_hidden`."""
+        return self.fuse(self.mask_hidden[None])
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
     ) -> tuple[Tensor, Tensor]:
-        """One pass over T positions; stores their keys and values in layer 0 of `cache`.
+        """One pass over T positions; stores their keys and values in `cache`, a layer each.
 
         input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns the next positions' features [T, hidden], and their norm, which `draft_logits` turns
-        into proposals.
+        Returns the next positions' features [T, hidden], and what `draft_logits` turns into
+        proposals.
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
-        inputs = torch.empty(
-            len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
+        states = (
+            AttentionState(context, rotary, keys, values)
+            for keys, values in zip(cache.keys, cache.values, strict=True)
         )
-        embeddings, normed = inputs.chunk(2, dim=-1)
-        self.embedding.norm_into(embeddings, self.input_norm, input_ids)
-        self.hidden_norm.into(normed, features)
-        residual = normed if self._norm_before_residual else features
-        state = AttentionState(context, rotary, cache.keys[0], cache.values[0])
-        attended = self.attention(inputs, state)
-        hidden, normed = self.post_attention_norm.add(residual, attended)
-        return self.norm.add(hidden, self.mlp(normed))
+        next_norms = (*(layer.input_norm for layer in self.others), self.norm)
+        hidden, normed = self.first(
+            (self.embedding, input_ids), features, next_norms[0], next(states)
+        )
+        for layer, next_norm, state in zip(self.others, next_norms[1:], states, strict=True):
+            hidden, normed = layer(hidden, normed, next_norm, state)
+        assert isinstance(normed, Tensor)  # the last norm is read by an output matrix
+        return (normed if self._continues_norm else hidden), normed
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden], normed, as `forward` returns it → [n, draft_vocab_size], in the head's
@@ -182,23 +180,14 @@ class Eagle3Head:
     def destinations(self) -> dict[str, Destination]:
         """Where each tensor of a checkpoint goes, by its published name; the vocabulary's tables
         not included."""
-        return merged(
-            self.fc,
-            self.input_norm,
-            self.hidden_norm,
-            self.attention,
-            self.post_attention_norm,
-            self.mlp,
-            self.norm,
-            *self._own,
+        own = merged(self.fusion, self.first, *self.others, self.norm, *self._own)
+        if self.mask_token_id is None:
+            return own
+        shape = self.mask_hidden.shape
+        mask = Destination(
+            self.mask_hidden, (1, 1, *shape), torch.flatten, other_shapes=((1, *shape), (*shape,))
         )
-
-
-def _canonical(name: str) -> str:
-    """The published name of a tensor: others write `model.` before it, or `layers.0.` for
-    `midlayer.`."""
-    name = name.removeprefix("model.")
-    return "midlayer." + name.removeprefix("layers.0.") if name.startswith("layers.0.") else name
+        return {**own, "mask_hidden": mask}
 
 
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:
@@ -210,7 +199,7 @@ def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> N
         )
 
 
-def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts) -> None:
+def _check_fit(config: Eagle3Config, target: ModelConfig, present: Eagle3Parts) -> None:
     """Raise CheckpointError where head and target cannot work together."""
     hidden_size, vocab_size = config.layer.hidden_size, config.layer.vocab_size
     if vocab_size != target.vocab_size:
@@ -231,8 +220,7 @@ def _check_fit(config: Eagle3Config, target: ModelConfig, present: OptionalParts
     if not present.d2t and pruned:
         raise CheckpointError(
             f"'d2t' is missing: the head's vocabulary of {config.draft_vocab_size} is a part of "
-            "the "
-            f"target's {vocab_size}"
+            f"the target's {vocab_size}"
         )
     is_tied = config.tie_word_embeddings and present.embed_tokens
     if not present.lm_head and (

@@ -9,19 +9,27 @@ from pathlib import Path
 from typing import Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.gguf_file import find_gguf
 from specguide.json_fields import mapping, naming, read_json, shown, token_ids
 from specguide.layers.quantization import ONLINE, UNQUANTIZED
 from specguide.models.config import ModelConfig
 from specguide.models.config_fields import check_fields
 from specguide.models.family import Family
 from specguide.models.gemma3 import GEMMA3
+from specguide.models.gguf import gguf_fields
+from specguide.models.glm4 import GLM, GLM4
 from specguide.models.gpt_oss import GPT_OSS
+from specguide.models.granite import GRANITE, GRANITE_HYBRID
 from specguide.models.llama import LLAMA
+from specguide.models.ministral import MINISTRAL, MINISTRAL3
 from specguide.models.mistral import MISTRAL
 from specguide.models.mixtral import MIXTRAL
+from specguide.models.olmo import OLMO2, OLMO3
+from specguide.models.phi3 import PHI3
 from specguide.models.qwen2 import QWEN2
 from specguide.models.qwen3 import QWEN3
 from specguide.models.qwen3_moe import QWEN3_MOE
+from specguide.models.smollm3 import SMOLLM3
 
 _FAMILIES: tuple[Family[Any], ...] = (
     LLAMA,
@@ -32,6 +40,16 @@ _FAMILIES: tuple[Family[Any], ...] = (
     QWEN3_MOE,
     GEMMA3,
     GPT_OSS,
+    PHI3,
+    GLM,
+    GLM4,
+    GRANITE,
+    GRANITE_HYBRID,
+    OLMO2,
+    OLMO3,
+    SMOLLM3,
+    MINISTRAL,
+    MINISTRAL3,
 )
 
 FAMILIES: dict[str, Family[Any]] = {
@@ -40,13 +58,17 @@ FAMILIES: dict[str, Family[Any]] = {
 
 
 def read_config(folder: str | Path, quantization: str | None = None) -> ModelConfig:
-    """From config.json, and generation_config.json where there is one.
+    """From config.json, and generation_config.json where there is one; or from a GGUF file.
 
     quantization: of ONLINE, where the weights are to be quantized as they are read
     Raises CheckpointError when they are unreadable or ask for what is not implemented, and
     InvalidParams for a quantization that is unknown or that the folder does not allow; the message
     says what.
     """
+    if (gguf := find_gguf(Path(folder))) is not None:
+        with naming(gguf):
+            config = config_of(gguf_fields(gguf))
+        return config if quantization is None else _quantized(config, quantization)
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
     fields = _with_modelopt(read_json(path), Path(folder))
@@ -86,14 +108,17 @@ def _quantized(config: ModelConfig, quantization: str) -> ModelConfig:
     return replace(config, quantization=ONLINE[quantization])
 
 
-def config_of(fields: Mapping[str, Any], *, known: Collection[str] = ()) -> ModelConfig:
+def config_of(
+    fields: Mapping[str, Any], *, known: Collection[str] = (), strict: bool = False
+) -> ModelConfig:
     """From the contents of config.json; raises CheckpointError.
 
-    known: fields that the caller reads itself
+    known:  fields that the caller reads itself
+    strict: raise for fields that nobody knows, rather than warn
     """
     architecture = _architecture(fields)
     family = FAMILIES[architecture]
-    check_fields(fields, known={*family.fields, *known}, neutral=family.neutral)
+    check_fields(fields, known={*family.fields, *known}, neutral=family.neutral, strict=strict)
     config: ModelConfig = family.read({**fields, "architectures": [architecture]})
     return config
 

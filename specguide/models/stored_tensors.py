@@ -17,6 +17,8 @@ from safetensors import safe_open
 from torch import Tensor
 
 from specguide.errors import CheckpointError
+from specguide.gguf_file import SUFFIX as GGUF_SUFFIX
+from specguide.models.gguf import gguf_tensors
 
 CHUNK_BYTES = 8 << 20
 """Read at once: what still lies in a processor's cache when it goes on to a GPU."""
@@ -76,6 +78,8 @@ def open_weights(path: Path) -> Iterator[dict[str, StoredTensor]]:
     if path.suffix == ".safetensors":
         with _opened(path) as file:
             yield _stored_slices(path, file.fileno())
+    elif path.suffix == GGUF_SUFFIX:
+        yield dict(gguf_tensors(path))
     else:
         yield _stored_pickle(path)
 

@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 import torch
 
 from specguide.errors import CheckpointError
-from specguide.json_fields import check_folder, is_file, read_json, shown
+from specguide.gguf_file import find_gguf
+from specguide.json_fields import is_file, read_json, shown
 from specguide.layers.destination import Destination
 from specguide.layers.lm_head import Embedding
 from specguide.models.read_ahead import Load, run_loads
@@ -32,13 +33,14 @@ NUM_NAMED = 5
 
 
 def weight_files(folder: Path, *, pickle: bool = False) -> tuple[Path, ...]:
-    """The files that hold a folder's weights: one safetensors file, or the shards that its index
-    names.
+    """The files that hold a checkpoint's weights: one safetensors file, the shards that its index
+    names, or a GGUF file.
 
     pickle: accept pytorch_model.bin too. Raises CheckpointError when there are none, or the index
             cannot be read.
     """
-    check_folder(folder)
+    if (gguf := find_gguf(folder)) is not None:
+        return (gguf,)
     if (folder / INDEX_FILE).exists():
         shards = _shards(folder / INDEX_FILE)
         missing = [name for name in shards if not is_file(folder / name)]

@@ -320,13 +320,14 @@ class ReasoningMark:
     def __init__(self, vocabulary: NativeVocabulary, mark: bytes | int) -> None: ...
 
 class ReasoningMatcher(Matcher):
-    """`begin`, free text of at most `max_tokens`, `end`, and then what `answer` allows."""
+    """`begin`, free text of at most `max_tokens`, `end`, and then what `answer` allows. The marks
+    of either follow each other; the first of `end` ends the free text."""
 
     def __init__(
         self,
         answer: Matcher,
-        end: ReasoningMark,
-        begin: ReasoningMark | None = None,
+        end: Sequence[ReasoningMark],
+        begin: Sequence[ReasoningMark] = (),
         max_tokens: int | None = None,
     ) -> None: ...
 

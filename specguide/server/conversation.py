@@ -38,7 +38,8 @@ def conversation_task(
     rules = schema_rules(backend.config, body)
     answer = closed_guide(answer, rules)
     calls = _calls(backend, body, answer, rules)
-    plan = ReasoningPlan.of(body, backend.reasoning_format)
+    has_tools = calls.tool_format is not None
+    plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
     field, conversation = messages
     backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
     token_ids = prompt_ids(

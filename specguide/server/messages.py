@@ -53,6 +53,9 @@ def _message(message: Mapping[str, Any], param: str, index: int) -> dict[str, An
         content = made.get("refusal") or ("" if not calls else None)
     made["content"] = None if content is None else text_of(content, f"{param}.content")
     made["role"] = "system" if role == "developer" else role
+    thoughts = made.get("reasoning_content") or made.get("reasoning")
+    if thoughts and not (made["content"] and calls):  # Harmony's templates read one of the two
+        made.setdefault("thinking", thoughts)
     if calls is not None:
         if not isinstance(calls, list):
             raise InvalidParams("tool_calls must be a list", param=f"{param}.tool_calls")

@@ -28,15 +28,19 @@ class ReasoningPlan:
     effort:     OpenAI's; "none" switches reasoning off; None: as the model does by itself
     max_tokens: of the section; None: no bound
     is_told:    the client wants to read it
+    has_tools:  what follows may be calls: the tools' grammar and reader know the answer's mark
     """
 
     format: ReasoningFormat | None
     effort: str | None = None
     max_tokens: int | None = None
     is_told: bool = True
+    has_tools: bool = False
 
     @classmethod
-    def of(cls, body: TurnFields, one: ReasoningFormat | None) -> ReasoningPlan:
+    def of(
+        cls, body: TurnFields, one: ReasoningFormat | None, *, has_tools: bool = False
+    ) -> ReasoningPlan:
         """Raises InvalidParams for an effort that there is not, where the model reasons."""
         effort, most = body.effort(), body.max_reasoning_tokens
         if one is not None and effort is not None and effort not in EFFORTS:
@@ -45,7 +49,12 @@ class ReasoningPlan:
                 param="reasoning_effort",
             )
         most = body.thinking_token_budget if most is None else most
-        return cls(one, effort, most, body.include_reasoning)
+        return cls(one, effort, most, body.include_reasoning, has_tools)
+
+    @property
+    def _answer(self) -> str:
+        """The mark in front of an answer, where it is not the tools' grammar that has it."""
+        return "" if self.format is None or self.has_tools else self.format.answer
 
     def variables(self) -> dict[str, Any]:
         """What the chat template is told."""
@@ -53,14 +62,23 @@ class ReasoningPlan:
         if one is None or self.effort is None:
             return {}
         told: dict[str, Any] = {one.switch: self.effort != "none"} if one.switch else {}
-        return told | ({one.effort: self.effort} if one.effort else {})
+        effort = one.efforts.get(self.effort, self.effort)
+        return told | ({one.effort: effort} if one.effort else {})
 
     def finished(self, prompt: list[int], tokenizer: Tokenizer) -> list[int]:
-        """The prompt, with an empty section where it has begun one that nobody wants."""
+        """The prompt, with an empty section where it has begun one that nobody wants, or the model
+        would begin one that no switch keeps it from."""
         one = self.format
-        if one is None or self.effort != "none" or not one.is_begun(_tail(prompt, tokenizer)):
+        if one is None or self.effort != "none":
             return prompt
-        return prompt + tokenizer.encode(one.without, add_special_tokens=False)
+        tail = _tail(prompt, tokenizer)
+        if one.is_begun(tail):
+            without = one.without
+        elif one.begins_itself and one.without and not one.switch:
+            without = one.without + one.resumes + self._answer
+        else:
+            return prompt
+        return prompt + tokenizer.encode(without, add_special_tokens=False)
 
     def expected(self, prompt: Sequence[int], tokenizer: Tokenizer) -> ExpectedReasoning | None:
         """How the output begins; None where there is no section."""
@@ -69,9 +87,9 @@ class ReasoningPlan:
             return None
         tail = _tail(prompt, tokenizer)
         if one.is_begun(tail):
-            return ExpectedReasoning(one, True, self.is_told)
+            return ExpectedReasoning(one, True, self.is_told, self._answer)
         is_left = one.begins_itself and self.effort != "none" and not one.is_over(tail)
-        return ExpectedReasoning(one, False, self.is_told) if is_left else None
+        return ExpectedReasoning(one, False, self.is_told, self._answer) if is_left else None
 
     def guided(self, guide: Guide | None, expected: ExpectedReasoning | None) -> dict[str, Any]:
         """Values of SamplingParams: the guide begins behind the section."""
@@ -81,7 +99,7 @@ class ReasoningPlan:
         begin = None if expected.is_begun else one.begin
         return {
             "guide": guide or _ANYTHING,
-            "reasoning": Reasoning(one.end, begin, self.max_tokens),
+            "reasoning": Reasoning(expected.end, begin, self.max_tokens),
         }
 
 

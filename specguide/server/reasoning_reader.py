@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.server.task import ExpectedReasoning
 
 
@@ -24,7 +23,9 @@ class ReasoningReader:
     """
 
     def __init__(self, expected: ExpectedReasoning) -> None:
-        self._format: ReasoningFormat = expected.format
+        self._begin_mark = expected.format.begin
+        self._end = expected.end
+        self._answer = expected.answer
         self._is_begun, self.is_over = expected.is_begun, False
         self._is_trimming = expected.is_begun
         self._unread = ""
@@ -36,9 +37,9 @@ class ReasoningReader:
         self._unread += text
         if not self._is_begun and not self._begin():
             return Split(answer=self._take_all()) if self.is_over else Split()
-        reasoning, end, rest = self._unread.partition(self._format.end)
+        reasoning, end, rest = self._unread.partition(self._end)
         if not end:
-            kept = overlap(reasoning, self._format.end)
+            kept = overlap(reasoning, self._end)
             certain = self._trimmed(reasoning[: len(reasoning) - kept])
             self._unread = reasoning[len(reasoning) - kept :]
             return Split(certain)
@@ -54,10 +55,12 @@ class ReasoningReader:
     def _begin(self) -> bool:
         """Whether the section has begun; where that is no more possible, it is over."""
         found = self._unread.lstrip()
-        if found.startswith(self._format.begin):
-            self._unread = found.removeprefix(self._format.begin)
+        if found.startswith(self._begin_mark):
+            self._unread = found.removeprefix(self._begin_mark)
             self._is_begun = self._is_trimming = True
-        elif not self._format.begin.startswith(found):
+        elif self._answer and found.startswith(self._answer):
+            self._unread, self.is_over = found.removeprefix(self._answer), True
+        elif not self._begin_mark.startswith(found) and not self._answer.startswith(found):
             self.is_over = True
         return self._is_begun
 

@@ -121,9 +121,10 @@ class SampleReader:
 
 
 def special_ids(backend: Backend, forms: Sequence[WrittenForm]) -> list[int]:
-    """Of the forms' marks, those that are special tokens."""
+    """Of the forms' marks, those that are special tokens, and do not end the output."""
     ids = [backend.special_token(mark) for form in forms for mark in form.special_tokens]
-    return [token for token in ids if token is not None]
+    ends = backend.tokenizer.eos_token_ids
+    return [token for token in ids if token is not None and token not in ends]
 
 
 def score_of(backend: Backend, token: int, entry: Mapping[int, Logprob], num_rivals: int) -> Score:

@@ -16,11 +16,18 @@ class ExpectedReasoning:
 
     is_begun: the prompt has begun the section
     is_told:  the client wants to read it
+    answer:   what stands between the section's end and the answer, and is no part of it
     """
 
     format: ReasoningFormat
     is_begun: bool
     is_told: bool = True
+    answer: str = ""
+
+    @property
+    def end(self) -> str:
+        """All behind the section."""
+        return self.format.end + self.format.resumes + self.answer
 
 
 @dataclass(frozen=True)

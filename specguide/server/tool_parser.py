@@ -42,7 +42,9 @@ class ToolCallParser:
     def __init__(self, tool_format: ToolFormat) -> None:
         self._format = tool_format
         self._unread, self.num_calls = "", 0
-        self._read: Callable[[], list[Said]] = self._read_text
+        self._read: Callable[[], list[Said]] = (
+            self._read_mark if tool_format.before_answer else self._read_text
+        )
         self._json_end = _JsonEnd()
 
     def feed(self, text: str) -> list[Said]:
@@ -58,7 +60,9 @@ class ToolCallParser:
     def finish(self) -> list[Said]:
         """The message is over: what was held back, unless it ends a call, is text."""
         rest, self._unread = self._unread, ""
-        if self._read == self._read_name:
+        if self._read == self._read_mark:
+            rest = ""
+        elif self._read == self._read_name:
             rest = self._format.opening + rest
         elif self._read == self._read_end:
             last = self._last
@@ -69,6 +73,34 @@ class ToolCallParser:
     def _last(self) -> str:
         """What follows the arguments of the last call."""
         return self._format.after_arguments + self._format.end
+
+    def _read_mark(self) -> list[Said]:
+        """What the message is, where marks say so; without any it is text."""
+        marks: dict[str, Callable[[], list[Said]]] = {
+            self._format.before_answer: self._read_answer,
+            self._format.before_lead: self._read_lead,
+            self._format.opening: self._read_name,
+        }
+        found = next((mark for mark in marks if self._unread.startswith(mark)), None)
+        if found is not None:
+            self._unread, self._read = self._unread.removeprefix(found), marks[found]
+        elif not any(mark.startswith(self._unread) for mark in marks):
+            self._read = self._read_answer
+        return []
+
+    def _read_answer(self) -> list[Said]:
+        text, self._unread = self._unread, ""
+        return [Text(text)] if text else []
+
+    def _read_lead(self) -> list[Said]:
+        end = self._format.after_lead
+        text, found, rest = self._unread.partition(end)
+        if found:
+            self._unread, self._read = rest, self._read_mark
+        else:
+            kept = overlap(text, end)
+            text, self._unread = text[: len(text) - kept], text[len(text) - kept :]
+        return [Text(text)] if text else []
 
     def _read_text(self) -> list[Said]:
         opening = self._format.opening

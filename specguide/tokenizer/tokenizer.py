@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specguide.errors import CheckpointError, InvalidParams
+from specguide.gguf_file import find_gguf, read_header
 from specguide.integers import as_ints
-from specguide.json_fields import check_folder, naming, read_json, token_ids
+from specguide.json_fields import naming, read_json, token_ids
 from specguide.tokenizer.chat_template import ChatTemplate, template_values
 from specguide.tokenizer.client_template import ClientTemplate
 from specguide.tokenizer.control_tokens import ControlTokens
 from specguide.tokenizer.detokenizer import Detokenizers, IncrementalDetokenizer
+from specguide.tokenizer.gguf import gguf_tokenizer
 from specguide.tokenizer.token_bytes import token_bytes
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -51,11 +53,12 @@ class Tokenizer:
         tokenizer_config.json, template.
 
         The end tokens are those of generation_config.json, else config.json, else
-        tokenizer_config.json. Raises CheckpointError when the folder has no tokenizer, or none that
-        works without Python code of its own.
+        tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has
+        no tokenizer, or none that works without Python code of its own.
         """
         folder = Path(folder)
-        check_folder(folder)
+        if (gguf := find_gguf(folder)) is not None:
+            return cls._from_gguf(gguf)
         chat = _transformers_tokenizer(folder)
         backend = getattr(chat, "backend_tokenizer", None)
         if backend is None:
@@ -66,6 +69,11 @@ class Tokenizer:
         if eos is None and chat.eos_token_id is not None:
             eos = (chat.eos_token_id,)
         return cls(backend, eos or (), chat)
+
+    @classmethod
+    def _from_gguf(cls, path: Path) -> Tokenizer:
+        backend, chat = gguf_tokenizer(path)
+        return cls(backend, read_header(path).end_tokens, chat)
 
     @classmethod
     def from_file(cls, path: str | Path, eos_token_ids: Sequence[int] = ()) -> Tokenizer:

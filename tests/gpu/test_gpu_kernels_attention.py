@@ -26,6 +26,7 @@ from specguide.kernels.attention import (
 )
 from specguide.kernels.float8 import FLOAT8
 from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.rotary_layout import RotaryLayout
 
 pytestmark = pytest.mark.gpu
 
@@ -299,6 +300,24 @@ def test_rope_and_store(dtype: torch.dtype, heads: tuple[int, int], head_dim: in
     for found, wanted in ((query, expected), *zip(live[2:4], caches, strict=True)):
         tolerance = 2e-2 if dtype != torch.float32 else 1e-6
         torch.testing.assert_close(found.cpu(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.small
+@pytest.mark.parametrize(
+    "layout", [RotaryLayout(24), RotaryLayout(60), RotaryLayout(40, True), RotaryLayout(None, True)]
+)
+def test_rope_of_other_layouts(layout: RotaryLayout) -> None:
+    random = torch.Generator().manual_seed(0)
+    query_key, value = (torch.randn(5, heads, 80, generator=random) for heads in (6, 2))
+    rotary = torch.randn(5, 2, 1, 80, generator=random)
+    slots = torch.tensor([5, -1, 2, 0, 7])
+    caches = [torch.zeros(2, 4, 2, 80) for _ in range(2)]
+    live = [to_device(cache) for cache in caches]
+    inputs = [to_device(tensor) for tensor in (query_key, value, rotary)]
+    query = rope_and_store(*inputs, *live, to_device(slots), layout=layout)
+    expected = pointwise.rope_and_store(query_key, value, rotary, *caches, slots, layout=layout)
+    for found, wanted in ((query, expected), *zip(live, caches, strict=True)):
+        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.small

@@ -139,6 +139,28 @@ def test_the_matcher_is_the_naive_one(grammar, begin, max_tokens, seed):
         matcher.rollback(len(naive.taken) + 1)
 
 
+def test_marks_of_text_and_special_tokens(grammar):
+    """The first of the end ends the free text; the others must follow, whatever is drafted."""
+    reasoning = Reasoning(end="[mark]</>[mark]", begin="[mark]a<", max_tokens=9)
+    matcher, row = sections().before(grammar, reasoning).matcher(), np.zeros(1, np.int32)
+
+    def allowed() -> set[bytes | int]:
+        matcher.fill(row)
+        return {TOKENS[one] or one for one in range(len(TOKENS)) if row[0] >> one & 1}
+
+    text = [SPECIAL, 7, 0, 12, SPECIAL, 9, SPECIAL, 12]
+    rows = [{SPECIAL}, {b"a", b"a<"}, None, None, None, {b"<", b"</", b"</>"}, {SPECIAL}]
+    for token, wanted in zip(text, [*rows, {b"1", b"2"}], strict=True):
+        free = {one for one in TOKENS if one} | {SPECIAL}
+        assert allowed() == (free if wanted is None else wanted)
+        assert matcher.accept(token)
+    assert matcher.accept(EOS) and matcher.is_terminated
+    matcher.rollback(3)
+    assert allowed() == {SPECIAL}
+    matcher.rollback(6)
+    assert allowed() == {SPECIAL} and not matcher.accept(0)
+
+
 def test_a_mark_that_is_a_special_token(grammar):
     matcher, row = (
         sections().before(grammar, Reasoning(end="[mark]", max_tokens=2)).matcher(),

@@ -52,6 +52,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
         ),
         ({"eagle_config": {"aux_hidden_state_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
         ({"eagle_config": {"target_layer_ids": [0, 3, 5]}}, (1, 4, 6)),
+        ({"eagle_aux_hidden_state_layer_ids": [1, -3, -1]}, (1, 4, 6)),
+        ({"target_layer_ids": [-1, 3, 5]}, (0, 4, 6)),
     ],
 )
 def test_tapped_layers(settings: dict[str, Any], layers: tuple[int, ...]) -> None:
@@ -85,7 +87,11 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"draft_vocab_size": 91}, "'draft_vocab_size' 91 is more than 'vocab_size' 90"),
     ({"draft_vocab_size": 32}, r"d2t \(expected \[32\], found \[33\]\)"),
     ({"hidden_act": "gelu"}, r"config\.json: 'hidden_act' 'gelu' is not supported"),
-    ({"fc_norm": True}, "'fc_norm' True is not supported; supported: False"),
+    ({"fc_norm": True}, r"missing weights: fc_norm\.0\.weight, fc_norm\.1\.weight"),
+    ({"norm_before_fc": True}, r"missing weights: input_norm\.weight"),
+    ({"fc_norm": True, "norm_before_fc": True}, "'fc_norm' and 'norm_before_fc' exclude"),
+    ({"bias": True}, "'bias' True is not supported"),
+    ({"nap_time": "noon"}, "'nap_time' 'noon' is unknown"),
     (
         {"eagle_config": {"use_aux_hidden_state": False}},
         "'use_aux_hidden_state' False is not supported",
@@ -125,12 +131,17 @@ CONFIG_FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"logit_scale": 0.5}, "'logit_scale' 0.5 is not supported"),
     (
         {"eagle_config": {"use_last_layernorm": False}},
-        "'use_last_layernorm' False is not supported",
+        r"weights left over: norm\.weight",
     ),
     ({"eagle_config": {"feature_scale": 2.0}}, "'feature_scale' 2.0 is unknown"),
     ({"eagle_config": 3}, "'eagle_config' must be a JSON object, found 3"),
     ({"dflash_config": {"target_layer_ids": [1, 2, 3]}}, "'dflash_config' .* is not supported"),
-    ({"speculators_model_type": "peagle"}, "'speculators_model_type' 'peagle' is not supported"),
+    ({"speculators_model_type": "dflash"}, "'speculators_model_type' 'dflash' is not supported"),
+    ({"speculators_model_type": "peagle"}, "missing weights: mask_hidden"),
+    ({"parallel_drafting": True}, "missing weights: mask_hidden"),
+    ({"architectures": ["DFlashDraftModel"]}, "'DFlashDraftModel' is not supported as a draft"),
+    ({"eagle_aux_hidden_state_layer_ids": [-9, 1, 2]}, "inputs of layers -2, 1, 2 of the target"),
+    ({"target_layer_ids": [-2, 1, 2]}, "of which -1 is the embeddings"),
     (
         {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
         "'dynamic' is supported up to the head's 16 positions",
@@ -177,6 +188,11 @@ WEIGHT_FAULTS: list[tuple[Callable[[Weights], object], str]] = [
     ),
     (lambda weights: weights.pop("lm_head.weight"), r"missing weights: lm_head\.weight"),
     (lambda weights: weights.pop("fc.weight"), r"missing weights: fc\.weight"),
+    (lambda weights: weights.update(mask_hidden=torch.ones(1, 1, 72)), "'mask_token_id' is miss"),
+    (
+        lambda weights: weights.pop("midlayer.hidden_norm.weight"),
+        "as in heads of EAGLE 1 and 2, which are not supported",
+    ),
     (
         lambda weights: weights.update({"layers.1.mlp.up_proj.weight": torch.ones(2)}),
         r"left over: layers\.1\.mlp\.up_proj\.weight",

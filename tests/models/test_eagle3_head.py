@@ -317,5 +317,5 @@ def test_bfloat16_head(tmp_path: Path, target: Decoder) -> None:
         head.draft_logits(torch.ones(1, 24).bfloat16()).dtype,
     ) == (torch.bfloat16, torch.bfloat16, torch.bfloat16)
     assert torch.equal(
-        head.fc.weights.weight, load_file(tmp_path / "model.safetensors")["fc.weight"]
+        head.fusion.fc.weights.weight, load_file(tmp_path / "model.safetensors")["fc.weight"]
     )

@@ -91,8 +91,8 @@ def test_windows_by_layer() -> None:
             "partial_rotary_factor 0.25",
         ),
         (
-            {"rope_scaling": {"rope_type": "longrope", "factor": 2}},
-            "rope type 'longrope' is not supported; known: default",
+            {"rope_scaling": {"rope_type": "proportional", "factor": 2}},
+            "rope type 'proportional' is not supported; known: default",
         ),
         (
             {"rope_scaling": {"type": "linear"}},

@@ -34,6 +34,7 @@ PROMPTS = {  # of a chat template: its text, and the end of a prompt
     "deepseek_v31": "<｜Assistant｜>{% if thinking %}<think>{% else %}</think>{% endif %}",
     "deepseek_r1": "<｜Assistant｜><think>\n",
     "mistral": "[SYSTEM_PROMPT]{{ s }}[THINK]how[/THINK]",
+    "gpt_oss": "<|start|>assistant<|channel|>analysis<|message|>{{ thinking }}<|end|>",
     "granite": "{% if thinking %}Write Here is my thought process: and more{% endif %}",
 }
 
@@ -52,6 +53,7 @@ def test_formats_by_name():
         choose_reasoning_format("odd", None)
 
 
+@pytest.mark.parametrize("has_tools", [True, False])
 @pytest.mark.parametrize("name", PROMPTS)
 @pytest.mark.parametrize(
     ("begins", "reasoning", "answer"),
@@ -62,12 +64,14 @@ def test_formats_by_name():
         (True, "never ends", None),
     ],
 )
-def test_pieces_of_any_size_are_the_same(name, begins, reasoning, answer):
+def test_pieces_of_any_size_are_the_same(name, begins, reasoning, answer, has_tools):
     one = reasoning_formats()[name]
+    expected = ExpectedReasoning(one, begins, answer="" if has_tools else one.answer)
     text = "" if reasoning is None else ("" if begins else one.begin + "\n") + reasoning
-    text += "" if answer is None else (one.end + "\n\n" if reasoning else "") + answer
+    behind = expected.end + "\n\n" if reasoning else expected.answer
+    text += "" if answer is None else behind + answer
     for seed in range(20):
-        reader, found = ReasoningReader(ExpectedReasoning(one, begins)), ["", ""]
+        reader, found = ReasoningReader(expected), ["", ""]
         rng, rest = random.Random(seed), text
         while rest:
             size = rng.randint(1, 9)

@@ -109,6 +109,20 @@ def test_how_calls_are_written(name):
     assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
 
 
+def test_what_is_an_answer_is_marked():
+    one = tool_formats()["gpt_oss"]
+    for size in (1, 5, 1000):
+        for text, said in (
+            (one.answer("<|channel|>"), "<|channel|>"),
+            ("plain", "plain"),
+            (one.before_answer[:-1], ""),
+        ):
+            parser = ToolCallParser(one)
+            pieces = [text[at : at + size] for at in range(0, len(text), size)]
+            events = [event for piece in pieces for event in parser.feed(piece)] + parser.finish()
+            assert "".join(event.text for event in events) == said
+
+
 def test_llama_writes_one_call():
     assert (
         tool_formats()["llama3_json"].message([("f", '{"a": 1}')])
@@ -125,6 +139,7 @@ def test_llama_writes_one_call():
         ("[TOOL_CALLS] … [ARGS]", "mistral_args"),
         ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
         ("<｜tool▁call▁begin｜>", "deepseek_v31"),
+        ("<|channel|>commentary … to=functions.f", "gpt_oss"),
     ],
 )
 def test_a_format_is_chosen_by_the_chat_template(template, name):
@@ -173,20 +188,21 @@ def test_what_the_grammar_takes(one: ToolFormat, tokenizer, compiler):
         assert not takes(both, is_parallel=False, **options)
     for text in ("Hello. \n{}", "<tool", "ü"):
         assert (
-            takes(text)
-            and not takes(text, must_call=True)
-            and not takes(text, answer={"type": "integer"})
+            takes(one.answer(text))
+            and not takes(one.answer(text), must_call=True)
+            and not takes(one.answer(text), answer={"type": "integer"})
         )
-        assert takes(text + first)
+        assert takes(one.message(CALLS[:1], text))
     assert not takes("Hello. " + one.trigger + "x")
-    assert takes("12", answer={"type": "integer"}) and not takes("12", must_call=True)
+    number = one.answer("12")
+    assert takes(number, answer={"type": "integer"}) and not takes(number, must_call=True)
 
 
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 @pytest.mark.parametrize("text", ["", 'Wait: <tool [TOOL {"nam ', "\n"])
 def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    message, rng = text + one.message(calls), random.Random(1)
+    message, rng = one.message(calls, text), random.Random(1)
     for size in (1, 2, 7, len(message)):
         parser, found, said = ToolCallParser(one), list[list[str]](), ""
         start = 0
@@ -250,7 +266,7 @@ def streamed(renderer: Any, events: list[Event]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    task, events = written(tokenizer, one, "So: " + one.message(calls), size)
+    task, events = written(tokenizer, one, one.message(calls, "So: "), size)
     body = ChatRequest(model="small", messages=[])
     content, found = "", dict[int, dict[str, str]]()
     *answered, last = (chunk["choices"][0] for chunk in streamed(ChatRenderer(body, task), events))
@@ -283,7 +299,7 @@ def test_chat_tells_all_calls_of_one_window(one: ToolFormat, size: int, tokenize
 @pytest.mark.parametrize("one", tool_formats().values(), ids=tool_formats())
 def test_responses_tell_all_calls_of_one_window(one: ToolFormat, size: int, tokenizer):
     calls = CALLS if one.separator is not None else CALLS[:1]
-    task, events = written(tokenizer, one, "So: " + one.message(calls), size)
+    task, events = written(tokenizer, one, one.message(calls, "So: "), size)
     renderer = ResponseRenderer(ResponsesRequest(model="small", input="x"), task)
     text, *found = (
         event

@@ -9,14 +9,32 @@ from torch import Tensor
 from transformers import (
     Gemma3ForCausalLM,
     Gemma3TextConfig,
+    Glm4Config,
+    Glm4ForCausalLM,
+    GlmConfig,
+    GlmForCausalLM,
     GptOssConfig,
     GptOssForCausalLM,
+    GraniteConfig,
+    GraniteForCausalLM,
+    GraniteMoeHybridConfig,
+    GraniteMoeHybridForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Ministral3Config,
+    Ministral3ForCausalLM,
+    MinistralConfig,
+    MinistralForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     MixtralConfig,
     MixtralForCausalLM,
+    Olmo2Config,
+    Olmo2ForCausalLM,
+    Olmo3Config,
+    Olmo3ForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -24,6 +42,8 @@ from transformers import (
     Qwen3ForCausalLM,
     Qwen3MoeConfig,
     Qwen3MoeForCausalLM,
+    SmolLM3Config,
+    SmolLM3ForCausalLM,
 )
 
 LENGTH, VOCAB_SIZE = 60, 97
@@ -38,6 +58,38 @@ LLAMA, MISTRAL, MIXTRAL, QWEN2, QWEN3, QWEN3_MOE, GEMMA3, GPT_OSS = (
     (Gemma3TextConfig, Gemma3ForCausalLM),
     (GptOssConfig, GptOssForCausalLM),
 )
+
+PHI3, GLM, GLM4, GRANITE, GRANITE_HYBRID, OLMO2, OLMO3, SMOLLM3, MINISTRAL, MINISTRAL3 = (
+    (Phi3Config, Phi3ForCausalLM),
+    (GlmConfig, GlmForCausalLM),
+    (Glm4Config, Glm4ForCausalLM),
+    (GraniteConfig, GraniteForCausalLM),
+    (GraniteMoeHybridConfig, GraniteMoeHybridForCausalLM),
+    (Olmo2Config, Olmo2ForCausalLM),
+    (Olmo3Config, Olmo3ForCausalLM),
+    (SmolLM3Config, SmolLM3ForCausalLM),
+    (MinistralConfig, MinistralForCausalLM),
+    (Ministral3Config, Ministral3ForCausalLM),
+)
+
+NO_PAD = {"pad_token_id": None, "eos_token_id": 2, "bos_token_id": 1}
+GRANITE_FACTORS = {
+    "embedding_multiplier": 12.0,
+    "attention_multiplier": 0.0625,
+    "residual_multiplier": 0.22,
+    "logits_scaling": 10.0,
+}
+LONG_ROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 1e4,
+    "short_factor": [1.0, 1.1, 1.3, 1.5, 1.7, 2.0],
+    "long_factor": [1.0, 2.0, 5.0, 9.0, 14.0, 25.0],
+    "partial_rotary_factor": 0.75,
+    "original_max_position_embeddings": 32,
+}
+"""Of heads of 16 as Phi-4-mini has it, three quarters of which turn."""
+
+GLM_ROPE = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
 LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -162,6 +214,89 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
             "tie_word_embeddings": False,
             "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
             "sliding_window": 5,
+        },
+    ),
+    "phi3": (PHI3, {**NO_PAD, "sliding_window": 9}),
+    "phi4-mini": (
+        PHI3,
+        {
+            **NO_PAD,
+            "tie_word_embeddings": True,
+            "original_max_position_embeddings": 32,
+            "rope_parameters": LONG_ROPE,
+        },
+    ),
+    "phi4-mini-short": (
+        PHI3,
+        {
+            **NO_PAD,
+            "original_max_position_embeddings": 128,
+            "rope_parameters": {**LONG_ROPE, "original_max_position_embeddings": 128},
+        },
+    ),
+    "glm4": (GLM, {**NO_PAD, "head_dim": 20, "rope_parameters": GLM_ROPE}),
+    "glm4-0414": (GLM4, {**NO_PAD, "head_dim": 24, "rope_parameters": GLM_ROPE}),
+    "granite3": (GRANITE, {**NO_PAD, **GRANITE_FACTORS, "tie_word_embeddings": True}),
+    "granite4": (
+        GRANITE_HYBRID,
+        {
+            **NO_PAD,
+            **GRANITE_FACTORS,
+            "num_local_experts": 0,
+            "num_experts_per_tok": 0,
+            "shared_intermediate_size": 48,
+            "layer_types": ["full_attention"] * 3,
+            "position_embedding_type": "rope",
+        },
+    ),
+    "granite4-without-positions": (
+        GRANITE_HYBRID,
+        {
+            **NO_PAD,
+            **GRANITE_FACTORS,
+            "num_local_experts": 0,
+            "shared_intermediate_size": 48,
+            "layer_types": ["full_attention"] * 3,
+        },
+    ),
+    "olmo2": (OLMO2, NO_PAD),
+    "olmo3": (
+        OLMO3,
+        {
+            **NO_PAD,
+            "sliding_window": 7,
+            "num_hidden_layers": 4,
+            "rope_parameters": {
+                "full_attention": YARN_ROPE,
+                "sliding_attention": {"rope_type": "default", "rope_theta": 5e5},
+            },
+        },
+    ),
+    "smollm3": (SMOLLM3, {**NO_PAD, "num_hidden_layers": 4}),
+    "smollm3-window": (
+        SMOLLM3,
+        {**NO_PAD, "no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 7},
+    ),
+    "ministral": (
+        MINISTRAL,
+        {
+            **NO_PAD,
+            "head_dim": 16,
+            "sliding_window": 7,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        },
+    ),
+    "ministral3": (
+        MINISTRAL3,
+        {
+            **NO_PAD,
+            "head_dim": 24,
+            "rope_parameters": {
+                **YARN_ROPE,
+                "mscale": 1.0,
+                "mscale_all_dim": 1.0,
+                "llama_4_scaling_beta": 0.1,
+            },
         },
     ),
 }

@@ -19,6 +19,9 @@ class ToolFormat(WrittenForm):
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
     arguments are a JSON object and all else is text.
 
+    An answer that is no calls stands behind before_answer; text in front of calls stands between
+    before_lead and after_lead.
+
     separator: None: a message has one call
     trigger:   how calls begin: text that has it is no text any more
     """
@@ -30,6 +33,9 @@ class ToolFormat(WrittenForm):
     separator: str | None
     end: str
     trigger: str
+    before_answer: str = ""
+    before_lead: str = ""
+    after_lead: str = ""
 
     @property
     def opening(self) -> str:
@@ -40,11 +46,15 @@ class ToolFormat(WrittenForm):
         """One call's text."""
         return self.before_name + name + self.before_arguments + arguments + self.after_arguments
 
-    def message(self, calls: list[tuple[str, str]]) -> str:
-        """The text of calls, each a name and its arguments as JSON."""
-        return (
-            self.begin + (self.separator or "").join(self.call(*call) for call in calls) + self.end
-        )
+    def message(self, calls: list[tuple[str, str]], lead: str = "") -> str:
+        """The text of calls, each a name and its arguments as JSON, behind a leading text."""
+        written = (self.separator or "").join(self.call(*call) for call in calls)
+        leading = self.before_lead + lead + self.after_lead if lead else ""
+        return leading + self.begin + written + self.end
+
+    def answer(self, text: str) -> str:
+        """The text of a message without calls."""
+        return self.before_answer + text
 
 
 @cache

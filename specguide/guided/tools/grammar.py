@@ -57,7 +57,8 @@ def tool_guide(
     if must_call:
         start = [calls]
     elif answer is not None:
-        start = [f"{calls} | answer", f"answer: {schema_term(answer, limits)}"]
+        begin = rules.terms(tool_format.before_answer)
+        start = [f"{calls} | {begin} answer", f"answer: {schema_term(answer, limits)}"]
     else:
         start = rules.free_text(is_parallel)
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
@@ -77,6 +78,13 @@ class _Rules:
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
+        return " ".join(
+            f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part)
+            for part in self._parts(text)
+        )
+
+    def _parts(self, text: str) -> list[str]:
+        """A text in parts, special tokens each a part of its own."""
         parts = [text]
         for mark in self._ids:
             parts = [
@@ -84,11 +92,7 @@ class _Rules:
                 for part in parts
                 for piece in (_split(part, mark) if part not in self._ids else [part])
             ]
-        return " ".join(
-            f"<[{self._ids[part]}]>" if part in self._ids else json.dumps(part)
-            for part in parts
-            if part
-        )
+        return [part for part in parts if part]
 
     def tool(self, tool: Tool, limits: GuideConfig) -> str:
         """A tool's name and its arguments."""
@@ -111,16 +115,37 @@ class _Rules:
     def free_text(self, is_parallel: bool) -> list[str]:
         """The start rule, and others, of text up to the trigger, from where on there are calls; or
         text alone."""
+        if self._format.before_answer:
+            return self._marked_text(is_parallel)
         trigger = self._format.trigger
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self._ids:  # which is in no text
             return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
-        mark = "".join(f"\\x{{{ord(char):x}}}" for char in trigger)
+        mark = _escaped(trigger)
         return [
             f"TEXT | lead {calls}",
             f"TEXT: /(?s:.*)/ & ~/(?s:.*){mark}(?s:.*)/",
             f"lead[lazy]: /(?s:.*){mark}/",
         ]
+
+    def _marked_text(self, is_parallel: bool) -> list[str]:
+        """The start rule, and others, where marks say what is an answer and what leads to calls."""
+        one = self._format
+        first, *rest = self._parts(one.after_lead)
+        is_text = first not in self._ids
+        lead = f"/(?s:.*){_escaped(first)}/" if is_text else "TEXT?"
+        behind = self.terms("".join(rest) if is_text else one.after_lead)
+        return [
+            f"{self.terms(one.before_answer)} TEXT?"
+            f" | ({self.terms(one.before_lead)} lead {behind})? {self.calls(is_parallel)}",
+            f"lead{'[lazy]' if is_text else ''}: {lead}",
+            r"TEXT: /(?s:.+)/",
+        ]
+
+
+def _escaped(text: str) -> str:
+    """A text as a part of a regular expression."""
+    return "".join(f"\\x{{{ord(char):x}}}" for char in text)
 
 
 def _split(text: str, mark: str) -> list[str]:

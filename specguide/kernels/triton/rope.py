@@ -11,6 +11,7 @@ from torch import Tensor
 
 from specguide.kernels.float8 import LARGEST
 from specguide.kernels.kv_scales import UNSCALED, KVScales
+from specguide.kernels.rotary_layout import HALVES, RotaryLayout
 from specguide.kernels.triton.device import await_results, overlap
 
 _LARGEST = tl.constexpr(LARGEST)
@@ -38,16 +39,33 @@ def _cached(numbers, factor, dtype: tl.constexpr):
 
 
 @triton.jit
+def _load_pairs(
+    source, dim, exists, HALF: tl.constexpr, TURNED: tl.constexpr, IS_INTERLEAVED: tl.constexpr
+):
+    """See RotaryLayout; source: points to the first dimension of heads."""
+    if IS_INTERLEAVED:
+        low, high = 2 * dim, 2 * dim + 1
+    elif TURNED < HALF:
+        low = tl.where(dim < TURNED, dim, dim + TURNED)
+        high = tl.where(dim < TURNED, dim + TURNED, dim + HALF)
+    else:
+        low, high = dim, dim + HALF
+    low, high = (
+        tl.load(source + low, mask=exists, other=0),
+        tl.load(source + high, mask=exists, other=0),
+    )
+    return low.to(tl.float32), high.to(tl.float32)
+
+
+@triton.jit
 def _store_cached(sink, low, high, factor, exists, HALF: tl.constexpr):
     dtype: tl.constexpr = sink.dtype.element_ty
     _store_halves(sink, _cached(low, factor, dtype), _cached(high, factor, dtype), exists, HALF)
 
 
 @triton.jit
-def _rotated(source, rotary, exists, in_half, HALF: tl.constexpr):
+def _rotated(low, high, rotary, in_half, HALF: tl.constexpr):
     """Both halves of heads, float32; rotary: points to a token's two of cosines, then of sines."""
-    low, high = _load_halves(source, exists, HALF)
-    low, high = low.to(tl.float32), high.to(tl.float32)
     low_cos, high_cos = _load_halves(rotary, in_half, HALF)
     low_sin, high_sin = _load_halves(rotary + 2 * HALF, in_half, HALF)
     rotated = low * low_cos.to(tl.float32) + high * low_sin.to(tl.float32)
@@ -74,6 +92,8 @@ def _rope_kernel(
     HALF: tl.constexpr,
     BLOCK_HEADS: tl.constexpr,
     BLOCK_HALF: tl.constexpr,
+    TURNED: tl.constexpr,
+    IS_INTERLEAVED: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
     """One token: its queries and keys are rotated, its keys and values go to their slot."""
@@ -88,10 +108,9 @@ def _rope_kernel(
     # Asked for before the slot is known: a program waits for memory once.
     value += token * value_stride + (head - NUM_HEADS) * value_head_stride + dim
     value_low, value_high = _load_halves(value, is_key, HALF)
-    source = query_key + token * query_key_stride + head * query_key_head_stride + dim
-    low, high = _rotated(
-        source, rotary + token * (4 * HALF) + dim, is_query | is_key, in_half, HALF
-    )
+    source = query_key + token * query_key_stride + head * query_key_head_stride
+    low, high = _load_pairs(source, dim, is_query | is_key, HALF, TURNED, IS_INTERLEAVED)
+    low, high = _rotated(low, high, rotary + token * (4 * HALF) + dim, in_half, HALF)
     sink = query + (token * NUM_HEADS + head) * (2 * HALF) + dim
     _store_halves(sink, low, high, is_query, HALF)
     cell = (slot * NUM_KV_HEADS + head - NUM_HEADS) * (2 * HALF) + dim
@@ -108,6 +127,7 @@ def rope_and_store(
     value_cache: Tensor,
     slot_mapping: Tensor,
     scales: KVScales = UNSCALED,
+    layout: RotaryLayout = HALVES,
 ) -> Tensor:
     """See pointwise.rope_and_store."""
     num_tokens, num_rotated, head_dim = query_key.shape
@@ -136,6 +156,8 @@ def rope_and_store(
         HALF=head_dim // 2,
         BLOCK_HEADS=block_heads,
         BLOCK_HALF=block_half,
+        TURNED=layout.turned_half(head_dim),
+        IS_INTERLEAVED=layout.is_interleaved,
         num_warps=min(8, max(1, block_heads * block_half // 256)),
         **overlap(value.device),
     )

@@ -1,0 +1,137 @@
+"""Owns what a GGUF file says before its weights are read: where it is, its metadata, its tensors.
+
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import check_folder, is_file, shown
+
+SUFFIX = ".gguf"
+_EMBEDDINGS = "token_embd.weight"
+_END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+
+@dataclass(frozen=True, eq=False)
+class GgufHeader:
+    """metadata: without its arrays;  tensors: by name, each a `gguf.ReaderTensor`, whose data is
+    mapped into memory"""
+
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, Any]
+
+    @property
+    def architecture(self) -> str:
+        """As GGUF calls it, say "llama"."""
+        return str(self.metadata["general.architecture"])
+
+    @property
+    def vocab_size(self) -> int:
+        """Rows of the embeddings. Raises CheckpointError."""
+        if _EMBEDDINGS not in self.tensors:
+            raise CheckpointError(f"holds no tensor {_EMBEDDINGS!r}")
+        return int(self.tensors[_EMBEDDINGS].shape[-1])
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]:
+        """Ids of the tokens that end an answer; may be empty."""
+        stated = (self.metadata.get(f"tokenizer.ggml.{name}") for name in _END_TOKENS)
+        return tuple(dict.fromkeys(int(token) for token in stated if token is not None))
+
+
+def find_gguf(place: Path) -> Path | None:
+    """The GGUF file that a checkpoint is: the file itself, or the only one of a folder without
+    config.json. None: a folder of another form.
+
+    Raises CheckpointError where there is no such file or folder, and for a folder with several.
+    """
+    if place.suffix == SUFFIX and not place.is_dir():
+        if not is_file(place):
+            raise CheckpointError(f"{place}: there is no such file")
+        return place
+    check_folder(place)
+    if (place / "config.json").exists():
+        return None
+    found = sorted(place.glob(f"*{SUFFIX}"))
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise CheckpointError(f"{place}: holds several GGUF files; name one of {names}")
+    return found[0] if found else None
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Of a GGUF file; raises CheckpointError where it is damaged, one of several parts, or the
+    `gguf` package is not installed."""
+    library()
+    try:
+        header = _read(path, path.stat().st_mtime_ns)
+    except Exception as error:  # of a damaged file the reader raises many kinds
+        raise CheckpointError(
+            f"{path}: cannot be read as GGUF (truncated or damaged?): {error}"
+        ) from None
+    if header.metadata.get("split.count", 1) > 1:
+        raise CheckpointError(f"{path}: is a part of a split file; join them with gguf-split")
+    if "general.architecture" not in header.metadata:
+        raise CheckpointError(f"{path}: states no 'general.architecture'")
+    return header
+
+
+def library() -> ModuleType:
+    """The `gguf` package; raises CheckpointError where it is not installed."""
+    try:
+        import gguf
+    except ModuleNotFoundError:
+        raise CheckpointError(
+            'GGUF files need the `gguf` package: pip install "specguide[gguf]"'
+        ) from None
+    module: ModuleType = gguf
+    return module
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, modified_ns: int) -> GgufHeader:
+    """Kept, since several ask one after another. modified_ns: tells a file from its successor"""
+    reader = _reader_class()(path)
+    metadata = {
+        name: _value(field) for name, field in reader.fields.items() if len(field.data) == 1
+    }
+    return GgufHeader(metadata, {tensor.name: tensor for tensor in reader.tensors})
+
+
+def _value(field: Any) -> Any:
+    value = field.contents()
+    return value.item() if hasattr(value, "item") else value
+
+
+def _reader_class() -> Any:
+    """gguf's reader, that passes over arrays: it makes objects of each of the 100,000 entries of a
+    vocabulary, which takes seconds."""
+    gguf = library()
+    kinds: Any = gguf.GGUFValueType
+
+    class Reader(gguf.GGUFReader):  # type: ignore[misc, name-defined]
+        def _get_field_parts(self, orig_offs: int, raw_type: int) -> Any:
+            if raw_type != kinds.ARRAY:
+                return super()._get_field_parts(orig_offs, raw_type)
+            data = memoryview(self.data)
+            kind, length = struct.unpack_from("<IQ", data, orig_offs)
+            end = orig_offs + 12
+            if kind == kinds.STRING:
+                for _ in range(length):
+                    end += 8 + struct.unpack_from("<Q", data, end)[0]
+            elif kind in self.gguf_scalar_to_np:
+                end += length * self.gguf_scalar_to_np[kind]().itemsize
+            else:
+                raise ValueError(f"an array holds {shown(kind)}")
+            return end - orig_offs, [], [], [kinds.ARRAY]
+
+    return Reader

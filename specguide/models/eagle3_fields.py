@@ -1,0 +1,179 @@
+"""Owns which fields the config.json of an EAGLE-3 head may have, over the places in which they are
+stated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import flag, mapping, positive_int, shown
+from specguide.models.config_fields import check_neutral
+from specguide.models.eagle3_parts import Eagle3Parts
+from specguide.models.windows import read_layer_types
+
+# Variants of the head, which compute something else. Each must be absent or one of these values.
+NEUTRAL: dict[str, Collection[Any]] = {
+    "use_aux_hidden_state": (None, True),
+    "use_input_layernorm_in_first_layer": (None, True),
+    "use_mtp_layernorm": (None, False),
+    "parallel_draft_step": (None, 1),
+    "bias": (None, False),
+}
+
+_KIND = "speculators_model_type"
+_PARALLEL = "peagle"
+_KINDS = (None, "eagle3", _PARALLEL)
+_OTHER_HEADS = re.compile("dflash|dspark|domino|medusa|hydra|mlpspeculator|xpress", re.IGNORECASE)
+
+MASK_TOKENS = ("pard_token", "ptd_token_id", "mask_token_id")
+
+# Beside what a dense decoder states; the second half tells where a head comes from, and how it was
+# trained.
+KNOWN = frozenset(
+    (
+        *NEUTRAL,
+        *MASK_TOKENS,
+        _KIND,
+        "eagle_aux_hidden_state_layer_ids",
+        "aux_hidden_state_layer_ids",
+        "target_layer_ids",
+        "num_aux_hidden_states",
+        "draft_vocab_size",
+        "target_hidden_size",
+        "norm_before_residual",
+        "norm_before_fc",
+        "fc_norm",
+        "norm_output",
+        "use_last_layernorm",
+        "parallel_drafting",
+        "eagle_config",
+        "transformer_layer_config",
+        "next_layer_regular",
+        "has_lm_head",
+        "has_embed_tokens",
+        "embed_requires_grad",
+        "has_no_defaults_at_init",
+        "speculators_config",
+        "speculators_version",
+        "target_model_type",
+        "target_layer_count",
+        "num_depths",
+        "down_sample_ratio",
+        "down_sample_ratio_min",
+    )
+)
+
+# What `eagle_config` says of the target's layers is read where it stands.
+_LAYERS = frozenset(
+    ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
+)
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """One level: the layer's settings that `speculators` nests, and what `eagle_config` says beside
+    the target's layers."""
+    nested = mapping(config, "transformer_layer_config")
+    if nested and "norm_before_residual" not in config:
+        raise CheckpointError(
+            "'norm_before_residual' is missing, and its default has changed between versions of "
+            "this format; state it"
+        )
+    eagle_config = {
+        name: value
+        for name, value in mapping(config, "eagle_config").items()
+        if name not in _LAYERS
+    }
+    return {
+        **nested,
+        **{name: value for name, value in config.items() if value is not None},
+        **eagle_config,
+    }
+
+
+def check_kind(config: Mapping[str, Any]) -> None:
+    """Raise CheckpointError for a drafter of another kind, by its name."""
+    check_neutral(config, {_KIND: _KINDS})
+    architectures = config.get("architectures") or ()
+    for name in architectures if isinstance(architectures, list) else ():
+        if _OTHER_HEADS.search(str(name)):
+            raise CheckpointError(
+                f"'architectures' {shown(name)} is not supported as a draft head; supported: "
+                "EAGLE-3, P-EAGLE and MTP"
+            )
+
+
+def check_variant(config: Mapping[str, Any], parts: Eagle3Parts) -> None:
+    """Raise CheckpointError where a flattened config asks for what is not implemented, or
+    contradicts the tensors."""
+    biased = {"bias": (None, False, True)} if parts.fc_bias else {}
+    check_neutral(config, {**NEUTRAL, **biased})
+    if flag(config, "fc_norm") and flag(config, "norm_before_fc"):
+        raise CheckpointError("'fc_norm' and 'norm_before_fc' exclude one another")
+    nested = mapping(config, "transformer_layer_config")
+    stated = positive_int(nested, "num_hidden_layers", parts.num_layers)
+    if stated != parts.num_layers:
+        raise CheckpointError(
+            f"'num_hidden_layers' {stated} within 'transformer_layer_config', and the tensors are "
+            f"of {parts.num_layers}"
+        )
+    if nested.get("model_type") == "qwen3" and not parts.qk_norm:
+        raise CheckpointError("missing weights: midlayer.self_attn.q_norm.weight")
+
+
+def mask_token(config: Mapping[str, Any], parts: Eagle3Parts, vocab_size: int) -> int | None:
+    """Id that stands for a token which is not known yet, of a P-EAGLE head; None: of another head.
+    Raises CheckpointError where it is missing, or outside the vocabulary."""
+    is_parallel = config.get(_KIND) == _PARALLEL or flag(config, "parallel_drafting")
+    if not parts.mask_hidden:
+        if is_parallel:
+            raise CheckpointError("missing weights: mask_hidden, which a P-EAGLE head has")
+        return None
+    stated = [config[name] for name in MASK_TOKENS if config.get(name) is not None]
+    if not stated:
+        raise CheckpointError(
+            "'mask_token_id' is missing: a P-EAGLE head reads it where a token is not known yet"
+        )
+    if type(stated[0]) is not int or not 0 <= stated[0] < vocab_size:
+        raise CheckpointError(
+            f"'mask_token_id' must be an id below the vocabulary's {vocab_size}, found "
+            f"{shown(stated[0])}"
+        )
+    return int(stated[0])
+
+
+def sliding_windows(config: Mapping[str, Any], num_layers: int) -> tuple[int | None, ...]:
+    """The window of each of the head's layers. Raises CheckpointError where the fields contradict.
+
+    `layer_types` decides where it is stated; of more, the first entries are the head's, as in vLLM.
+    Otherwise a window is in use unless `use_sliding_window` says no, which is the default where
+    Qwen's `max_window_layers` stands.
+    """
+    layer_types, first = read_layer_types(config), config.get("max_window_layers")
+    is_stated = config.get("sliding_window") is not None
+    if layer_types is not None:
+        return _typed_windows(config, layer_types, num_layers)
+    is_used = is_stated and flag(config, "use_sliding_window", default=first is None)
+    if is_used and first not in (None, 0):
+        raise CheckpointError(
+            f"'use_sliding_window' asks for a window, and 'max_window_layers' {shown(first)} "
+            "leaves the head's first layer without it; state 'layer_types'"
+        )
+    return (positive_int(config, "sliding_window") if is_used else None,) * num_layers
+
+
+def _typed_windows(
+    config: Mapping[str, Any], layer_types: list[str], num_layers: int
+) -> tuple[int | None, ...]:
+    if len(layer_types) < num_layers:
+        raise CheckpointError(
+            f"'layer_types' must be stated for each of the {num_layers} layers, found "
+            f"{shown(layer_types)}"
+        )
+    are_used = [kind == "sliding_attention" for kind in layer_types[:num_layers]]
+    if any(are_used) and config.get("sliding_window") is None:
+        raise CheckpointError(
+            "'layer_types' asks for 'sliding_attention', but 'sliding_window' is missing"
+        )
+    return tuple(positive_int(config, "sliding_window") if used else None for used in are_used)

@@ -1,0 +1,134 @@
+"""Owns the layers of an EAGLE-3 head that no decoder has: how the target's hidden states come in,
+and the first layer, which reads a token beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specguide.layers.attention import Attention, AttentionState
+from specguide.layers.destination import Destination, merged
+from specguide.layers.feed_forward import FeedForward, GatedMlp
+from specguide.layers.lm_head import Embedding
+from specguide.layers.norm import NoNorm, RmsNorm
+from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
+from specguide.layers.quantization import ProjectionInput
+from specguide.models.config import ModelConfig
+from specguide.models.eagle3_config import Eagle3Config
+
+
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """The target's aux hidden states side by side → one feature.
+
+    fc:         num_layers · target hidden → hidden
+    joint_norm: over all of them together before, `norm_before_fc`; None: no such norm
+    each_norm:  over each of them, weight [num_layers, target hidden], `fc_norm`; None likewise
+    """
+
+    fc: Projection
+    joint_norm: RmsNorm | None
+    each_norm: RmsNorm | None
+
+    @classmethod
+    def create(
+        cls, place: Placement, config: Eagle3Config, num_layers: int, *, bias: bool
+    ) -> Fusion:
+        """Uninitialised weights for so many aux hidden states."""
+        size, kind = config.target_hidden_size, config.layer.norm
+        joint_norm = each_norm = None
+        if config.norms.joint:
+            joint_norm = RmsNorm.create(place, "input_norm", num_layers * size, kind)
+        if config.norms.each:
+            heads = {f"fc_norm.{index}": 1 for index in range(num_layers)}
+            each_norm = RmsNorm.of_heads(place, heads, size, kind)
+        outputs = {"fc": config.layer.hidden_size}
+        fc = Projection.create(place, num_layers * size, outputs, bias=bias)
+        return cls(fc, joint_norm, each_norm)
+
+    def __call__(self, aux_hidden_states: Tensor) -> Tensor:
+        """[T, num_layers · target hidden] → [T, hidden]."""
+        fused: ProjectionInput = aux_hidden_states
+        if self.joint_norm is not None:
+            fused = self.joint_norm(aux_hidden_states)
+        if self.each_norm is not None:
+            num_layers, size = self.each_norm.weight.shape
+            normed = self.each_norm(aux_hidden_states.view(-1, num_layers, size))
+            assert isinstance(normed, Tensor)
+            fused = normed.flatten(1)
+        return self.fc.forward(fused)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its published name."""
+        norms = [norm for norm in (self.joint_norm, self.each_norm) if norm is not None]
+        return merged(self.fc, *norms)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer:
+    """A decoder layer whose attention reads a normed token beside a normed feature.
+
+    norm_before_residual: the residual is the normed feature, not the feature
+    """
+
+    input_norm: RmsNorm
+    hidden_norm: RmsNorm
+    attention: Attention
+    post_attention_norm: RmsNorm
+    feed_forward: FeedForward
+    norm_before_residual: bool
+
+    @classmethod
+    def create(
+        cls, place: Placement, layer: ModelConfig, *, norm_before_residual: bool
+    ) -> FirstLayer:
+        """Uninitialised weights."""
+        size = layer.hidden_size
+        return cls(
+            RmsNorm.create(place, "input_layernorm", size, layer.norm),
+            RmsNorm.create(place, "hidden_norm", size, layer.norm),
+            Attention.create(place.within("self_attn"), 2 * size, size, layer.attention(0)),
+            RmsNorm.create(place, "post_attention_layernorm", size, layer.norm),
+            GatedMlp.create(
+                place.within("mlp"), size, layer.intermediate_size, bias=layer.mlp_bias
+            ),
+            norm_before_residual,
+        )
+
+    def __call__(
+        self,
+        tokens: tuple[Embedding, Tensor],
+        features: Tensor,
+        next_norm: RmsNorm | NoNorm,
+        state: AttentionState,
+    ) -> tuple[Tensor, ProjectionInput]:
+        """The layer's output [T, hidden], and its `next_norm`.
+
+        tokens:   embeddings, and ids [T] to look up there
+        features: [T, hidden]
+        """
+        embedding, input_ids = tokens
+        inputs = torch.empty(
+            len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
+        )
+        embedded, normed = inputs.chunk(2, dim=-1)
+        embedding.norm_into(embedded, self.input_norm, input_ids)
+        self.hidden_norm.into(normed, features)
+        residual = normed if self.norm_before_residual else features
+        hidden, normed_hidden = self.post_attention_norm.add(
+            residual, self.attention(inputs, state)
+        )
+        return next_norm.add(hidden, self.feed_forward(normed_hidden))
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its published name."""
+        return merged(
+            self.input_norm,
+            self.hidden_norm,
+            self.attention,
+            self.post_attention_norm,
+            self.feed_forward,
+        )

@@ -1,0 +1,66 @@
+"""Owns Eagle3Parts: what the tensors of an EAGLE-3 head say of it, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import count
+
+from specguide.errors import CheckpointError
+
+_FIRST_LAYER = "midlayer."
+
+
+@dataclass(frozen=True)
+class Eagle3Parts:
+    """What a head may leave out, and how many layers it has.
+
+    Heads are published under their target's config.json, so the number of layers and the norms of
+    queries and keys are as the tensors have them.
+
+    embed_tokens, lm_head: embeddings and output matrix of its own
+    d2t, t2d:    the tables of a pruned vocabulary
+    fc_bias:     of the map that fuses the aux hidden states
+    qk_norm:     each query and key head is normalised, as Qwen3 has it
+    mask_hidden: what stands for the hidden states of tokens that are not known yet (P-EAGLE)
+    """
+
+    embed_tokens: bool = False
+    lm_head: bool = True
+    d2t: bool = True
+    t2d: bool = True
+    fc_bias: bool = False
+    qk_norm: bool = False
+    mask_hidden: bool = False
+    num_layers: int = 1
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> Eagle3Parts:
+        """Of a checkpoint that holds tensors of these names, as `canonical` writes them. Raises
+        CheckpointError for a head of EAGLE's first versions."""
+        if "fc.weight" in names and f"{_FIRST_LAYER}hidden_norm.weight" not in names:
+            raise CheckpointError(
+                f"'{_FIRST_LAYER}hidden_norm.weight' is missing, as in heads of EAGLE 1 and 2, "
+                "which are not supported; name the folder of an EAGLE-3 head"
+            )
+        return cls(
+            embed_tokens="embed_tokens.weight" in names,
+            lm_head="lm_head.weight" in names,
+            d2t="d2t" in names,
+            t2d="t2d" in names,
+            fc_bias="fc.bias" in names,
+            qk_norm=f"{_FIRST_LAYER}self_attn.q_norm.weight" in names,
+            mask_hidden="mask_hidden" in names,
+            num_layers=next(
+                index for index in count(1) if f"layers.{index}.input_layernorm.weight" not in names
+            ),
+        )
+
+
+def canonical(name: str) -> str:
+    """The published name of a tensor: others write `model.` before it, or `layers.0.` for
+    `midlayer.`."""
+    name = name.removeprefix("model.")
+    if name.startswith("layers.0."):
+        return _FIRST_LAYER + name.removeprefix("layers.0.")
+    return name

@@ -1,0 +1,73 @@
+"""Owns the families OLMo 2 (arXiv 2501.00656) and OLMo 3 (Olmo Team 2025): norms behind attention
+and MLP alone, and of all query heads and all key heads together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specguide.json_fields import flag, positive_int, positive_number
+from specguide.layers.attention import AttentionShape
+from specguide.layers.decoder_layer import SandwichLayer
+from specguide.layers.feed_forward import GatedMlp
+from specguide.layers.norm import NormKind
+from specguide.layers.placement import Placement
+from specguide.layers.rope import RopeConfig
+from specguide.models.config import size
+from specguide.models.dense import SandwichNorms, sandwich_layer
+from specguide.models.family import Family
+from specguide.models.two_ropes import KindOfLayers, TwoRopesConfig, read_ropes
+from specguide.models.windows import Windows, no_windows, read_layer_types, windows_of
+
+_NORMS = SandwichNorms(None, "post_attention_layernorm", None, "post_feedforward_layernorm")
+_FULL = KindOfLayers("full_attention", 500_000.0, is_scaled=True)
+_LOCAL = KindOfLayers("sliding_attention", 500_000.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OlmoConfig(TwoRopesConfig):
+    """In OLMo 2 both ropes are the same, and there are no windows."""
+
+    def attention(self, layer: int) -> AttentionShape:
+        """Of layer `layer`."""
+        return replace(super().attention(layer), is_qk_norm_whole=True)
+
+
+def read_olmo2(fields: Mapping[str, Any]) -> OlmoConfig:
+    """With the defaults of transformers' Olmo2Config."""
+    rope = RopeConfig.from_hf(fields, size(fields, "max_position_embeddings", 2048))
+    return _read(fields, no_windows(fields), {"rope": rope, "local_rope": rope})
+
+
+def read_olmo3(fields: Mapping[str, Any]) -> OlmoConfig:
+    """With the defaults of transformers' Olmo3Config."""
+    num_layers = size(fields, "num_hidden_layers")
+    kinds = read_layer_types(fields, num_layers) or [
+        "sliding_attention" if (layer + 1) % 4 else "full_attention" for layer in range(num_layers)
+    ]
+    windows = windows_of(kinds, positive_int(fields, "sliding_window", 4096))
+    return _read(fields, windows, read_ropes(fields, _FULL, _LOCAL, 2048))
+
+
+def _read(fields: Mapping[str, Any], windows: Windows, ropes: Mapping[str, Any]) -> OlmoConfig:
+    has_bias = flag(fields, "attention_bias")
+    return OlmoConfig.from_fields(
+        fields,
+        norm=NormKind(positive_number(fields, "rms_norm_eps", 1e-5, at_most=1.0)),
+        qkv_bias=has_bias,
+        out_bias=has_bias,
+        qk_norm=True,
+        sliding_windows=windows,
+        **ropes,
+    )
+
+
+def build_layer(config: OlmoConfig, index: int, place: Placement) -> SandwichLayer:
+    """Uninitialised weights of layer `index`."""
+    mlp = GatedMlp.create(place.within("mlp"), config.hidden_size, config.intermediate_size)
+    return sandwich_layer(mlp, config, index, place, _NORMS)
+
+
+OLMO2 = Family(("Olmo2ForCausalLM",), read_olmo2, build_layer)
+OLMO3 = Family(("Olmo3ForCausalLM",), read_olmo3, build_layer)

@@ -1,0 +1,56 @@
+"""Owns the Phi-3 family, of Phi-3, 3.5 and 4 (Abdin et al. 2024, arXiv 2404.14219): a Llama whose
+maps are fused in the checkpoint, with LongRoPE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specguide.json_fields import mapping
+from specguide.layers.attention import AttentionShape
+from specguide.layers.decoder_layer import DecoderLayer
+from specguide.layers.feed_forward import FUSED
+from specguide.layers.placement import Placement
+from specguide.layers.rope import RopeConfig
+from specguide.models import dense
+from specguide.models.config import ModelConfig, size
+from specguide.models.family import Family
+from specguide.models.windows import optional_windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phi3Config(ModelConfig):
+    """Queries, keys and values are one map."""
+
+    def attention(self, layer: int) -> AttentionShape:
+        """Of layer `layer`."""
+        return replace(super().attention(layer), is_fused=True)
+
+
+def read(fields: Mapping[str, Any]) -> Phi3Config:
+    """With the defaults of transformers' Phi3Config."""
+    max_positions = size(fields, "max_position_embeddings", 4096)
+    return Phi3Config.from_fields(
+        fields,
+        max_position_embeddings=max_positions,
+        rope=RopeConfig.from_hf(_with_longrope(fields), max_positions, share=1.0),
+        sliding_windows=optional_windows(fields),
+    )
+
+
+def _with_longrope(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The first checkpoints call it "su", or "yarn"."""
+    rope = dict(mapping(fields, "rope_scaling") or mapping(fields, "rope_parameters"))
+    rope_type = rope.get("rope_type") or rope.get("type")
+    if rope_type in ("su", "yarn"):
+        rope["rope_type"] = "longrope"
+    return {**fields, "rope_scaling": None, "rope_parameters": rope}
+
+
+def build_layer(config: Phi3Config, index: int, place: Placement) -> DecoderLayer:
+    """Uninitialised weights of layer `index`."""
+    return dense.build_layer(config, index, place, FUSED)
+
+
+PHI3 = Family(("Phi3ForCausalLM",), read, build_layer)

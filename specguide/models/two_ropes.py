@@ -1,0 +1,68 @@
+"""Owns TwoRopesConfig: layers with a window have a rope of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import mapping, shown
+from specguide.layers.attention import AttentionShape
+from specguide.layers.rope import RopeConfig
+from specguide.models.config import ModelConfig, size
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoRopesConfig(ModelConfig):
+    """rope is that of the layers that see all, local_rope that of those with a window."""
+
+    local_rope: RopeConfig
+
+    def attention(self, layer: int) -> AttentionShape:
+        """Of layer `layer`."""
+        shape = super().attention(layer)
+        return shape if shape.sliding_window is None else replace(shape, rope=self.local_rope)
+
+
+@dataclass(frozen=True)
+class KindOfLayers:
+    """The layers of one kind, as `layer_types` calls it.
+
+    theta:      where config.json states none
+    theta_name: what config.json calls it, where ropes are not stated by kind
+    is_scaled:  `rope_scaling` is theirs
+    """
+
+    name: str
+    theta: float
+    theta_name: str = "rope_theta"
+    is_scaled: bool = False
+
+
+def read_ropes(
+    fields: Mapping[str, Any], full: KindOfLayers, local: KindOfLayers, max_positions: int
+) -> dict[str, RopeConfig]:
+    """`rope` and `local_rope`: stated in `rope_parameters` by kind (transformers 5), or flat
+    (before). Raises CheckpointError.
+
+    max_positions: where config.json states none
+    """
+    by_kind = mapping(fields, "rope_parameters")
+    if not by_kind.keys() <= {full.name, local.name}:
+        raise CheckpointError(
+            f"'rope_parameters' must be stated for {full.name} and {local.name}, found "
+            f"{shown(dict(by_kind))}"
+        )
+    length = size(fields, "max_position_embeddings", max_positions)
+    ropes = []
+    for kind in (full, local):
+        theta = fields.get(kind.theta_name)
+        stated = {
+            "rope_theta": kind.theta if theta is None else theta,
+            **mapping(by_kind, kind.name),
+            **(mapping(fields, "rope_scaling") if kind.is_scaled else {}),
+        }
+        flat = {**fields, "rope_parameters": stated, "rope_scaling": None}
+        ropes.append(RopeConfig.from_hf(flat, length))
+    return dict(zip(("rope", "local_rope"), ropes, strict=True))
