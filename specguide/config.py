@@ -19,8 +19,9 @@ GUIDE_CALLBACKS = ("native", "polling")
 class SpecConfig:
     """How drafts are made.
 
-    method:            "eagle3" or "mtp": a draft head; "draft_model": a small model with the
-                       target's tokenizer. Without any model: "ngram", what followed the last tokens
+    method:            "eagle3", "peagle" or "mtp": a draft head, of which "peagle" makes all its
+                       drafts in one pass; "draft_model": a small model with the target's tokenizer.
+                       Without any model: "ngram", what followed the last tokens
                        when they were in the request's text most recently (prompt lookup); "suffix",
                        what followed most often the longest end of the text that was there before,
                        in its own text or in outputs of earlier requests (suffix drafting);

@@ -3,7 +3,7 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from specguide.draft_layout import DraftLayout
@@ -17,10 +17,12 @@ class DraftMethod:
     name:   as in SpecConfig
     source: who makes the K drafts: a model, a lookup on the host, or nobody, so that there are only
             those that the grammar forces
+    in_one_pass: a model makes all K drafts at once, before any of them is chosen
     """
 
     name: str
     source: Literal["model", "lookup", "nobody"]
+    in_one_pass: bool = False
 
     @property
     def has_model(self) -> bool:
@@ -39,7 +41,21 @@ class DraftMethod:
     def chain(self, num_draft_tokens: int, num_forced: int) -> DraftLayout:
         """Its drafts, one behind the other."""
         own = {self.source: num_draft_tokens}
-        return DraftLayout.chain(own.get("model", 0), own.get("lookup", 0), num_forced)
+        chain = DraftLayout.chain(own.get("model", 0), own.get("lookup", 0), num_forced)
+        if not self.in_one_pass:
+            return chain
+        # The same pass has the K drafts that are verified, whichever of them are accepted.
+        return replace(chain, num_positions=2 * num_draft_tokens)
+
+    def check_alone(self, num_forced: int) -> None:
+        """Raise InvalidParams where all drafts are made at once, and forced ones were to come
+        between."""
+        if self.in_one_pass and num_forced:
+            raise InvalidParams(
+                f"method {self.name!r} makes all its drafts in one pass, before it is known what "
+                "is forced between them: leave num_forced_tokens 0",
+                param="num_forced_tokens",
+            )
 
 
 AUTO = "auto"
@@ -49,6 +65,7 @@ _METHODS = {
     method.name: method
     for method in (
         DraftMethod("eagle3", "model"),
+        DraftMethod("peagle", "model", in_one_pass=True),
         DraftMethod("mtp", "model"),
         DraftMethod("draft_model", "model"),
         DraftMethod("ngram", "lookup"),

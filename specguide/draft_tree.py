@@ -42,7 +42,7 @@ class Chain:
     takes_forced = True
 
     def check(self, method: DraftMethod, num_forced: int) -> None:
-        """Every method can."""
+        method.check_alone(num_forced)
 
     def num_draft_tokens(self, wanted: int) -> int:
         return wanted
@@ -70,6 +70,12 @@ class TreeShape(ABC):
         if not method.has_model:
             raise InvalidParams(
                 f"a draft tree needs a draft head or model, and method {method.name!r} has none",
+                param="tree",
+            )
+        if method.in_one_pass:
+            raise InvalidParams(
+                f"method {method.name!r} makes all its drafts in one pass, one behind the other: "
+                "leave tree out",
                 param="tree",
             )
         if method.has_own_trees:

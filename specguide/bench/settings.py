@@ -117,6 +117,8 @@ class Axes:
                 continue
             if num_forced < method.least_forced or (num_forced and not shape.takes_forced):
                 continue
+            if num_forced and method.in_one_pass:
+                continue
             layout = shape.layout(method.chain(num_drafts, num_forced))
             yield replace(
                 plain,

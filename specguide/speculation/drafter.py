@@ -47,3 +47,17 @@ class Drafter(Protocol):
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden] → [n, draft_vocab_size]."""
+
+
+class BlockDrafter(Drafter, Protocol):
+    """Proposes all tokens after the golden one in one pass; `refresh` is for prompts alone."""
+
+    def propose(
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
+        num_drafts: int,
+    ) -> Tensor:
+        """As `refresh`; what `draft_logits` takes of each draft, [num_drafts, B, hidden]."""

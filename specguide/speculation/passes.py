@@ -3,6 +3,8 @@ one per draft."""
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -12,8 +14,9 @@ from specguide.kernels.attention import JoinedContext
 from specguide.models import Decoder
 from specguide.sampling import score_tokens
 from specguide.slots import Slots, SlotTable
-from specguide.speculation.drafter import Drafter
+from specguide.speculation.drafter import BlockDrafter, Drafter
 from specguide.speculation.forward_input import ForwardInput, chain_input, tree_input
+from specguide.speculation.results import VerifyOutput
 
 _MOST_SCORED = 1 << 24
 """Logits of prompt tokens that are there at once."""
@@ -102,6 +105,15 @@ class ForwardPasses:
         Returns what `draft_logits` takes, [B, hidden], and the features to go on from, [B, hidden].
         """
         return self._drafting.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
+
+    def propose(
+        self, inputs: ForwardInput, aux_hidden_states: Tensor, verified: VerifyOutput, num: int
+    ) -> Tensor:
+        """As `refresh`, of a drafter that makes all its drafts at once: what `draft_logits` takes
+        of each of `num` drafts, [num, B, hidden]."""
+        drafter = cast(BlockDrafter, self._drafting)
+        tokens, num_accepted = verified.tokens, verified.num_accepted
+        return drafter.propose(inputs, aux_hidden_states, tokens, num_accepted, num)
 
     def draft(
         self, drafts: Tensor, hidden: Tensor, start: Tensor, slots: Slots, offset: int = 0

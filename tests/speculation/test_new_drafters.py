@@ -14,12 +14,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from specguide import LLM, SamplingParams, SpecConfig, Speculation, draft_methods
-from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import DraftMethod
 from specguide.errors import InvalidParams
-from specguide.speculation.chains import Chains
+from specguide.speculation.blocks import Blocks
 from specguide.speculation.drafters import DrafterSpec, base, drafter_named, register
-from specguide.speculation.drafting import Accepted
 from specguide.speculation.forward_input import ForwardInput
 
 K = 4
@@ -52,33 +50,17 @@ class Successors:
 class BlockOfSuccessors(Successors):
     """All K positions at once: of each the token that it would follow."""
 
-    def refresh(
-        self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted
-    ) -> tuple[Tensor, Tensor]:
-        golden, _ = super().refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
+    def propose(
+        self, inputs: ForwardInput, aux_hidden_states, target_tokens, num_accepted, num_drafts
+    ) -> Tensor:
+        golden, _ = self.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
         tokens = [golden]
-        for _ in range(K - 1):
+        for _ in range(num_drafts - 1):
             tokens.append(self.table[tokens[-1]])
-        return torch.stack(tokens, dim=1), golden
+        return torch.stack(tokens)[..., None]
 
-
-class Blocks(Chains):
-    """Chains whose drafts come from one pass: logits first, then choices, each under the row behind
-    the one before."""
-
-    def draft(self, accepted: Accepted, num_slots: int, layout: DraftLayout) -> None:
-        verified, inputs, features = accepted
-        self._grammar.launch(1, num_slots)
-        positions, _ = self._passes.refresh(
-            inputs, features, verified.tokens, verified.num_accepted
-        )
-        logits = self._passes.draft_logits(positions)
-        for node in range(1, layout.num_model + 1):
-            self._grammar.announce_wait()
-            self._grammar.wait_rows()
-            self.choose(logits[:, node - 1], inputs.slots, node, verified.num_accepted)
-            if node < layout.num_model:
-                self._grammar.launch(node + 1, num_slots)
+    def draft_logits(self, normed: Tensor) -> Tensor:
+        return super().draft_logits(normed[:, 0])
 
 
 def load(spec: SpecConfig, target) -> Tensor:
@@ -93,7 +75,7 @@ DRAFTERS = [
         keys=lambda table: None,
     ),
     DrafterSpec(
-        DraftMethod("block", "model"),
+        DraftMethod("block", "model", in_one_pass=True),
         load=load,
         propose=lambda table, cache, slots: BlockOfSuccessors(table),
         keys=lambda table: None,

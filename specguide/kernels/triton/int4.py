@@ -14,7 +14,11 @@ from torch import Tensor
 from specguide.kernels.int4 import PLANES, Int4Matrix
 from specguide.kernels.triton.activation import silu_mul
 from specguide.kernels.triton.device import num_multiprocessors, overlap
-from specguide.kernels.triton.int4_kernels import dequantize_kernel, int4_linear_kernel
+from specguide.kernels.triton.int4_kernels import (
+    Int4Pointers,
+    dequantize_kernel,
+    int4_linear_kernel,
+)
 
 _MOST_ROWS = 512
 """Beyond these the weights become floats in memory first, and a library multiplies them."""
@@ -164,6 +168,11 @@ def _unpack(dtype: torch.dtype, device: torch.device) -> tuple[str, ...] | None:
     return _UNPACK[dtype] if can else None
 
 
+def _pointers(weight: Int4Matrix) -> Int4Pointers:
+    steps = weight.words.stride(0), weight.scales.stride(0)
+    return Int4Pointers(weight.words, weight.scales, weight.zeros, *steps)
+
+
 def launch(
     x: Tensor,
     weight: Int4Matrix,
@@ -180,16 +189,12 @@ def launch(
     unpack = _unpack(x.dtype, x.device)
     int4_linear_kernel[(*blocks, tile.num_splits)](
         x,
-        weight.words,
-        weight.scales,
-        weight.zeros,
+        _pointers(weight),
         bias,
         output,
         num_rows,
         num_outputs,
         x.stride(0),
-        weight.words.stride(0),
-        weight.scales.stride(0),
         IN_FEATURES=weight.in_features,
         GROUP=weight.group_size,
         WIDTH=weight.words.shape[2],

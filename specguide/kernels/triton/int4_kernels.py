@@ -11,6 +11,8 @@ a plane are whole numbers times the input, and are scaled once for all columns o
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 from triton.language.extra import cuda
@@ -18,20 +20,35 @@ from triton.language.extra import cuda
 from specguide.kernels.triton.device import await_results, prefetch
 
 
+class Int4Pointers(NamedTuple):
+    """Pointers to what an Int4Matrix holds.
+
+    tile_len, group_len: from a tile's words, and a group's scales, to those of the next
+    """
+
+    words: Any
+    scales: Any
+    zeros: Any
+    tile_len: Any
+    group_len: Any
+
+
 @triton.jit
 def _plane(words, offset, like, UNPACK: tl.constexpr, PLANE: tl.constexpr):
     """The numbers of a plane plus `offset`, of the dtype that `like` points to."""
     if UNPACK is None:
         numbers = ((words >> 4 * PLANE) & 15).to(tl.float32)
-        return (numbers + offset).to(like.dtype.element_ty)
-    return tl.inline_asm_elementwise(
-        UNPACK[PLANE],
-        "=r,r,r",
-        [words, offset.to(like.dtype.element_ty)],
-        dtype=like.dtype.element_ty,
-        is_pure=True,
-        pack=2,
-    )
+        floats = (numbers + offset).to(like.dtype.element_ty)
+    else:
+        floats = tl.inline_asm_elementwise(
+            UNPACK[PLANE],
+            "=r,r,r",
+            [words, offset.to(like.dtype.element_ty)],
+            dtype=like.dtype.element_ty,
+            is_pure=True,
+            pack=2,
+        )
+    return floats
 
 
 @triton.jit
@@ -43,6 +60,24 @@ def _of_planes(values, tile, feature, row_len, WIDTH, LAST: tl.constexpr, GROUP)
     third = tl.load(values + tl.minimum((start + 2 * WIDTH) // GROUP, LAST) * row_len + feature)
     fourth = tl.load(values + tl.minimum((start + 3 * WIDTH) // GROUP, LAST) * row_len + feature)
     return (first, second, third, fourth)
+
+
+@triton.jit
+def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
+    """Beside the scales of a tile's planes; the scales themselves where there are no zeros."""
+    zero = scale
+    if matrix.zeros is not None:
+        zero = _of_planes(matrix.zeros, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
+    return zero
+
+
+@triton.jit
+def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.constexpr):
+    """Some columns of the rows, [columns, rows]."""
+    is_input = is_row[None, :]
+    if IN_FEATURES % TILE != 0:
+        is_input &= (column < IN_FEATURES)[:, None]
+    return tl.load(inputs_at + column[:, None], mask=is_input, other=0)
 
 
 @triton.jit
@@ -58,19 +93,87 @@ def _scaled_product(
     return tl.dot(weights, inputs) * scale.to(tl.float32)[:, None]
 
 
+@triton.jit
+def _prefetch_words(words, up_words, GATED: tl.constexpr, WIDTH: tl.constexpr):
+    """The first words of a program, of each feature [BLOCK_OUT, 1], a line at a time."""
+    line = tl.arange(0, 2)[None, :] * (WIDTH // 2)
+    prefetch(words + line)
+    if GATED:
+        prefetch(up_words + line)
+
+
+@triton.jit
+def _products(
+    inputs_at,
+    is_row,
+    matrix,
+    feature,
+    num_outputs,
+    first_tile,
+    num_tiles,
+    IN_FEATURES: tl.constexpr,
+    GROUP: tl.constexpr,
+    WIDTH: tl.constexpr,
+    GATED: tl.constexpr,
+    UNPACK: tl.constexpr,
+    MAGIC: tl.constexpr,
+):
+    """Sums over some tiles, float32 [features, rows]; GATED: of the second half of the features,
+    too."""
+    LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
+    HAS_ZEROS: tl.constexpr = matrix.zeros is not None
+    within = tl.arange(0, WIDTH)
+    words = matrix.words + feature[:, None] * WIDTH + within[None, :]
+    total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
+    total_up = total
+    for step in range(num_tiles):
+        tile = first_tile + step
+        packed = tl.load(words + tile.to(tl.int64) * matrix.tile_len)
+        scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
+        zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
+        if GATED:
+            up = feature + num_outputs
+            up_packed = tl.load(words + num_outputs * WIDTH + tile.to(tl.int64) * matrix.tile_len)
+            up_scale = _of_planes(matrix.scales, tile, up, matrix.group_len, WIDTH, LAST, GROUP)
+            up_zero = _zeros_of_planes(matrix, up_scale, tile, up, WIDTH, LAST, GROUP)
+        for plane in tl.static_range(4):
+            column = tile * (4 * WIDTH) + plane * WIDTH + within
+            inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
+            total += _scaled_product(
+                packed,
+                inputs,
+                scale[plane],
+                zero[plane],
+                inputs_at,
+                HAS_ZEROS,
+                UNPACK,
+                MAGIC,
+                plane,
+            )
+            if GATED:
+                total_up += _scaled_product(
+                    up_packed,
+                    inputs,
+                    up_scale[plane],
+                    up_zero[plane],
+                    inputs_at,
+                    HAS_ZEROS,
+                    UNPACK,
+                    MAGIC,
+                    plane,
+                )
+    return total, total_up
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def int4_linear_kernel(
     x,
-    words,
-    scales,
-    zeros,
+    matrix,
     bias,
     output,
     num_rows,
     num_outputs,
     x_stride,
-    tile_len,
-    group_len,
     IN_FEATURES: tl.constexpr,
     GROUP: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -83,75 +186,35 @@ def int4_linear_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Some features of some rows. GATED: the second half of the features is multiplied with the
-    activated first half.
-
-    tile_len, group_len: from a tile's words, and a group's scales, to those of the next
-    """
+    activated first half."""
     feature = tl.program_id(1) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
     exists = feature < num_outputs
     source = tl.where(exists, feature, 0)
     split = tl.program_id(2)
-    SHARE: tl.constexpr = tl.cdiv(tl.cdiv(IN_FEATURES, 4 * WIDTH), NUM_SPLITS)
-    LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
-    within = tl.arange(0, WIDTH)
-    up = source + num_outputs
-    word = words + source[:, None] * WIDTH + within[None, :]
+    share = tl.cdiv(tl.cdiv(IN_FEATURES, 4 * WIDTH), NUM_SPLITS)
     if OVERLAP:
         cuda.gdc_launch_dependents()
-        line = tl.arange(0, 2)[None, :] * (WIDTH // 2)
-        lines = words + split * SHARE * tile_len.to(tl.int64) + source[:, None] * WIDTH + line
-        prefetch(lines)
-        if GATED:
-            prefetch(lines + num_outputs * WIDTH)
+        first = (
+            matrix.words + split * share * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
+        )
+        _prefetch_words(first, first + num_outputs * WIDTH, GATED, WIDTH)
         cuda.gdc_wait()
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    total = tl.zeros((BLOCK_OUT, ROWS), tl.float32)
-    total_up = total
-    for step in range(SHARE):
-        tile = split * SHARE + step
-        tile_words = word + tile.to(tl.int64) * tile_len
-        packed = tl.load(tile_words)
-        scale = _of_planes(scales, tile, source, group_len, WIDTH, LAST, GROUP)
-        zero = scale
-        if zeros is not None:
-            zero = _of_planes(zeros, tile, source, group_len, WIDTH, LAST, GROUP)
-        if GATED:
-            up_packed = tl.load(tile_words + num_outputs * WIDTH)
-            up_scale = _of_planes(scales, tile, up, group_len, WIDTH, LAST, GROUP)
-            up_zero = up_scale
-            if zeros is not None:
-                up_zero = _of_planes(zeros, tile, up, group_len, WIDTH, LAST, GROUP)
-        for plane in tl.static_range(4):
-            column = tile * (4 * WIDTH) + plane * WIDTH + within
-            is_input = (row < num_rows)[None, :]
-            if IN_FEATURES % (4 * WIDTH) != 0:
-                is_input &= (column < IN_FEATURES)[:, None]
-            inputs = tl.load(
-                x + row[None, :].to(tl.int64) * x_stride + column[:, None], mask=is_input, other=0
-            )
-            total += _scaled_product(
-                packed,
-                inputs,
-                scale[plane],
-                zero[plane],
-                x,
-                zeros is not None,
-                UNPACK,
-                MAGIC,
-                plane,
-            )
-            if GATED:
-                total_up += _scaled_product(
-                    up_packed,
-                    inputs,
-                    up_scale[plane],
-                    up_zero[plane],
-                    x,
-                    zeros is not None,
-                    UNPACK,
-                    MAGIC,
-                    plane,
-                )
+    total, total_up = _products(
+        x + row[None, :].to(tl.int64) * x_stride,
+        row < num_rows,
+        matrix,
+        source,
+        num_outputs,
+        split * share,
+        share,
+        IN_FEATURES,
+        GROUP,
+        WIDTH,
+        GATED,
+        UNPACK,
+        MAGIC,
+    )
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
         if GATED:

@@ -1,7 +1,7 @@
 """Owns the ways to draft, a file each; an entry in the registry is all that the engine knows of
 one."""
 
-from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ngram, suffix
+from specguide.speculation.drafters import draft_model, eagle3, grammar, mtp, ngram, peagle, suffix
 from specguide.speculation.drafters.base import (
     NO_DRAFTER,
     DrafterSpec,
@@ -11,7 +11,7 @@ from specguide.speculation.drafters.base import (
     register,
 )
 
-for _entry in (eagle3, mtp, draft_model, ngram, suffix, grammar):
+for _entry in (eagle3, peagle, mtp, draft_model, ngram, suffix, grammar):
     register(_entry.DRAFTER)
 
 __all__ = [

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from specguide.config import SpecConfig
 from specguide.draft_methods import method_named
+from specguide.errors import CheckpointError
 from specguide.models import Eagle3Head
 from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
 from specguide.speculation.drafters.heads import with_head
 
 
 def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
-    return Eagle3Head.load(spec.model or target.shipped / "eagle3", target.model)
+    head = Eagle3Head.load(spec.model or target.shipped / "eagle3", target.model)
+    if head.mask_token_id is not None:
+        raise CheckpointError(
+            f"{spec.model}: holds a P-EAGLE head, which makes all its drafts in one pass: name the "
+            "method 'peagle'"
+        )
+    return head
 
 
 DRAFTER = DrafterSpec(method_named("eagle3"), load=_load, propose=with_head)

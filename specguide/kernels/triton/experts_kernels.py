@@ -1,0 +1,232 @@
+"""Owns the Triton kernel of the products of experts: of a block of pairs with some features of its
+expert.
+
+Weights of 8 and 4 bits become numbers of the inputs' dtype in registers.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from specguide.kernels.triton.device import await_results
+
+
+class MatrixPointers(NamedTuple):
+    """Pointers to what ExpertMatrices hold, and the steps from an expert to the next."""
+
+    numbers: Any
+    scales: Any
+    bias: Any
+    numbers_stride: Any
+    scales_stride: Any
+
+
+class BlockPointers(NamedTuple):
+    """Pointers to what ExpertBlocks hold."""
+
+    pairs: Any
+    experts: Any
+    sizes: Any
+    num: Any
+
+
+class MatrixForm(NamedTuple):
+    """Constants of a matrix: the length of its rows, the columns of a step, whether its numbers
+    have four bits, and the rows and columns that share a scale."""
+
+    ROW_LEN: Any
+    BLOCK_IN: Any
+    IS_FP4: Any
+    SCALE_ROWS: Any
+    SCALE_COLUMNS: Any
+
+
+@triton.jit
+def _fp4_numbers(code):
+    """Of four bits each, E2M1: as float16 it has the same fields, 14 exponents lower."""
+    bits = ((code & 8) << 12) | ((code & 7) << 9)
+    return bits.to(tl.int16).to(tl.float16, bitcast=True).to(tl.float32) * 16384.0
+
+
+@triton.jit
+def _fp4_scales(scales, feature, start, GROUPS_A_ROW: tl.constexpr, GROUPS: tl.constexpr):
+    """Of the features' next columns, [features, GROUPS · 16]: one for each byte."""
+    group = (start // 32 + tl.arange(0, GROUPS))[None, :]
+    source = scales + feature[:, None] * GROUPS_A_ROW + group
+    exponent = tl.load(source, mask=group < GROUPS_A_ROW, other=0).to(tl.int32)
+    scale = (exponent << 23).to(tl.float32, bitcast=True)
+    wide = tl.broadcast_to(scale[:, :, None], (feature.shape[0], GROUPS, 16))
+    return tl.reshape(wide, (feature.shape[0], GROUPS * 16))
+
+
+@triton.jit
+def _load_inputs(
+    inputs_at, is_row, start, ROW_LEN: tl.constexpr, BLOCK_IN: tl.constexpr, IS_FP4: tl.constexpr
+):
+    """Some columns of the rows, [columns, rows]; for weights of four bits, of which a byte holds
+    two, the even ones and the odd ones apart."""
+    EACH: tl.constexpr = 2 if IS_FP4 else 1
+    column = start + EACH * tl.arange(0, BLOCK_IN // EACH)[:, None]
+    is_input = is_row[None, :] & (column < ROW_LEN)
+    inputs = tl.load(inputs_at + column, mask=is_input, other=0)
+    odd = inputs
+    if IS_FP4:
+        odd = tl.load(inputs_at + column + 1, mask=is_input, other=0)
+    return inputs, odd
+
+
+@triton.jit
+def _add_fp4(
+    total,
+    values,
+    scales,
+    feature,
+    even,
+    odd,
+    start,
+    ROW_LEN: tl.constexpr,
+    BLOCK_IN: tl.constexpr,
+):
+    """total + weights · inputs, for some columns of a matrix of four bits."""
+    byte = (start // 2 + tl.arange(0, BLOCK_IN // 2))[None, :]
+    source = values + feature[:, None] * (ROW_LEN // 2) + byte
+    codes = tl.load(source, mask=byte < ROW_LEN // 2, other=0).to(tl.int32)
+    scale = _fp4_scales(scales, feature, start, ROW_LEN // 32, BLOCK_IN // 32)
+    low = (_fp4_numbers(codes & 15) * scale).to(even.dtype)
+    high = (_fp4_numbers(codes >> 4) * scale).to(odd.dtype)
+    total = tl.dot(low, even, total, input_precision="ieee")
+    return tl.dot(high, odd, total, input_precision="ieee")
+
+
+@triton.jit
+def _add(
+    total,
+    values,
+    scales,
+    feature,
+    inputs,
+    start,
+    ROW_LEN: tl.constexpr,
+    BLOCK_IN: tl.constexpr,
+    SCALE_ROWS: tl.constexpr,
+    SCALE_COLUMNS: tl.constexpr,
+):
+    """The same of a matrix whose numbers have a scale for each block of SCALE_ROWS ×
+    SCALE_COLUMNS, or none."""
+    column = (start + tl.arange(0, BLOCK_IN))[None, :]
+    source = values + feature[:, None] * ROW_LEN + column
+    weights = tl.load(source, mask=column < ROW_LEN, other=0.0)
+    if scales is None:
+        return tl.dot(weights, inputs, total, input_precision="ieee")
+    else:
+        block = feature // SCALE_ROWS * ((ROW_LEN + SCALE_COLUMNS - 1) // SCALE_COLUMNS)
+        scale = tl.load(scales + block + start // SCALE_COLUMNS)
+        product = tl.dot(weights.to(inputs.dtype), inputs, input_precision="ieee")
+        return total + product * scale[:, None]
+
+
+@triton.jit
+def _step(total, values, scales, feature, inputs, odd, start, form):
+    """The same of any matrix."""
+    ROW_LEN: tl.constexpr = form.ROW_LEN
+    BLOCK_IN: tl.constexpr = form.BLOCK_IN
+    if form.IS_FP4:
+        return _add_fp4(total, values, scales, feature, inputs, odd, start, ROW_LEN, BLOCK_IN)
+    else:
+        rows, columns = form.SCALE_ROWS, form.SCALE_COLUMNS
+        return _add(total, values, scales, feature, inputs, start, ROW_LEN, BLOCK_IN, rows, columns)
+
+
+@triton.jit
+def _gated(gates, ups, ALPHA: tl.constexpr, LIMIT: tl.constexpr):
+    """ALPHA: None: silu(gates) · ups."""
+    if ALPHA is None:
+        return gates / (1.0 + tl.exp(-gates)) * ups
+    else:
+        # a NaN stays one, which a minimum would hide
+        gates = tl.where(gates > LIMIT, LIMIT, gates)
+        ups = tl.where(ups > LIMIT, LIMIT, tl.where(ups < -LIMIT, -LIMIT, ups))
+        return gates / (1.0 + tl.exp(-ALPHA * gates)) * (ups + 1.0)
+
+
+@triton.jit
+def _products(
+    inputs_at,
+    is_row,
+    matrices,
+    expert,
+    feature,
+    form,
+    NUM_OUTPUTS: tl.constexpr,
+    GATED: tl.constexpr,
+):
+    """Of an expert's features with the rows, and its bias, float32 [features, rows]; GATED: of the
+    second half of the features, too."""
+    values = matrices.numbers + expert * matrices.numbers_stride
+    scales = matrices.scales
+    if scales is not None:
+        scales += expert * matrices.scales_stride
+    total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
+    total_up = total
+    for start in range(0, form.ROW_LEN, form.BLOCK_IN):
+        inputs, odd = _load_inputs(
+            inputs_at, is_row, start, form.ROW_LEN, form.BLOCK_IN, form.IS_FP4
+        )
+        total = _step(total, values, scales, feature, inputs, odd, start, form)
+        if GATED:
+            up = feature + NUM_OUTPUTS
+            total_up = _step(total_up, values, scales, up, inputs, odd, start, form)
+    if matrices.bias is not None:
+        bias = matrices.bias + expert * (2 * NUM_OUTPUTS if GATED else NUM_OUTPUTS)
+        total += tl.load(bias + feature).to(tl.float32)[:, None]
+        if GATED:
+            total_up += tl.load(bias + NUM_OUTPUTS + feature).to(tl.float32)[:, None]
+    return total, total_up
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def experts_kernel(
+    x,
+    matrices,
+    output,
+    weights,
+    blocks,
+    form,
+    num_tokens,
+    x_stride,
+    NUM_OUTPUTS: tl.constexpr,
+    K: tl.constexpr,
+    GATED: tl.constexpr,
+    ALPHA: tl.constexpr,
+    LIMIT: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK_OUT: tl.constexpr,
+    OVERLAP: tl.constexpr,
+):
+    """Some features of the pairs of a block. GATED: x has a row for each token, and the second half
+    of the features is multiplied with the activated first half; else a row for each pair, whose
+    product is weighted."""
+    await_results(OVERLAP)
+    block = tl.program_id(1)
+    if block < tl.load(blocks.num):
+        expert = tl.load(blocks.experts + block).to(tl.int64)
+        row = tl.arange(0, ROWS)
+        is_row = row < tl.load(blocks.sizes + block)
+        pair = tl.load(blocks.pairs + block * ROWS + row, mask=is_row, other=0)
+        inputs_at = x + (pair // K if GATED else pair).to(tl.int64)[None, :] * x_stride
+        feature = tl.program_id(0) * BLOCK_OUT + tl.arange(0, BLOCK_OUT)
+        exists = feature < NUM_OUTPUTS
+        source = tl.where(exists, feature, 0)
+        found = _products(inputs_at, is_row, matrices, expert, source, form, NUM_OUTPUTS, GATED)
+        if GATED:
+            total, sink = _gated(found[0], found[1], ALPHA, LIMIT), pair
+        else:
+            total = found[0] * tl.load(weights + pair, mask=is_row, other=0)[None, :]
+            sink = pair % K * num_tokens + pair // K
+        sink = output + sink.to(tl.int64)[None, :] * NUM_OUTPUTS + feature[:, None]
+        tl.store(sink, total, mask=exists[:, None] & is_row[None, :])

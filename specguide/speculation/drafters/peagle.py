@@ -1,0 +1,107 @@
+"""Owns drafting with a P-EAGLE head: an EAGLE-3 head that proposes all drafts in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from specguide.cache import KVCache
+from specguide.config import SpecConfig
+from specguide.draft_methods import method_named
+from specguide.errors import CheckpointError
+from specguide.models import Eagle3Head
+from specguide.slots import SlotTable
+from specguide.speculation.blocks import Blocks
+from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
+from specguide.speculation.drafters.heads import HeadDrafter
+from specguide.speculation.forward_input import ForwardInput, chain_input
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParallelHeadDrafter(HeadDrafter):
+    """Behind the last token that is known the head reads K - 1 times its mask token, with what
+    stands for the hidden states there.
+
+    head:         of the kind P-EAGLE
+    state:        where the masks go
+    mask_feature: [1, hidden], the feature of such a token
+    """
+
+    head: Eagle3Head
+    state: SlotTable
+    mask_feature: Tensor
+
+    def propose(
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        num_accepted: Tensor,
+        num_drafts: int,
+    ) -> Tensor:
+        """As `BlockDrafter`. Verified drafts and masks go through the head in the same pass; behind
+        a prefill the masks have one of their own."""
+        last = num_accepted.clamp(min=0)
+        if inputs.is_chain:
+            return self._joined(inputs, aux_hidden_states, target_tokens, last, num_drafts)
+        normed, _ = self.refresh(inputs, aux_hidden_states, target_tokens, num_accepted)
+        if num_drafts == 1:
+            return normed[None]
+        masks = torch.full_like(target_tokens, self._mask_token).expand(-1, num_drafts - 1)
+        behind = chain_input(self.state, masks, inputs.start, inputs.slots, 1)
+        features = self.mask_feature.expand(masks.numel(), -1)
+        rest = self._forward(behind, features).unflatten(0, masks.shape)
+        return torch.cat((normed[None], rest.transpose(0, 1)))
+
+    def _joined(
+        self,
+        inputs: ForwardInput,
+        aux_hidden_states: Tensor,
+        target_tokens: Tensor,
+        last: Tensor,
+        num_drafts: int,
+    ) -> Tensor:
+        """Of the N nodes of each request those up to the `last` int32 [B] that was accepted, and
+        masks behind; what no draft comes from is of no use, and is written over before it is
+        read."""
+        num_nodes, last = inputs.num_nodes, last.long()[:, None]
+        index = torch.arange(num_nodes + num_drafts - 1, device=last.device)
+        known, is_known = index.clamp(max=num_nodes - 1), index <= last
+        next_ids = inputs.next_ids(target_tokens).view(-1, num_nodes)[:, known]
+        tokens = torch.where(is_known, next_ids, self._mask_token).int()
+        fused = self.head.fuse(aux_hidden_states).unflatten(0, (-1, num_nodes))[:, known]
+        features = torch.where(is_known[..., None], fused, self.mask_feature)
+        block = chain_input(self.state, tokens, inputs.start, inputs.slots)
+        normed = self._forward(block, features.flatten(0, 1)).unflatten(0, tokens.shape)
+        drafted = last + index[:num_drafts]
+        return normed.gather(1, drafted[..., None].expand(-1, -1, normed.shape[-1])).transpose(0, 1)
+
+    def _forward(self, inputs: ForwardInput, features: Tensor) -> Tensor:
+        _, normed = self.head.forward(inputs.input_ids, features, inputs.context, self.cache)
+        return normed
+
+    @property
+    def _mask_token(self) -> int:
+        assert self.head.mask_token_id is not None
+        return self.head.mask_token_id
+
+
+def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
+    head = Eagle3Head.load(spec.model or target.shipped / "peagle", target.model)
+    if head.mask_token_id is None:
+        raise CheckpointError(
+            f"{spec.model}: holds an EAGLE-3 head without 'mask_hidden', which drafts step by step:"
+            " name the method 'eagle3'"
+        )
+    return head
+
+
+def _propose(head: Any, cache: KVCache | None, table: SlotTable) -> ParallelHeadDrafter:
+    assert cache is not None
+    return ParallelHeadDrafter(head=head, cache=cache, state=table, mask_feature=head.mask_feature)
+
+
+DRAFTER = DrafterSpec(method_named("peagle"), load=_load, propose=_propose, drafting=Blocks)
