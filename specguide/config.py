@@ -272,6 +272,9 @@ class EngineConfig:
                     scale for each row, and its inputs with one for each token; "int4": to integers
                     of 4 bits, with a scale and a zero for each group of 128 columns. The output
                     matrix stays as it is. Left out: as the checkpoint has them
+    model_impl:     what runs the target: "native": a family of ours; "transformers": that library's
+                    modules with our attention and products, for any decoder-only architecture;
+                    "auto": the second where there is no first
     device, dtype:  torch names; left out: CUDA and bfloat16 where there is a GPU, else CPU and
                     float32
     max_batch_size: slots
@@ -302,6 +305,7 @@ class EngineConfig:
     mixed_iterations: bool = True
     max_step_ms: float | None = None
     quantization: str | None = None
+    model_impl: str = "auto"
     device: str | None = None
     dtype: str | None = None
     lag: int | None = None

@@ -96,6 +96,7 @@ class ResolvedConfig:
     max_step_s: float
     min_slowdown: float
     quantization: str | None
+    model_impl: str
     device: str
     dtype: str
     cache_dtype: str
@@ -131,6 +132,7 @@ def resolve(config: EngineConfig, facts: Facts) -> ResolvedConfig:
         mixed_iterations=config.mixed_iterations,
         **_step_bounds(config.max_step_ms, is_gpu=facts.is_gpu),
         quantization=config.quantization,
+        model_impl=config.model_impl,
         device=facts.device,
         dtype=facts.dtype,
         cache_dtype=_cache_dtype(config.cache.kv_cache_dtype, facts),

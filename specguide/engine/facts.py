@@ -28,7 +28,7 @@ def find_facts(config: EngineConfig) -> Facts:
     """Of the device that is wanted and the target's folder. Raises as `resolved`."""
     device = _device(config.device)
     folder = target_folder(config.model)
-    target = read_config(folder)
+    target = read_config(folder, model_impl=config.model_impl)
     with naming(folder):
         has_fp8_cache = _has_fp8_cache(config.cache.kv_cache_dtype, target.cache_scheme)
     return Facts(

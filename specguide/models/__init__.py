@@ -5,8 +5,9 @@ from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
 from specguide.models.eagle3 import Eagle3Head
 from specguide.models.eagle3_config import Eagle3Config
+from specguide.models.loading import load_decoder, read_config
 from specguide.models.mtp import MtpHead
-from specguide.models.registry import FAMILIES, config_of, read_config
+from specguide.models.registry import FAMILIES, config_of
 
 __all__ = [
     "FAMILIES",
@@ -16,5 +17,6 @@ __all__ = [
     "ModelConfig",
     "MtpHead",
     "config_of",
+    "load_decoder",
     "read_config",
 ]

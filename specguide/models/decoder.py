@@ -62,7 +62,7 @@ class Decoder:
         self.device = torch.device(device)
         self.dtype = dtype
         self.max_positions = max_positions or config.max_position_embeddings
-        _check_positions(config, self.max_positions, dtype)
+        check_positions(config, self.max_positions, dtype)
         place = Placement(self.device, dtype, config.quantization)
         inner = place.within("model")
         vocab_size, hidden_size = config.vocab_size, config.hidden_size
@@ -214,7 +214,7 @@ class Decoder:
         return rope_table(rope, size, device=self.device, dtype=self.dtype)
 
 
-def _check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:
+def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:
     """Raise InvalidParams where the model has fewer, or its rotary table would be too large."""
     if max_positions > config.max_position_embeddings:
         raise InvalidParams(

@@ -119,7 +119,7 @@ class Eagle3Head:
         vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)
-            skeleton = cls(config, Decoder.skeleton(target.config), present)
+            skeleton = cls(config, target.skeleton(target.config), present)
         check_weights(
             files,
             merged(skeleton, vocabulary),

@@ -98,7 +98,7 @@ class MtpHead:
         files = weight_files(folder)
         with naming(folder):
             _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
-            skeleton = cls(config, Decoder.skeleton(target.config))
+            skeleton = cls(config, target.skeleton(target.config))
         check_weights(
             files,
             skeleton.destinations(),

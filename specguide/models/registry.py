@@ -68,7 +68,7 @@ def read_config(folder: str | Path, quantization: str | None = None) -> ModelCon
     if (gguf := find_gguf(Path(folder))) is not None:
         with naming(gguf):
             config = config_of(gguf_fields(gguf))
-        return config if quantization is None else _quantized(config, quantization)
+        return config if quantization is None else quantized(config, quantization)
     path = Path(folder) / "config.json"
     generation_path = Path(folder) / "generation_config.json"
     fields = _with_modelopt(read_json(path), Path(folder))
@@ -79,7 +79,7 @@ def read_config(folder: str | Path, quantization: str | None = None) -> ModelCon
     with naming(generation_path):
         eos = token_ids(generation, "eos_token_id", config.vocab_size)
     if quantization is not None:
-        config = _quantized(config, quantization)
+        config = quantized(config, quantization)
     return config if eos is None else replace(config, eos_token_ids=eos)
 
 
@@ -94,7 +94,8 @@ def _with_modelopt(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**fields, "quantization_config": {**stated, "quant_method": "modelopt"}}
 
 
-def _quantized(config: ModelConfig, quantization: str) -> ModelConfig:
+def quantized(config: ModelConfig, quantization: str) -> ModelConfig:
+    """With weights that are quantized as they are read, see `read_config`."""
     if quantization not in ONLINE:
         raise InvalidParams(
             f"quantization {quantization!r} is unknown; known: {', '.join(ONLINE)}",

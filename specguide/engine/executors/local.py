@@ -22,7 +22,7 @@ from specguide.guided.no_grammar import NoGrammar
 from specguide.guided.stream import GrammarStream
 from specguide.kernels.compile_ahead import rehearsal
 from specguide.kernels.forward_stream import ForwardStream
-from specguide.models import Decoder
+from specguide.models import Decoder, load_decoder
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
@@ -65,12 +65,13 @@ class LocalExecutor:
         """
         device, dtype = torch.device(config.device), getattr(torch, config.dtype)
         torch.set_num_threads(env.num_forward_threads())
-        target = Decoder.load(
+        target = load_decoder(
             target_folder(config.model),
             device,
             dtype,
             max_positions=config.max_model_len,
             quantization=config.quantization,
+            model_impl=config.model_impl,
         )
         drafter, entry = None, _entry(config)
         if config.spec is not None and entry.load is not None:

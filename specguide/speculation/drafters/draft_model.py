@@ -12,7 +12,7 @@ from specguide.cache import KVCache
 from specguide.config import SpecConfig
 from specguide.draft_methods import method_named
 from specguide.errors import CheckpointError, InvalidParams
-from specguide.models import Decoder, read_config
+from specguide.models import Decoder, load_decoder, read_config
 from specguide.slots import SlotTable
 from specguide.speculation.drafters.base import DrafterSpec, DraftTarget
 from specguide.speculation.forward_input import ForwardInput, chain_input
@@ -102,7 +102,7 @@ def _load_small_model(folder: Path, target: Decoder, target_folder: Path) -> Dec
             "differ, the first is "
             f"{first}: {tokens.get(first)!r} here, {target_tokens.get(first)!r} in {target_folder}"
         )
-    model = Decoder.load(folder, target.device, target.dtype, max_positions=target.max_positions)
+    model = load_decoder(folder, target.device, target.dtype, max_positions=target.max_positions)
     model.fit_vocabulary(target.config.vocab_size)
     return model
 

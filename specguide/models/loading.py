@@ -1,0 +1,97 @@
+"""Owns the choice of what runs a model: a family of ours, or transformers' own modules."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import torch
+
+from specguide.errors import CheckpointError, InvalidParams
+from specguide.gguf_file import find_gguf
+from specguide.json_fields import check_folder, read_json
+from specguide.models import registry
+from specguide.models.config import ModelConfig
+from specguide.models.decoder import Decoder
+from specguide.models.transformers_config import known_to_transformers, read_transformers_config
+from specguide.models.transformers_model import TransformersDecoder
+from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
+
+MODEL_IMPLS = ("auto", "native", "transformers")
+
+
+def read_config(
+    folder: str | Path, quantization: str | None = None, model_impl: str = "auto"
+) -> ModelConfig:
+    """See registry.read_config.
+
+    model_impl: of MODEL_IMPLS; "auto": transformers' modules where no family has the architecture
+    Raises InvalidParams for another one.
+    """
+    folder = Path(folder)
+    if not _is_for_transformers(folder, model_impl):
+        return registry.read_config(folder, quantization)
+    config = read_transformers_config(folder)
+    return config if quantization is None else registry.quantized(config, quantization)
+
+
+def load_decoder(
+    folder: str | Path,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    *,
+    max_positions: int | None = None,
+    quantization: str | None = None,
+    model_impl: str = "auto",
+) -> Decoder:
+    """See Decoder.load and `read_config`. Warns where transformers' modules run the model because
+    no family does."""
+    folder = Path(folder)
+    if not _is_for_transformers(folder, model_impl):
+        return Decoder.load(
+            folder, device, dtype, max_positions=max_positions, quantization=quantization
+        )
+    files = weight_files(folder)
+    config = read_config(folder, quantization, "transformers")
+    if model_impl == "auto":
+        warnings.warn(
+            f"{config.architecture} has no implementation of its own here: transformers' modules "
+            "run it, more slowly (model_impl)",
+            UserWarning,
+            stacklevel=2,
+        )
+    skeleton = TransformersDecoder(config, device="meta", max_positions=1)
+    check_weights(
+        files, skeleton.destinations(), ignored=skeleton.is_left_aside, rename=_present_name
+    )
+    decoder = TransformersDecoder(config, device=device, dtype=dtype, max_positions=max_positions)
+    load_weights(files, decoder.destinations(), rename=_present_name)
+    if decoder.lm_head.name is None:
+        check_tied(files, decoder.embedding)
+    return decoder
+
+
+def _present_name(name: str) -> str:
+    """Of a tensor in transformers 5, where older checkpoints of GPT-NeoX call it otherwise."""
+    return "lm_head.weight" if name == "embed_out.weight" else name
+
+
+def _is_for_transformers(folder: Path, model_impl: str) -> bool:
+    if model_impl not in MODEL_IMPLS:
+        raise InvalidParams(
+            f"model_impl {model_impl!r} is unknown; known: {', '.join(MODEL_IMPLS)}",
+            param="model_impl",
+        )
+    if model_impl == "native" or find_gguf(folder) is not None:
+        return False
+    if model_impl == "transformers":
+        return True
+    check_folder(folder)
+    try:
+        fields = read_json(folder / "config.json")
+    except CheckpointError:
+        return False
+    names = fields.get("architectures")
+    if not isinstance(names, list) or any(str(name) in registry.FAMILIES for name in names):
+        return False
+    return bool(names) and known_to_transformers(fields) is not None

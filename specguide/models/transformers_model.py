@@ -1,0 +1,300 @@
+"""Owns TransformersDecoder: any decoder-only model of transformers over our paged cache, with our
+attention and our products."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from specguide.cache import KVCache
+from specguide.errors import CheckpointError
+from specguide.kernels import rope_and_store
+from specguide.kernels.attention import PassContext
+from specguide.layers.destination import Destination
+from specguide.layers.lm_head import Embedding, LmHead
+from specguide.layers.placement import Placement
+from specguide.layers.projection import Projection
+from specguide.layers.quantization import UNQUANTIZED
+from specguide.models.config import ModelConfig
+from specguide.models.decoder import Decoder, check_positions
+from specguide.models.transformers_config import (
+    TransformersConfig,
+    naming_model,
+    skeleton_of,
+    without_parameters,
+)
+from specguide.models.transformers_trial import LayerAttention
+
+
+class Pages:
+    """What the attention of all layers reads in a pass: set before, the same for all.
+
+    aux: inputs of layers that are wanted, by layer
+    """
+
+    context: PassContext
+    cache: KVCache
+    still: Tensor
+    aux: dict[int, Tensor | None]
+
+    def __init__(self, layers: tuple[LayerAttention, ...]) -> None:
+        self.layers = layers
+        self.aux = {}
+
+    def begin(self, context: PassContext, cache: KVCache, dtype: torch.dtype) -> None:
+        """Before a pass."""
+        self.context = context
+        self.cache = cache
+        # Keys come rotated: the kernel that stores them turns them by nothing.
+        shape = (len(context.position_ids), 2, 1, self.layers[0].head_dim)
+        self.still = torch.zeros(shape, dtype=dtype, device=context.position_ids.device)
+        self.still[:, 0].fill_(1.0)
+
+    def attend(
+        self, module: Any, query: Tensor, key: Tensor, value: Tensor, asked: dict[str, Any]
+    ) -> Tensor:
+        """query [1, heads, T, head_dim] → [1, T, heads, head_dim]; see Recorder."""
+        layer, index = self.layers[module.layer_idx], module.layer_idx
+        key_cache, value_cache = self.cache.keys[index], self.cache.values[index]
+        query_key = torch.cat((query[0], key[0])).transpose(0, 1).contiguous()
+        values = value[0].transpose(0, 1).contiguous()
+        slots = self.context.slot_mapping
+        query = rope_and_store(query_key, values, self.still, key_cache, value_cache, slots)
+        attended = self.context.plan.run(
+            query,
+            key_cache,
+            value_cache,
+            scale=layer.scale,
+            sliding_window=layer.window,
+            sinks=asked.get("s_aux"),
+        )
+        return attended[None]
+
+
+class ProjectionModule(nn.Module):
+    """A Projection in the place of an nn.Linear."""
+
+    def __init__(self, projection: Projection) -> None:
+        super().__init__()
+        self.projection = projection
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in_features] → [..., out_features]."""
+        return self.projection.forward(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
+
+
+class _Given(nn.Module):
+    """Stands for the body of a model whose hidden states are there already."""
+
+    hidden: Tensor
+
+    @property
+    def decoder(self) -> _Given:
+        """Some heads ask a part of the body."""
+        return self
+
+    def forward(self, *args: Any, **others: Any) -> Any:
+        """Of `hidden` [n, hidden_size]."""
+        from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=self.hidden[None])
+
+
+class TransformersDecoder(Decoder):
+    """A Decoder whose layers are modules of transformers; see Decoder.
+
+    Each pass runs the module's own code, on one sequence of all tokens: only attention knows of
+    sequences. Positions past the context are read like the last one, since some models look them up
+    in a table.
+    """
+
+    config: TransformersConfig
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        max_positions: int | None = None,
+    ) -> None:
+        """See Decoder."""
+        assert isinstance(config, TransformersConfig)
+        self.config = config
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self.max_positions = max_positions or config.max_position_embeddings
+        check_positions(config, self.max_positions, dtype)
+        self._rope_tables = {}
+        with naming_model(config.architecture):
+            self._model = (
+                skeleton_of(config.stated, config.architecture)
+                if self.device.type == "meta"
+                else without_parameters(config.stated, config.architecture, dtype)
+            )
+            self._projections: dict[str, Projection] = {}
+            self._place()
+            self._share_ends()
+        self._pages = Pages(config.layers)
+        for module in self._model.modules():
+            module.paged = self._pages
+        self._note_layers()
+        self._given = _Given()
+        self._head = copy.copy(self._model)
+        self._head._modules = dict(self._model._modules)
+        self._head._modules[self._model.base_model_prefix] = self._given
+        self._num_logits = config.vocab_size
+
+    def _place(self) -> None:
+        """Projections for linear maps, and memory for what else there is."""
+        model = self._model
+        tied = self._tied()
+        place = Placement(self.device, self.dtype, self.config.quantization)
+        for name, module in list(model.named_modules()):
+            if type(module) is nn.Linear and name not in tied:
+                parent, _, leaf = name.rpartition(".")
+                inner = place.within(parent) if parent else place
+                projection = Projection.create(
+                    inner,
+                    module.in_features,
+                    {leaf: module.out_features},
+                    bias=module.bias is not None,
+                )
+                self._projections[name] = projection
+                model.set_submodule(name, ProjectionModule(projection))
+        if self.config.quantization != UNQUANTIZED and len(self._projections) < len(
+            self.config.layers
+        ):
+            raise CheckpointError("its linear maps are no nn.Linear, so they cannot be quantized")
+        _materialise(model, self.device, self.dtype)
+
+    def _tied(self) -> set[str]:
+        """Names of linear maps that are the embeddings' matrix."""
+        head = self._model.get_output_embeddings()
+        embedding = self._model.get_input_embeddings()
+        if head is None or head.weight is not embedding.weight:
+            return set()
+        return {name for name, module in self._model.named_modules() if module is head}
+
+    def _share_ends(self) -> None:
+        """Embeddings and output matrix, as draft heads read them."""
+        inner = self._model.get_input_embeddings()
+        names = {id(it): name for name, it in self._model.named_modules()}
+        self.embedding = Embedding(inner.weight.data, f"{names[id(inner)]}.weight")
+        outer = self._model.get_output_embeddings()
+        if isinstance(outer, ProjectionModule):
+            name = names[id(outer)]
+            self.lm_head = LmHead(self._projections[name].maps[name], name)
+        else:
+            self.lm_head = LmHead.tied(self.embedding)
+
+    def _note_layers(self) -> None:
+        """Let each layer leave its input where it is wanted."""
+        layers = next(
+            module
+            for module in self._model.base_model.modules()
+            if isinstance(module, nn.ModuleList) and len(module) == self.config.num_layers
+        )
+        aux = self._pages.aux
+
+        def note_input(index: int) -> Any:
+            def hook(module: nn.Module, args: tuple[Any, ...], others: dict[str, Any]) -> None:
+                if index in aux:
+                    aux[index] = (args[0] if args else others["hidden_states"])[0]
+
+            return hook
+
+        def note_output(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            if len(layers) in aux:
+                aux[len(layers)] = (output if isinstance(output, Tensor) else output[0])[0]
+
+        for index, layer in enumerate(layers):
+            layer.register_forward_pre_hook(note_input(index), with_kwargs=True)
+        layers[-1].register_forward_hook(note_output)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        context: PassContext,
+        cache: KVCache,
+        aux_layers: tuple[int, ...] = (),
+    ) -> tuple[Tensor, Tensor]:
+        """See Decoder.forward."""
+        pages = self._pages
+        pages.begin(context, cache, self.dtype)
+        pages.aux.clear()
+        pages.aux.update(dict.fromkeys(aux_layers))
+        positions = context.position_ids.clamp(max=self.config.max_position_embeddings - 1)
+        hidden = self._model.base_model(
+            input_ids=input_ids[None], position_ids=positions[None], use_cache=False
+        )[0][0]
+        if not aux_layers:
+            return hidden, hidden[:, :0]
+        wanted = [pages.aux[layer] for layer in aux_layers]
+        return hidden, torch.cat([it for it in wanted if it is not None], dim=-1)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See Decoder.logits: by the model's own code behind its body."""
+        self._given.hidden = hidden
+        logits: Tensor = self._head(input_ids=None, use_cache=False).logits[0]
+        return logits[:, : self._num_logits].to(hidden.dtype)
+
+    def has_cache_scales(self) -> bool:
+        """Never."""
+        return False
+
+    def fit_vocabulary(self, size: int) -> None:
+        """See Decoder.fit_vocabulary."""
+        self._num_logits = size
+        self.embedding.fit_vocabulary(size)
+        self.lm_head.fit_vocabulary(size)
+        inner = self._model.get_input_embeddings()
+        inner.weight = nn.Parameter(self.embedding.weight, requires_grad=False)
+
+    def destinations(self) -> dict[str, Destination]:
+        """Where each tensor of a checkpoint goes, by its Hugging Face name."""
+        return dict(self._destinations())
+
+    def is_left_aside(self, name: str) -> bool:
+        """A tensor that a checkpoint may hold, and the model has no use for."""
+        patterns = self._model._keys_to_ignore_on_load_unexpected or ()
+        tied = {f"{head}.weight" for head in self._tied_names()}
+        return (
+            name in tied
+            or name.endswith(("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias"))
+            or any(re.search(pattern, name) for pattern in patterns)
+        )
+
+    def _destinations(self) -> Iterator[tuple[str, Destination]]:
+        for projection in self._projections.values():
+            yield from projection.destinations().items()
+        tied = {f"{name}.weight" for name in self._tied_names()}
+        for name, tensor in self._model.state_dict().items():
+            if name not in tied:
+                yield name, Destination.of(tensor)
+
+    def _tied_names(self) -> set[str]:
+        outer = self._model.get_output_embeddings()
+        if outer is None or isinstance(outer, ProjectionModule):
+            return set()
+        return {name for name, module in self._model.named_modules() if module is outer}
+
+
+def _materialise(model: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Uninitialised memory for parameters, which may be shared, and buffers as they are."""
+    memory: dict[nn.Parameter, nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter not in memory:
+                empty = torch.empty(parameter.shape, dtype=dtype, device=device)
+                memory[parameter] = nn.Parameter(empty, requires_grad=False)
+            if parameter is not None:
+                module._parameters[name] = memory[parameter]
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = buffer.to(device)
