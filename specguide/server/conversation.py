@@ -4,7 +4,7 @@ task."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from specguide.guide import Guide
@@ -63,6 +63,7 @@ def conversation_task(
         must_call=calls.must_call,
         reasoning=expected,
         schema_params=calls.schema_params,
+        text_arguments=calls.text_arguments,
         priority=body.priority,
     )
 
@@ -82,6 +83,7 @@ class _Calls:
     tool_format: ToolFormat | None = None
     must_call: bool = False
     schema_params: tuple[str | None, ...] = ()
+    text_arguments: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: SchemaRules) -> _Calls:
@@ -102,5 +104,6 @@ def _calls(backend: Backend, body: TurnFields, answer: Guide | None, rules: Sche
         [{"type": "function", "function": function_of(tool)} for tool in definitions],
         backend.tool_format,
         choice.must_call,
-        choice.schema_params(answer),
+        choice.schema_params(answer, backend.tool_format),
+        choice.texts(backend.tool_format),
     )

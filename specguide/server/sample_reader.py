@@ -36,7 +36,11 @@ class SampleReader:
         self._num_rivals = task.params.logprobs or 0
         self._reasoning = None if task.reasoning is None else ReasoningReader(task.reasoning)
         self._tells_reasoning = task.reasoning is not None and task.reasoning.is_told
-        self._parser = None if task.tool_format is None else ToolCallParser(task.tool_format)
+        self._parser = (
+            None
+            if task.tool_format is None
+            else ToolCallParser(task.tool_format, task.text_arguments)
+        )
         self._must_call = task.must_call
         self._stops = StopTail(task.params)
         self._visible: VisibleText | None = None

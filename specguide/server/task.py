@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from specguide.guided.reasoning_formats import ReasoningFormat
 from specguide.guided.tools import ToolFormat
@@ -38,6 +39,7 @@ class Task:
     prompts:       token ids of each; of each there are `params.n` samples
     tool_format:   None where no tool may be called
     must_call:     the answer is calls, and no text
+    text_arguments: by tool the arguments that its format writes as they are, and not as JSON
     reasoning:     how reasoning is read; None where there is none to read
     schema_params: the request's fields that the JSON Schemas of its guide are from, where that is
                    made of several; None: not of a tool
@@ -50,6 +52,7 @@ class Task:
     params: SamplingParams
     tool_format: ToolFormat | None = None
     must_call: bool = False
+    text_arguments: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reasoning: ExpectedReasoning | None = None
     schema_params: tuple[str | None, ...] = ()
     priority: int = 0

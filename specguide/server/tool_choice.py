@@ -6,12 +6,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidParams
 from specguide.guide import Guide
-from specguide.guided.tools import SpecialToken, Tool, ToolFormat, tool_guide
+from specguide.guided.tools import (
+    SpecialToken,
+    Tool,
+    ToolFormat,
+    num_schemas,
+    text_arguments,
+    tool_guide,
+)
 from specguide.server.tools import function_of
 
 
@@ -85,11 +93,20 @@ class ToolChoice:
             answer=schema,
         )
 
-    def schema_params(self, answer: Guide | None) -> tuple[str | None, ...]:
+    def schema_params(
+        self, answer: Guide | None, tool_format: ToolFormat
+    ) -> tuple[str | None, ...]:
         """The request's fields that the guide's JSON Schemas are from, in the guide's order; None:
         the answer's."""
         of_answer = () if answer is None or self.must_call else (None,)
-        return (*of_answer, *(tool.param for tool in self.tools))
+        form = tool_format.arguments
+        of_tools = ([tool.param] * num_schemas(form, tool.parameters) for tool in self.tools)
+        return (*of_answer, *chain.from_iterable(of_tools))
+
+    def texts(self, tool_format: ToolFormat) -> dict[str, frozenset[str]]:
+        """By tool the arguments that are written as they are, and not as JSON."""
+        form = tool_format.arguments
+        return {tool.name: text_arguments(form, tool.parameters) for tool in self.tools}
 
 
 def _named(choices: Sequence[Any], tools: Sequence[Tool]) -> list[Tool]:

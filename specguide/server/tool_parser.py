@@ -3,34 +3,12 @@ piece by piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from specguide.guided.tools import ToolFormat
+from specguide.server.argument_readers import ArgumentsReader, JsonReader, ListedReader
 from specguide.server.events import Arguments, CallBegin, Said, Text
 from specguide.server.reasoning_reader import overlap
-
-
-class _JsonEnd:
-    """Finds the end of a JSON object or array that comes in pieces."""
-
-    def __init__(self) -> None:
-        self._depth, self._in_string, self._is_escaped = 0, False, False
-
-    def find(self, text: str) -> int | None:
-        """Characters of `text` up to the value's end; None where that is not in it."""
-        for index, char in enumerate(text):
-            if self._in_string:
-                self._in_string = self._is_escaped or char != '"'
-                self._is_escaped = char == "\\" and not self._is_escaped
-            elif char == '"':
-                self._in_string = True
-            elif char in "{[":
-                self._depth += 1
-            elif char in "}]":
-                self._depth -= 1
-                if self._depth == 0:
-                    return index + 1
-        return None
 
 
 class ToolCallParser:
@@ -39,13 +17,17 @@ class ToolCallParser:
     Special tokens must be in the text by their names.
     """
 
-    def __init__(self, tool_format: ToolFormat) -> None:
+    def __init__(
+        self, tool_format: ToolFormat, text_arguments: Mapping[str, frozenset[str]] | None = None
+    ) -> None:
+        """text_arguments: as Task has them"""
+        self._texts = text_arguments or {}
         self._format = tool_format
         self._unread, self.num_calls = "", 0
         self._read: Callable[[], list[Said]] = (
             self._read_mark if tool_format.before_answer else self._read_text
         )
-        self._json_end = _JsonEnd()
+        self._arguments: ArgumentsReader = JsonReader()
 
     def feed(self, text: str) -> list[Said]:
         """What is certain once this piece is there."""
@@ -116,16 +98,25 @@ class ToolCallParser:
         name, found, rest = self._unread.partition(self._format.before_arguments)
         if not found:
             return []
-        self._unread, self._read, self._json_end = rest, self._read_arguments, _JsonEnd()
+        if self._format.before_index:
+            name = name.rpartition(self._format.before_index)[0]
+        self._unread, self._read = rest, self._read_arguments
+        self._arguments = self._reader(name)
         self.num_calls += 1
         return [CallBegin(self.num_calls - 1, name)]
 
     def _read_arguments(self) -> list[Said]:
-        end = self._json_end.find(self._unread)
-        if end is not None:
+        text, self._unread, is_over = self._arguments.read(self._unread)
+        if is_over:
             self._read = self._read_end
-        text, self._unread = self._unread[:end], "" if end is None else self._unread[end:]
         return [Arguments(self.num_calls - 1, text)] if text else []
+
+    def _reader(self, name: str) -> ArgumentsReader:
+        form = self._format.arguments
+        if form is None:
+            return JsonReader()
+        texts = self._texts.get(name, frozenset())
+        return ListedReader(form, self._format.after_arguments, texts)
 
     def _read_end(self) -> list[Said]:
         """Another call, or the last one's end, or what may become either."""

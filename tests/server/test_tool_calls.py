@@ -23,7 +23,14 @@ from specguide.engine import RequestDelta
 from specguide.errors import InvalidParams, UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
-from specguide.guided.tools import Tool, ToolFormat, choose_tool_format, tool_formats, tool_guide
+from specguide.guided.tools import (
+    Tool,
+    ToolFormat,
+    choose_tool_format,
+    text_arguments,
+    tool_formats,
+    tool_guide,
+)
 from specguide.params import SamplingParams
 from specguide.server.api import rendered, told
 from specguide.server.chat import ChatRenderer
@@ -64,6 +71,19 @@ GOLDEN = {
     "<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
     "deepseek_v31": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>'  # noqa: E501
     "<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "qwen3_coder": "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n"
+    "</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call>",
+    "glm45": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n"
+    "<tool_call>g\n</tool_call>",
+    "gemma": "<start_function_call>call:f{a:1}<end_function_call>"
+    "<start_function_call>call:g{}<end_function_call>",
+    "llama4_pythonic": "<|python_start|>[f(a=1), g()]<|python_end|>",
+    "granite": '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}, '
+    '{"name": "g", "arguments": {}}]',
+    "phi4": 'functools[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]',
+    "kimi_k2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"
+    '<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1'
+    "<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
 }
 
 
@@ -104,6 +124,10 @@ def accepts(compiler: GrammarCompiler, tokenizer: Tokenizer, guide: Any, text: s
     )
 
 
+def texts_of(one: ToolFormat) -> dict[str, frozenset[str]]:
+    return {tool.name: text_arguments(one.arguments, tool.parameters) for tool in TOOLS}
+
+
 @pytest.mark.parametrize("name", GOLDEN)
 def test_how_calls_are_written(name):
     assert tool_formats()[name].message([("f", '{"a": 1}'), ("g", "{}")]) == GOLDEN[name]
@@ -140,6 +164,13 @@ def test_llama_writes_one_call():
         ("<｜tool▁call▁begin｜> … ```json", "deepseek_v3"),
         ("<｜tool▁call▁begin｜>", "deepseek_v31"),
         ("<|channel|>commentary … to=functions.f", "gpt_oss"),
+        ("<tool_call> <function= <parameter=", "qwen3_coder"),
+        ("<tool_call> <arg_key>", "glm45"),
+        ("<start_function_call> <escape>", "gemma"),
+        ("<|python_start|> [func_name1(params_name1=params_value1", "llama4_pythonic"),
+        ("<|tool_call|>", "granite"),
+        ("<|tool|> <|/tool|>", "phi4"),
+        ("<|tool_calls_section_begin|> <|tool_call_argument_begin|>", "kimi_k2"),
     ],
 )
 def test_a_format_is_chosen_by_the_chat_template(template, name):
@@ -156,11 +187,11 @@ def test_a_format_is_chosen_by_the_chat_template(template, name):
         ("klingon", "<tool_call>"),
         (None, "a plain one"),
         (None, None),
-        (None, "<tool_call><function="),
+        (None, "<tool_call><function=x"),
     ],
 )
 def test_a_format_that_is_not_known(name, template):
-    with pytest.raises(InvalidParams, match="hermes, llama3_json, mistral") as caught:
+    with pytest.raises(InvalidParams, match="hermes, kimi_k2, llama3_json") as caught:
         choose_tool_format(name, template)
     assert caught.value.param == "tool_format"
 
@@ -204,7 +235,7 @@ def test_calls_are_read_in_pieces_of_any_size(one: ToolFormat, text: str):
     calls = CALLS if one.separator is not None else CALLS[:1]
     message, rng = one.message(calls, text), random.Random(1)
     for size in (1, 2, 7, len(message)):
-        parser, found, said = ToolCallParser(one), list[list[str]](), ""
+        parser, found, said = ToolCallParser(one, texts_of(one)), list[list[str]](), ""
         start = 0
         while start < len(message):
             end = start + (size if size < 7 else rng.randint(1, size))
@@ -236,7 +267,7 @@ def written(
     tokens = [*tokenizer.encode(text), tokenizer.eos_token_ids[0]]
     windows = [tuple(tokens[start : start + size]) for start in range(0, len(tokens), size)]
     deltas = [RequestDelta("", window) for window in windows]
-    task = Task("small", ([1],), SamplingParams(), one)
+    task = Task("small", ([1],), SamplingParams(), one, text_arguments=texts_of(one))
 
     async def come() -> AsyncIterator[RequestDelta]:
         for delta in [*deltas[:-1], msgspec.structs.replace(deltas[-1], finish_reason="stop")]:
@@ -382,7 +413,10 @@ def test_schemas_of_tools_are_left_to_the_compiler(compiler, tokenizer):
         with pytest.raises(UnsupportedGuide, match="uniqueItems at /properties/x") as refusal:
             compiler.compile(guide)
         assert refusal.value.part is not None
-        assert choice.schema_params(answer)[refusal.value.part] == "tools[1].function.parameters"
+        assert (
+            choice.schema_params(answer, tool_formats()["hermes"])[refusal.value.part]
+            == "tools[1].function.parameters"
+        )
 
 
 def test_two_tools_of_one_name():

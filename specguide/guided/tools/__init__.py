@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from specguide.guided.tools.arguments import ArgumentsForm, num_schemas, text_arguments
 from specguide.guided.tools.formats import ToolFormat, choose_tool_format, tool_formats
 from specguide.guided.tools.grammar import SpecialToken, Tool, tool_guide
 
 __all__ = [
+    "ArgumentsForm",
     "SpecialToken",
     "Tool",
     "ToolFormat",
     "choose_tool_format",
+    "num_schemas",
+    "text_arguments",
     "tool_formats",
     "tool_guide",
 ]

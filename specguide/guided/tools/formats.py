@@ -3,10 +3,12 @@ the choice of one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from specguide.errors import InvalidParams
+from specguide.guided.tools.arguments import ArgumentsForm
 from specguide.guided.written_forms import WrittenForm, read_forms
 
 
@@ -17,7 +19,8 @@ class ToolFormat(WrittenForm):
         begin · call · (separator · call)* · end
 
     and a call is before_name · name · before_arguments · arguments · after_arguments, where the
-    arguments are a JSON object and all else is text.
+    arguments are a JSON object, or as `arguments` says, and all else is text. Where there is
+    before_index, it stands behind the name, and then which of the calls it is, from 0.
 
     An answer that is no calls stands behind before_answer; text in front of calls stands between
     before_lead and after_lead.
@@ -36,19 +39,25 @@ class ToolFormat(WrittenForm):
     before_answer: str = ""
     before_lead: str = ""
     after_lead: str = ""
+    before_index: str = ""
+    arguments: ArgumentsForm | None = None
 
     @property
     def opening(self) -> str:
         """All before the first call's name."""
         return self.begin + self.before_name
 
-    def call(self, name: str, arguments: str) -> str:
-        """One call's text."""
-        return self.before_name + name + self.before_arguments + arguments + self.after_arguments
+    def call(self, name: str, arguments: str, index: int = 0) -> str:
+        """One call's text. arguments: as JSON"""
+        numbered = f"{name}{self.before_index}{index}" if self.before_index else name
+        written = arguments if self.arguments is None else self.arguments.written(arguments)
+        return self.before_name + numbered + self.before_arguments + written + self.after_arguments
 
     def message(self, calls: list[tuple[str, str]], lead: str = "") -> str:
         """The text of calls, each a name and its arguments as JSON, behind a leading text."""
-        written = (self.separator or "").join(self.call(*call) for call in calls)
+        written = (self.separator or "").join(
+            self.call(*call, index) for index, call in enumerate(calls)
+        )
         leading = self.before_lead + lead + self.after_lead if lead else ""
         return leading + self.begin + written + self.end
 
@@ -60,7 +69,13 @@ class ToolFormat(WrittenForm):
 @cache
 def tool_formats() -> dict[str, ToolFormat]:
     """All that are known, by name."""
-    return read_forms("tool_calls", ToolFormat)
+    return {name: _with_form(one) for name, one in read_forms("tool_calls", ToolFormat).items()}
+
+
+def _with_form(one: ToolFormat) -> ToolFormat:
+    """With the arguments' form made of what the description has for it."""
+    described: Any = one.arguments
+    return one if described is None else replace(one, arguments=ArgumentsForm(**described))
 
 
 def choose_tool_format(name: str | None, template: str | None) -> ToolFormat:

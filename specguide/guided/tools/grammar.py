@@ -16,6 +16,7 @@ from specguide.config import GuideConfig
 from specguide.guide import Guide
 from specguide.guided.backends import AUTO
 from specguide.guided.lark.schema import schema_term
+from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.formats import ToolFormat
 
 SpecialToken = Callable[[str], int | None]
@@ -64,7 +65,7 @@ def tool_guide(
     call = f"{rules.terms(tool_format.before_name)} {rules.rest_of_call}"
     alternatives = " | ".join(rules.tool(tool, limits) for tool in tools)
     lines = ["start: " + start[0], *start[1:], f"call: {call}", f"tool: {alternatives}"]
-    return Guide(grammar="\n".join(lines), backend=AUTO)
+    return Guide(grammar="\n".join(lines + rules.lines), backend=AUTO)
 
 
 class _Rules:
@@ -75,6 +76,8 @@ class _Rules:
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self._ids = {text: token for text, token in ids.items() if token is not None}
         self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
+        self.lines = ["INDEX: /[0-9]{1,4}/"] if tool_format.before_index else []
+        self._num_listed = 0
 
     def terms(self, text: str) -> str:
         """A text, in which special tokens stand as such; nothing for none."""
@@ -96,8 +99,18 @@ class _Rules:
 
     def tool(self, tool: Tool, limits: GuideConfig) -> str:
         """A tool's name and its arguments."""
-        name = self.terms(tool.name + self._format.before_arguments)
-        return f"{name} {schema_term(dict(tool.parameters), limits)}"
+        one = self._format
+        name = self.terms(tool.name + one.before_arguments)
+        if one.before_index:
+            begin = self.terms(tool.name + one.before_index)
+            name = f"{begin} INDEX {self.terms(one.before_arguments)}"
+        if one.arguments is None:
+            return f"{name} {schema_term(dict(tool.parameters), limits)}"
+        self._num_listed += 1
+        listed = ArgumentRules(one.arguments, self.terms, limits, f"a_{self._num_listed}")
+        term = listed.of(tool.parameters, tool.param)
+        self.lines += listed.lines
+        return f"{name} {term}"
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""

@@ -1,0 +1,198 @@
+"""Owns calls whose arguments are written one by one, and not as a JSON object: which of them are
+text as it is, and their grammar in Lark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guided.lark.schema import schema_term
+
+_NOTES = ("title", "description", "examples", "default", "$comment")
+_KNOWN = frozenset(
+    (
+        *(*_NOTES, "$defs", "definitions", "$schema", "$id", "strict"),
+        *("type", "properties", "required", "additionalProperties"),
+    )
+)
+_OF_TEXT = frozenset((*_NOTES, "type", "enum", "const", "minLength", "maxLength"))
+_NAMES = {"boolean": ("true", "false"), "null": ("null",)}
+
+
+@dataclass(frozen=True)
+class ArgumentsForm:
+    """How arguments are written one by one, with `separator` between them:
+
+        before_name · name · before_value · value · after_value
+
+    text_marks: what stands around a text that is written as it is; None: texts are JSON. What may
+                be no text, or has a pattern or a format, is JSON
+    constants:  other words for JSON's true, false and null
+    """
+
+    before_name: str
+    before_value: str
+    after_value: str
+    separator: str
+    text_marks: Sequence[str] | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def after_text(self) -> str:
+        """All behind a text that is written as it is."""
+        return (self.text_marks[1] if self.text_marks else "") + self.after_value
+
+    def written(self, arguments: str) -> str:
+        """Arguments, a JSON object, one by one; each string as it is, if texts are."""
+        parts = [
+            self.before_name + name + self.before_value + self._value(value) + self.after_value
+            for name, value in json.loads(arguments).items()
+        ]
+        return self.separator.join(parts)
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, str) and self.text_marks is not None:
+            return self.text_marks[0] + value + self.text_marks[1]
+        text = json.dumps(value, ensure_ascii=False)
+        return self.constants.get(text, text)
+
+
+def text_arguments(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Names of a tool's arguments that are written as they are."""
+    if form is None or form.text_marks is None:
+        return frozenset()
+    return frozenset(name for name, schema in _properties(parameters) if _is_text(schema))
+
+
+def num_schemas(form: ArgumentsForm | None, parameters: Mapping[str, Any]) -> int:
+    """JSON schemas in the grammar of a tool's arguments."""
+    if form is None:
+        return 1
+    texts = text_arguments(form, parameters)
+    return sum(
+        name not in texts and not _constants(form, schema)
+        for name, schema in _properties(parameters)
+    )
+
+
+class ArgumentRules:
+    """Arguments of one tool as rules.
+
+    terms: writes a text as Lark
+    name:  what the rules' names begin with
+    """
+
+    def __init__(
+        self, form: ArgumentsForm, terms: Callable[[str], str], limits: GuideConfig, name: str
+    ) -> None:
+        self._form, self._terms, self._limits, self._name = form, terms, limits, name
+        self.lines: list[str] = []
+
+    def of(self, parameters: Mapping[str, Any], param: str) -> str:
+        """The arguments' term; "" for none. Raises UnsupportedGuide for what is not enforced."""
+        unknown = sorted(parameters.keys() - _KNOWN)
+        if unknown:
+            error = UnsupportedGuide(
+                f"{unknown[0]} of a tool's arguments cannot be enforced in this model's tool "
+                "format, which writes them one by one; leave it out",
+                keyword=unknown[0],
+            )
+            error.param = param
+            raise error
+        names = [name for name, _ in _properties(parameters)]
+        for place, (name, schema) in enumerate(_properties(parameters)):
+            value = self._value(self._rule(place), schema, parameters)
+            before = self._terms(self._form.before_name + name + self._form.before_value)
+            self.lines.append(f"{self._rule(place)}: {before} {value}")
+        required = set(parameters.get("required", ()))
+        for place in reversed(range(len(names))):
+            self._chain(place, len(names), names[place] in required)
+        return f"{self._rule(0)}_first" if names else ""
+
+    def _rule(self, place: int) -> str:
+        return f"{self._name}_{place}"
+
+    def _chain(self, place: int, num: int, is_required: bool) -> None:
+        """Two rules of the arguments from here on: as the first of all, or behind others."""
+        rest = f" {self._rule(place + 1)}_next" if place + 1 < num else ""
+        separator = self._terms(self._form.separator)
+        for kind, before in (("first", ""), ("next", separator)):
+            skipped = f"{self._rule(place + 1)}_{kind}" if rest else '""'
+            other = "" if is_required else f" | {skipped}"
+            rule = f"{self._rule(place)}_{kind}"
+            self.lines.append(f"{rule}: {before} {self._rule(place)}{rest}{other}")
+
+    def _value(self, rule: str, schema: Any, root: Mapping[str, Any]) -> str:
+        form = self._form
+        after = self._terms(form.after_value)
+        if constants := _constants(form, schema):
+            return f"({' | '.join(map(self._terms, constants))}) {after}"
+        if form.text_marks is None or not _is_text(schema):
+            shared = {name: root[name] for name in ("$defs", "definitions") if name in root}
+            whole = {**schema, **shared} if isinstance(schema, Mapping) else schema
+            value = schema_term(whole, self._limits)
+            if "null" in form.constants and _may_be_null(schema):
+                value = f"({self._terms(form.constants['null'])} | {value})"
+            return f"{value} {after}"
+        return f"{self._terms(form.text_marks[0])} {self._text(rule, schema)}"
+
+    def _text(self, rule: str, schema: Mapping[str, Any]) -> str:
+        """A text up to what is behind it."""
+        after = self._terms(self._form.after_text)
+        listed = [schema["const"]] if "const" in schema else schema.get("enum")
+        if listed is not None:
+            return f"({' | '.join(map(self._terms, listed))}) {after}"
+        most = schema.get("maxLength", "")
+        body = f"(?s:.{{{schema.get('minLength', 0)},{most}}})"
+        first, _, rest = after.partition(" ")
+        name = rule.upper()
+        if not first.startswith('"'):  # a special token, which is in no text
+            self.lines.append(f"{name}: /{body}/")
+            return f"{name} {after}"
+        # Up to the first of these marks, of which two may overlap.
+        self.lines.append(f"{name}_ENDED: /{body}/ {first}")
+        self.lines.append(f"{name}_BEYOND: /(?s:.*)/ {first} /(?s:.+)/")
+        self.lines.append(f"{name}: {name}_ENDED & ~{name}_BEYOND")
+        return f"{name} {rest}"
+
+
+def _properties(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """In their order; those that are required and not described may be anything."""
+    described = parameters.get("properties", {})
+    yield from described.items()
+    for name in parameters.get("required", ()):
+        if name not in described:
+            yield name, True
+
+
+def _is_text(schema: Any) -> bool:
+    """Whether a value can be a text alone, of which no more is asked than can be told of a text as
+    it is."""
+    if not isinstance(schema, Mapping) or schema.keys() - _OF_TEXT:
+        return False
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    if listed is not None:
+        return bool(listed) and all(isinstance(one, str) and one for one in listed)
+    return schema.get("type") in ("string", ["string"])
+
+
+def _constants(form: ArgumentsForm, schema: Any) -> list[str]:
+    """All that a value may be, where it has constants alone, of which there are other words."""
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    names = _NAMES.get(kind, ()) if isinstance(kind, str) else ()
+    if not names or not form.constants or "enum" in schema or "const" in schema:
+        return []
+    return [form.constants[name] for name in names]
+
+
+def _may_be_null(schema: Any) -> bool:
+    """Whether null is a type of its own among others."""
+    if not isinstance(schema, Mapping):
+        return False
+    kinds = [one.get("type") for one in schema.get("anyOf", ()) if isinstance(one, Mapping)]
+    listed = schema.get("type")
+    return "null" in [*kinds, *(listed if isinstance(listed, list) else ())]

@@ -1,0 +1,151 @@
+"""Tool formats: what each one's grammar allows is read as calls of the schema, whatever its
+arguments are; those that write them one by one have forms of their own for texts and constants."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import jsonschema
+import pytest
+
+from benchmarks.ready_walks import END, VOCABULARY, walk
+from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.tools import (
+    Tool,
+    ToolFormat,
+    num_schemas,
+    text_arguments,
+    tool_formats,
+    tool_guide,
+)
+from specguide.server.events import Arguments, CallBegin, Said, Text
+from specguide.server.tool_choice import ToolChoice
+from specguide.server.tool_parser import ToolCallParser
+
+LIMITS = GuideConfig(isolate_compiles=False)
+ORDER = {
+    "type": "object",
+    "properties": {
+        "note": {"type": "string"},
+        "kind": {"enum": ["new", "old one"]},
+        "code": {"type": "string", "minLength": 2, "maxLength": 5},
+        "count": {"type": "integer", "minimum": 0, "maximum": 99},
+        "is_paid": {"type": "boolean"},
+        "nothing": {"type": "null"},
+        "maybe": {"anyOf": [{"type": "string", "maxLength": 4}, {"type": "null"}]},
+        "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "maxItems": 2},
+        "on": {"type": "string", "format": "date"},
+        "at": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]},
+    },
+    "required": ["kind", "count", "is_paid"],
+    "additionalProperties": False,
+    "$defs": {"item": {"type": "string", "maxLength": 3}},
+}
+EMPTY = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOLS = [Tool("order", ORDER, "tools[0]"), Tool("list.all", EMPTY, "tools[1]")]
+FULL = {
+    "note": 'two\nlines, "x" \\ <b>',
+    "kind": "old one",
+    "code": "é=1)",
+    "count": 12,
+    "is_paid": True,
+    "nothing": None,
+    "maybe": None,
+    "items": ["]", ")"],
+    "at": {"x": -1.5},
+}
+ALL = [pytest.param(one, id=name) for name, one in tool_formats().items()]
+LISTED = [pytest.param(one, id=name) for name, one in tool_formats().items() if one.arguments]
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(VOCABULARY, LIMITS)
+    yield compiler
+    compiler.close()
+
+
+def no_token(text: str) -> None:
+    """All marks are text here."""
+
+
+def read(one: ToolFormat, text: str, size: int = 7) -> tuple[str, list[tuple[str, str]]]:
+    """What is said, and the calls."""
+    choice = ToolChoice(TOOLS)
+    parser, events = ToolCallParser(one, choice.texts(one)), list[Said]()
+    for at in range(0, len(text), size):
+        events += parser.feed(text[at : at + size])
+    said, calls = "", list[list[str]]()
+    for event in [*events, *parser.finish()]:
+        if isinstance(event, CallBegin):
+            calls.append([event.name, ""])
+        elif isinstance(event, Arguments):
+            calls[-1][1] += event.text
+        elif isinstance(event, Text):
+            said += event.text
+    return said, [(name, arguments) for name, arguments in calls]
+
+
+@pytest.mark.parametrize("one", ALL)
+def test_random_calls_are_read_and_match_their_schema(one: ToolFormat, compiler):
+    short = {**ORDER["properties"], "note": {"type": "string", "maxLength": 9}}
+    tools = [Tool("order", {**ORDER, "properties": short}), TOOLS[1]]
+    guide = tool_guide(one, tools, no_token, LIMITS, must_call=True)
+    grammar, rng = compiler.compile(guide), random.Random(5)
+    for size in (1, 3, 8, 1000) * 3:
+        said, calls = read(one, walk(grammar, rng, 300), size)
+        assert calls and said == ""
+        for name, arguments in calls:
+            schema = next(tool.parameters for tool in TOOLS if tool.name == name)
+            jsonschema.validate(json.loads(arguments), schema)
+
+
+@pytest.mark.parametrize("one", ALL)
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_all_arguments_there_are(one: ToolFormat, size: int, compiler):
+    arguments = json.dumps(FULL, ensure_ascii=False)
+    text = one.message([("order", arguments)])
+    assert read(one, text, size) == ("", [("order", arguments)])
+    matcher = compiler.compile(tool_guide(one, TOOLS, no_token, LIMITS, must_call=True)).matcher()
+    assert all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
+
+
+@pytest.mark.parametrize("one", LISTED)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "other", "count": 1, "is_paid": True},
+        {"kind": "new", "count": 100, "is_paid": True},
+        {"kind": "new", "count": 1, "is_paid": 1},
+        {"kind": "new", "is_paid": True},
+        {"kind": "new", "code": "x", "count": 1, "is_paid": True},
+        {"kind": "new", "code": "xxxxxx", "count": 1, "is_paid": True},
+        {"kind": "new", "count": 1, "is_paid": True, "other": 1},
+    ],
+)
+def test_arguments_that_the_schema_does_not_have(one: ToolFormat, wrong, compiler):
+    matcher = compiler.compile(tool_guide(one, TOOLS, no_token, LIMITS, must_call=True)).matcher()
+    text = one.message([("order", json.dumps(wrong))]).encode()
+    assert not (all(matcher.accept(byte) for byte in text) and matcher.accept(END))
+
+
+@pytest.mark.parametrize("one", LISTED)
+def test_what_is_not_enforced_is_refused(one: ToolFormat):
+    tool = Tool("f", {"type": "object", "oneOf": [{}]}, "tools[0]")
+    with pytest.raises(UnsupportedGuide, match="oneOf of a tool's arguments") as caught:
+        tool_guide(one, [tool], no_token, LIMITS)
+    assert caught.value.param == "tools[0]"
+
+
+def test_schemas_are_counted_as_they_stand_in_the_guide():
+    for one in tool_formats().values():
+        guide = tool_guide(one, TOOLS, no_token, LIMITS).source()
+        counts = [num_schemas(one.arguments, tool.parameters) for tool in TOOLS]
+        assert guide.count("%json ") == sum(counts)
+        assert len(ToolChoice(TOOLS).schema_params(None, one)) == sum(counts)
+    qwen = tool_formats()["qwen3_coder"].arguments
+    assert text_arguments(qwen, ORDER) == {"note", "kind", "code"}
