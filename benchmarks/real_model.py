@@ -90,7 +90,7 @@ def served(model: str, *options: str) -> Any:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [*COMMAND, "serve", "--model", model, "--port", str(port), *options]
+    command = [*COMMAND, "serve", model, "--port", str(port), *options]
     url = f"http://127.0.0.1:{port}"
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
