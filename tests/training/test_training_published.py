@@ -1,0 +1,62 @@
+"""A draft head for a model in a GGUF file: one command, whose head an engine takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from gguf_files import Q, write_gguf
+from paging import Sequences
+from random_models import LLAMA, random_model
+
+from specguide import LLM, SamplingParams
+from specguide.config import SpecConfig
+from specguide.models import Decoder
+from training.data.published_data import SETS, set_tasks
+from training.train.published import load_published, main
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sizes = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 96}
+    made = random_model(LLAMA, **sizes, tie_word_embeddings=True, max_position_embeddings=4096)
+    return write_gguf(tmp_path_factory.mktemp("model") / "model.gguf", made, kind=Q.Q8_0)
+
+
+@torch.no_grad()
+def test_the_target_is_what_the_engine_serves(model: Path) -> None:
+    decoder, ids = Decoder.load(model), torch.arange(20)
+    sequences = Sequences(1, 20)
+    cache = sequences.cache(decoder.config, decoder.dtype)
+    logits = decoder.logits(decoder.forward(ids, sequences.extend([20]), cache)[0])
+    expected = load_published(model, "cpu")(ids[None]).logits[0]
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
+
+
+def test_one_command_makes_a_head(model: Path, tmp_path: Path) -> None:
+    main(
+        f"--target {model} --out {tmp_path / 'head'} --run {tmp_path / 'run'} --num-examples 4 "
+        "--num-eval 2 --num-steps 2 --num-rows 1 --row-len 4000 --max-answer-len 12 --batch 4 "
+        "--draft-vocab-size 280 --num-key-value-heads 2 --unroll-steps 2 --device cpu".split()
+    )
+    found = json.loads((tmp_path / "run" / "eval.json").read_text())
+    assert found["steps"] == 2 and 0 < found["bytes"] < 12e6 and found["num_tokens"] > 0
+    outputs = []
+    for spec in (None, SpecConfig("eagle3", model=tmp_path / "head", num_draft_tokens=2)):
+        llm = LLM(model, spec=spec, max_batch_size=1)
+        (output,) = llm.generate(["lazy dog"], SamplingParams(max_tokens=8, temperature=0.0))
+        outputs.append(output.token_ids)
+        llm.close()
+    assert outputs[0] == outputs[1]
+
+
+def test_held_out_tasks_are_not_trained_on(tmp_path: Path) -> None:
+    assert set_tasks(None) == ([], [])
+    lines = [json.dumps({"id": str(n), "schema": {"const": n}}) for n in range(200)]
+    for name in SETS:
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    trained, held = set_tasks(tmp_path)
+    assert len(held) == 2 * 64 and len(trained) == 2 * (200 - 64)
+    assert not {task.name for task in trained} & {task.name for task in held}

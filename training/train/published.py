@@ -1,0 +1,120 @@
+"""Trains an EAGLE3 draft head for a published model on the model's own answers: one command.
+
+    python -m training.train.published --target FILE.gguf --out FOLDER --data FOLDER --minutes 7
+
+The model, a GGUF file or a Hugging Face folder, answers prompts of JSONSchemaBench and BFCL (files
+of --data) and of the project's generators, guided by their schemas; the head learns to draft these
+answers, and is measured on held-out ones. Answers and checkpoint are kept in the run folder, so the
+same command goes on where it stopped. --minutes counts the answers too. The stored head has at most
+12 MB for a model of 576 features and 49,152 tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import transformers
+from tokenizers import Tokenizer
+from transformers import PreTrainedModel
+
+from specguide.gguf_file import find_gguf
+from specguide.models.gguf import gguf_fields, gguf_tensors
+from specguide.models.stored_tensors import read
+from specguide.tokenizer.gguf import gguf_tokenizer
+from training.data.draft_data import Example, read_examples, write_examples
+from training.data.published_data import answered, generated_tasks, set_tasks
+from training.evaluate.acceptance import measure
+from training.heads.eagle3 import load_head, save_head
+from training.train import eagle3, head_trainer
+from training.train.head_trainer import EVAL_SEED_OFFSET, Trainer, load_target
+
+
+@dataclass(frozen=True)
+class TrainPlan(eagle3.TrainPlan):
+    """With the model's answers in place of the data's. num_examples: prompts of the generators;
+    batch: answered at once; num_self_answers has no part"""
+
+    num_steps: int = 20_000
+    num_rows: int = 16
+    row_len: int = 1536
+    learning_rate: float = 1e-3
+    num_examples: int = 12_000
+    max_answer_len: int = 256
+    draft_vocab_size: int = 4096
+    intermediate_size: int = 640
+    num_key_value_heads: int = 3
+    batch: int = 256
+
+
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    head_trainer.add_arguments(parser, TrainPlan(), "training/runs/published")
+    parser.add_argument("--data", type=Path, help="folder of jsonschemabench.jsonl and bfcl.jsonl")
+    parser.add_argument("--aux-layers", type=int, nargs=3, help="layers whose input is read")
+    return parser.parse_args(argv)
+
+
+def load_published(place: Path, device: str) -> PreTrainedModel:
+    """The frozen target of a GGUF file or a folder, float32."""
+    path = find_gguf(place)
+    if path is None:
+        return load_target(place, device)
+    fields = gguf_fields(path)
+    model_class: Any = getattr(transformers, fields["architectures"][0])
+    model = model_class(model_class.config_class(**fields))
+    weights = {name: read(stored) for name, stored in gguf_tensors(path).items()}
+    model.load_state_dict(weights, strict=not fields["tie_word_embeddings"])
+    model.tie_weights()
+    model.generation_config.eos_token_id = fields["eos_token_id"]
+    target: PreTrainedModel = model.to(device).eval().requires_grad_(False)
+    return target
+
+
+def load_tokenizer(place: Path) -> Tokenizer:
+    path = find_gguf(place)
+    if path is None:
+        return Tokenizer.from_file(str(place / "tokenizer.json"))
+    return gguf_tokenizer(path)[0]
+
+
+def prepare(args: argparse.Namespace, plan: TrainPlan) -> tuple[list[Example], list[Example]]:
+    """Answers to train on and held-out ones, kept in the run folder."""
+    files = args.run / "examples.npz", args.run / "held_out.npz"
+    if not all(file.exists() for file in files):
+        trained, held = set_tasks(args.data)
+        trained += generated_tasks(plan.seed, plan.num_examples)
+        held += generated_tasks(plan.seed + EVAL_SEED_OFFSET, args.num_eval, "left_out")
+        for file, tasks in zip(files, (trained, held), strict=True):
+            sizes = plan.row_len, plan.max_answer_len, plan.batch
+            write_examples(file, answered(args.target, tasks, *sizes))
+    examples, held_out = (read_examples(file) for file in files)
+    return examples, held_out
+
+
+def main(argv: list[str] | None = None) -> None:
+    started = time.monotonic()
+    args = parse_args(argv)
+    plan = TrainPlan(**eagle3.plan_values(args, TrainPlan))
+    examples, held_out = prepare(args, plan)
+    target = load_published(args.target, args.device)
+    head = eagle3.first_head(target, load_tokenizer(args.target), plan, examples, args.start)
+    trainer = Trainer(head, target, plan, args.run)
+    trainer.resume()
+    trainer.train(examples, started + 60 * args.minutes)
+    save_head(trainer.head, args.out)
+    stored = load_head(args.out).to(args.device)
+    found = asdict(measure(stored, target, held_out, args.num_drafts, plan.row_len))
+    found |= {"steps": trainer.step, "bytes": (args.out / "model.safetensors").stat().st_size}
+    (args.run / "eval.json").write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
