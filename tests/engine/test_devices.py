@@ -53,7 +53,7 @@ def device_of(monkeypatch, name: str, num_devices: int, current: int = 0) -> tor
     monkeypatch.setattr(torch.cuda, "is_available", lambda: num_devices > 0)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: num_devices)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current)
-    monkeypatch.setattr("specguide.engine.executors.local.Decoder.load", load)
+    monkeypatch.setattr("specguide.engine.executors.local.load_decoder", load)
     with pytest.raises(Found) as found:
         LocalExecutor.load(resolved(EngineConfig(device=name)))
     return found.value.args[0]

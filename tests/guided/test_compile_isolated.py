@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -214,6 +215,21 @@ def test_a_worker_serves_many_guides_and_is_replaced_when_it_dies():
     box._server.kill()
     box._server.wait()
     assert isinstance(box.start(quick(4), "auto").wait(20), Passed)
+    box.close()
+
+
+@pytest.mark.parametrize("last_words", [b"", b'{"signal": 9}\n'])
+def test_a_worker_that_ends_before_it_reads_a_guide_is_replaced(last_words):
+    """Between the look at whether it is idle and the guide."""
+    box = Sandbox(VOCABULARY, CONFIG)
+    assert isinstance(box.start(quick(0), "auto").wait(20), Passed)
+    for _ in range(3):
+        ours, theirs = socket.socketpair()
+        box._idle = [ours]
+        trial = box.start(quick(1), "auto")
+        theirs.sendall(last_words)
+        theirs.close()
+        assert isinstance(trial.wait(20), Passed)
     box.close()
 
 

@@ -17,7 +17,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from specguide import errors
@@ -55,17 +57,18 @@ class Passed:
 class Trial:
     """A compile in a worker. One thread at a time calls its methods.
 
-    lease: of the worker, which has been sent the guide
+    ask: send the guide to a worker, by the lease that this returns
     """
 
     def __init__(
         self,
         guide: Guide,
         config: GuideConfig,
-        lease: socket.socket,
+        ask: Callable[[], socket.socket],
         give_back: Callable[[socket.socket], None],
     ) -> None:
-        self._guide, self._config, self._lease, self._give_back = guide, config, lease, give_back
+        self._guide, self._config, self._ask, self._give_back = guide, config, ask, give_back
+        self._lease = ask()
         self._end_by_s: float | None = None  # monotonic; None until it has begun
         self._told = bytearray()
 
@@ -74,8 +77,7 @@ class Trial:
         seconds."""
         try:
             if self._end_by_s is None:
-                self._lease.settimeout(_START_S)
-                if self._lease.recv(1) != STARTED:
+                if not self._begins():
                     return self._lost()
                 self._end_by_s = time.monotonic() + self._config.compile_timeout_s + _GRACE_S
             until_s = min(self._end_by_s, time.monotonic() + timeout_s)
@@ -97,6 +99,20 @@ class Trial:
     def kill(self) -> None:
         """End it: the worker dies with its lease."""
         self._lease.close()
+
+    def _begins(self) -> bool:
+        """Wait until it does. An idle worker that ended before it read the guide is replaced."""
+        self._lease.settimeout(_START_S)
+        with suppress(ConnectionError):
+            if self._lease.recv(1) == STARTED:
+                return True
+        self.kill()
+        try:
+            self._lease = self._ask()
+        except EngineError:  # the sandbox was closed, which ended the worker
+            return False
+        self._lease.settimeout(_START_S)
+        return self._lease.recv(1) == STARTED
 
     def _outcome(self, told: dict[str, Any]) -> Passed | Failure:
         if told.get("is_last", True):
@@ -143,25 +159,28 @@ class Sandbox:
     def start(self, guide: Guide, requested: str) -> Trial:
         """Compile a guide by the backend that is requested, or "auto". Raises EngineError,
         CompilerBusy."""
-        asked = json.dumps(
-            {"kind": guide.kind, "source": guide.source(), "backend": requested}
-        ).encode()
-        try:
-            with self._lock:
-                lease = self._lease()
-            lease.settimeout(_START_S)
-            lease.sendall(asked + b"\n")
-        except OSError as error:
-            raise CompilerBusy(
-                f"the process that compiles grammars takes none ({error}); try again"
-            ) from error
-        return Trial(guide, self._config, lease, self._take_back)
+        asked = {"kind": guide.kind, "source": guide.source(), "backend": requested}
+        ask = partial(self._ask, json.dumps(asked).encode() + b"\n")
+        return Trial(guide, self._config, ask, self._take_back)
 
     def close(self) -> None:
         """End the server and all trials, whose waits then return."""
         with self._lock:
             self._is_closed = True
             self._stop()
+
+    def _ask(self, line: bytes) -> socket.socket:
+        try:
+            with self._lock:
+                lease = self._lease()
+            lease.settimeout(_START_S)
+            with suppress(ConnectionError):  # its worker has just ended, as the trial will find
+                lease.sendall(line)
+        except OSError as error:
+            raise CompilerBusy(
+                f"the process that compiles grammars takes none ({error}); try again"
+            ) from error
+        return lease
 
     def _lease(self) -> socket.socket:
         """Of an idle worker, or a new one; with the lock held."""
