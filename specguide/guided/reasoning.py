@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,8 +13,8 @@ from specguide.guide import Reasoning
 from specguide.guided.backends import CompiledGrammar
 from specguide.tokenizer.vocabulary import Vocabulary
 
-_LIKE_SPECIAL = re.compile(r"<[^<>]+>|\[[^\[\]]+\]")
-"""What special tokens look like that stand within a mark."""
+_CLOSING = {"<": ">", "[": "]"}
+"""What special tokens that stand within a mark begin and end with."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class ReasoningSections:
         parts = [text]
         if self._special(text) is None:
             cuts = [0, len(text)]
-            for found in _LIKE_SPECIAL.finditer(text):
-                if self._special(found[0]) is not None:
-                    cuts += found.span()
+            for start, end in _bracketed(text):
+                if self._special(text[start:end]) is not None:
+                    cuts += start, end
             cuts.sort()
             parts = [text[start:end] for start, end in pairwise(cuts) if start < end]
         return tuple(map(self._mark, parts))
@@ -97,3 +96,14 @@ class ReasoningSections:
     @cached_property
     def _words(self) -> native.NativeVocabulary:
         return native.NativeVocabulary(self._vocabulary.token_bytes, self._vocabulary.eos_token_ids)
+
+
+def _bracketed(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of every innermost bracket."""
+    start = None
+    for at, character in enumerate(text):
+        if character in _CLOSING:
+            start = at
+        elif start is not None and character == _CLOSING[text[start]]:
+            yield start, at + 1
+            start = None

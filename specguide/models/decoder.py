@@ -107,7 +107,8 @@ class Decoder:
         a quantization that is unknown or that the folder does not allow.
         """
         folder = Path(folder)
-        files, config = weight_files(folder), read_config(folder, quantization)
+        config = read_config(folder, quantization)
+        files = weight_files(folder)
         tied = config.tie_word_embeddings
         check_weights(
             files,

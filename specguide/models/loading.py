@@ -51,8 +51,8 @@ def load_decoder(
         return Decoder.load(
             folder, device, dtype, max_positions=max_positions, quantization=quantization
         )
-    files = weight_files(folder)
     config = read_config(folder, quantization, "transformers")
+    files = weight_files(folder)
     if model_impl == "auto":
         warnings.warn(
             f"{config.architecture} has no implementation of its own here: transformers' modules "

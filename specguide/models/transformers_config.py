@@ -41,7 +41,9 @@ def known_to_transformers(fields: Mapping[str, Any]) -> str | None:
 
     names = fields.get("architectures")
     known = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
-    return next((it for it in names if it in known), None) if isinstance(names, list) else None
+    if not isinstance(names, list):
+        return None
+    return next((name for name in names if isinstance(name, str) and name in known), None)
 
 
 def read_transformers_config(folder: Path) -> TransformersConfig:

@@ -23,7 +23,7 @@ def gguf_tokenizer(path: Path) -> tuple[Backend, Any]:
         from transformers import PreTrainedTokenizerFast
 
         chat = PreTrainedTokenizerFast.from_pretrained(
-            path.parent, gguf_file=path.name, local_files_only=True
+            path.parent, gguf_file=path.name, local_files_only=True, trust_remote_code=False
         )
         return _without_additions(chat.backend_tokenizer, num_tokens), chat
     except Exception as error:  # transformers and tokenizers raise many kinds

@@ -126,7 +126,7 @@ def test_a_timeline_is_written(tmp_path):
         (["--schema", __file__, "x"], "json_schema is not valid JSON"),
         (["--regex", "a", "--grammar", __file__, "x"], "exactly one"),
         (["--temperature", "-1", "x"], "temperature"),
-        (["--spec-method", "guessing", "x"], "known: eagle3, mtp, draft_model"),
+        (["--spec-method", "guessing", "x"], "known: eagle3, peagle, mtp, draft_model"),
         (["--spec-method", "draft_model", "x"], "needs the folder of a small model"),
         (["--model", "/nowhere", "x"], "/nowhere"),
         ([""], "empty"),

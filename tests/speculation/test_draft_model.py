@@ -162,7 +162,7 @@ def test_what_does_not_fit(folders, tmp_path):
         InvalidParams, match=r"needs the folder of a small model.*SpecConfig\('draft_model', model="
     ):
         LLM(target, spec="draft_model")
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="nowhere: is not a folder"):
         make(folders, tmp_path / "nowhere")
     other = tiny.save_target(tmp_path / "other")
     tokenizer = json.loads((other / "tokenizer.json").read_text())
