@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -11,6 +12,10 @@ from specguide.errors import SpecguideError
 from specguide.params import SamplingParams
 
 FinishReason = Literal["stop", "length", "error", "abort"]
+
+EXTERNAL_ID: ContextVar[str] = ContextVar("EXTERNAL_ID", default="")
+"""The name under which a request is known outside, for logs. A server sets it for each of its
+requests; what is asked of an engine in that context has it."""
 
 
 @dataclass
@@ -126,6 +131,7 @@ class RequestSpec:
     sample:    which of its prompt's samples it is
     arrival_s: when it came, by `time.perf_counter`
     client:    who asks; clients that wait take turns, see scheduler.waiting
+    external_id: see EXTERNAL_ID
     """
 
     request_id: int
@@ -136,6 +142,7 @@ class RequestSpec:
     sample: int = 0
     arrival_s: float = 0.0
     client: str = ""
+    external_id: str = ""
 
     @property
     def has_guided_drafts(self) -> bool:

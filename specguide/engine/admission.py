@@ -97,6 +97,7 @@ class Admission:
         sample: int,
         arrival_s: float | None,
         client: str = "",
+        external_id: str = "",
     ) -> Request:
         """A new request, as Engine.add takes it."""
         spec = RequestSpec(
@@ -108,6 +109,7 @@ class Admission:
             sample=sample,
             arrival_s=time.perf_counter() if arrival_s is None else arrival_s,
             client=client,
+            external_id=external_id,
         )
         metrics = RequestMetrics(prompt_tokens=len(spec.prompt_ids))
         return Request(spec, self._text(prompt_ids, params), metrics=metrics)

@@ -21,6 +21,7 @@ from specguide.engine.stream import Mailbox, RequestDelta, RequestStream, delive
 from specguide.errors import EngineClosed, EngineError, QueueFull
 from specguide.guided.backends import CompiledGrammar
 from specguide.params import SamplingParams
+from specguide.request import EXTERNAL_ID
 from specguide.trace import Span
 
 T = TypeVar("T")
@@ -131,7 +132,7 @@ class AsyncEngine:
         prompt_ids = self._engine.prompt_ids(prompt)
         mailbox = Mailbox(params.n)
         add = partial(self._engine.add, prompt_ids, params, priority=priority)
-        add = partial(add, arrival_s=arrival_s, client=client)
+        add = partial(add, arrival_s=arrival_s, client=client, external_id=EXTERNAL_ID.get())
         with self._lock:
             self._check_room(params.n)
             check_wait(self._engine.wait_s(client, priority), self._max_wait_s)

@@ -134,6 +134,7 @@ class Engine:
         sample: int = 0,
         arrival_s: float | None = None,
         client: str = "",
+        external_id: str = "",
     ) -> Request:
         """Take a request. What is wrong with it ends it with its error, at the next `step`.
 
@@ -141,8 +142,11 @@ class Engine:
         sample:    which of the prompt's params.n samples it is; each is a request of its own
         arrival_s: when it came, by `time.perf_counter`; None: now
         client:    who asks; clients that wait take turns
+        external_id: the name under which its log shows it
         """
-        request = self._admission.request(prompt_ids, params, priority, sample, arrival_s, client)
+        request = self._admission.request(
+            prompt_ids, params, priority, sample, arrival_s, client, external_id
+        )
         self._requests.add(request)
         return request
 

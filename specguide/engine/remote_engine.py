@@ -30,7 +30,7 @@ from specguide.guided.backends import CompiledGrammar
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.reasoning import ReasoningSections
 from specguide.params import SamplingParams
-from specguide.request import FinishReason, NoText, RequestMetrics, TextOfTokens
+from specguide.request import EXTERNAL_ID, FinishReason, NoText, RequestMetrics, TextOfTokens
 from specguide.scheduler import OutputText
 from specguide.tokenizer import Tokenizer
 from specguide.trace import Span
@@ -129,7 +129,8 @@ class RemoteEngine:
         if not -_MOST_PRIORITY <= priority <= _MOST_PRIORITY:
             raise InvalidParams(f"priority {priority} is out of range", param="priority")
         number, mailbox = next(self._numbers), Mailbox(params.n)
-        self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, client))
+        names = (client, EXTERNAL_ID.get())
+        self._send(wire.AddRequest(number, ids, params_text(params), priority, arrival_s, *names))
         texts = [self._text(ids, params) for _ in range(params.n)]
         self._sent[number] = _Sent(mailbox, texts, set(range(params.n)))
         self._is_empty.clear()

@@ -233,6 +233,7 @@ def request_record(request: Request) -> dict[str, Any]:
     metrics = request.metrics
     return {
         "request_id": request.request_id,
+        "external_id": request.spec.external_id,
         "sample": request.sample,
         "finish_reason": request.finish_reason,
         "stop_reason": request.stop_reason,

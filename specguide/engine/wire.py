@@ -35,6 +35,7 @@ class AddRequest(Message, frozen=True):
     params:     SamplingParams as JSON text, see `wire_params`
     arrival_s:  when it came, by `time.perf_counter`, which all processes of a machine share
     client:     who asks
+    external_id: see request.EXTERNAL_ID
     """
 
     request: int
@@ -43,6 +44,7 @@ class AddRequest(Message, frozen=True):
     priority: int
     arrival_s: float
     client: str = ""
+    external_id: str = ""
 
 
 class Cancel(Message, frozen=True):

@@ -13,6 +13,7 @@ from uuid import uuid4
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from specguide.request import EXTERNAL_ID
 from specguide.server.bodies import Body, BodyRoom
 from specguide.server.clients import api_key
 from specguide.server.errors import ApiError, Refusal
@@ -93,7 +94,8 @@ class Heads:
 
 class RequestIds:
     """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else a new one. It is `request.state.request_id` too."""
+    plain one, else a new one. It is `request.state.request_id` too, and the EXTERNAL_ID by which
+    the logs of the server and of its engine show the request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -105,6 +107,7 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _is_plain(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
+        EXTERNAL_ID.set(request_id)  # of the task, which is the request's own
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -4,6 +4,8 @@ leave, lie or ask for too much harm nobody else."""
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from dataclasses import replace
 
 import pytest
@@ -23,6 +25,7 @@ from specguide.errors import (
     QueueFull,
     RequestTimeout,
 )
+from specguide.request import EXTERNAL_ID
 
 CASES = [
     SamplingParams(max_tokens=40),
@@ -141,6 +144,19 @@ def test_who_would_wait_too_long_is_told_when_to_come_back(config, tmp_path, mon
         assert told == [("a", 3)] and core.engine.num_unfinished == 0
 
     with core_thread(config, tmp_path, max_wait_s=2.0) as core:
+        asyncio.run(main(core))
+
+
+def test_the_name_of_a_request_travels_to_the_log_of_the_core(config, tmp_path, caplog):
+    async def main(core):
+        EXTERNAL_ID.set("job-7")
+        await collect(core.front().generate("abc", SamplingParams(max_tokens=2)))
+        await until(lambda: "specguide.requests" in [one.name for one in caplog.records])
+        logged = [one for one in caplog.records if one.name == "specguide.requests"]
+        assert [json.loads(one.message)["external_id"] for one in logged] == ["job-7"]
+
+    logs = caplog.at_level(logging.INFO, logger="specguide.requests")
+    with logs, core_thread(config, tmp_path) as core:
         asyncio.run(main(core))
 
 

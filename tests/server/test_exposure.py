@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import ssl
 import subprocess
@@ -73,6 +75,26 @@ def test_request_ids(plain):
     assert given.headers.get_list("x-request-id") == ["job-7"]
     for odd in ("a b", "x" * 129, "é".encode()):
         assert plain.get("/health", headers={"x-request-id": odd}).headers["x-request-id"] != odd
+
+
+def test_request_ids_are_in_the_logs(capsys, caplog):
+    server = Server(EngineConfig(max_batch_size=2), ServerConfig("small"))
+    access = logging.getLogger("uvicorn.access")
+    level = access.level
+    access.setLevel(logging.INFO)
+    try:
+        with caplog.at_level(logging.INFO, logger="specguide.requests"):
+            for name in ("job-7", "job-8"):
+                body = {"model": "small", "prompt": "One", "max_tokens": 2}
+                url, headers = f"{server.url}/v1/completions", {"x-request-id": name}
+                httpx.post(url, json=body, headers=headers, timeout=60)
+    finally:
+        server.stop()
+        access.setLevel(level)
+    lines = [json.loads(one.message) for one in caplog.records if one.name == "specguide.requests"]
+    assert [line["external_id"] for line in lines] == ["job-7", "job-8"]
+    told = [line.split() for line in capsys.readouterr().out.splitlines() if "HTTP/1.1" in line]
+    assert [words[-1] for words in told] == ["job-7", "job-8"]
 
 
 def test_web_pages_of_some_origins_may_ask(engine):
