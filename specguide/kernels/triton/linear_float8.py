@@ -148,6 +148,7 @@ def library(
     x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
     """torch's product with scales of rows; bfloat16, and features in multiples of 16."""
+    bias = None if bias is None else bias.to(dtype)
     return torch._scaled_mm(
         x.values, weight.t(), x.scale, scale[None, :], bias=bias, out_dtype=dtype
     )
