@@ -49,6 +49,7 @@ class ModelConfig:
     logits_scale:            factor on the logits
     cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
     eos_token_ids:           from generation_config.json, else config.json; may be empty
+    has_encoders:            its folder holds encoders too, see `multimodal`
     """
 
     architecture: str
@@ -74,6 +75,7 @@ class ModelConfig:
     quantization: Quantization = UNQUANTIZED
     cache_scheme: CacheScheme | None = None
     eos_token_ids: tuple[int, ...] = ()
+    has_encoders: bool = False
 
     @classmethod
     def from_fields(

@@ -20,6 +20,7 @@ from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.config import ModelConfig
+from specguide.models.multimodal import is_of_encoder, text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
 
@@ -117,12 +118,14 @@ class Decoder:
                 name.endswith("rotary_emb.inv_freq")
                 or name.startswith(MTP_PREFIX)
                 or (tied and name == "lm_head.weight")
+                or (config.has_encoders and is_of_encoder(name))
             ),
+            rename=text_name,
         )
         decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions)
-        load_weights(files, decoder.destinations())
+        load_weights(files, decoder.destinations(), rename=text_name)
         if tied:
-            check_tied(files, decoder.embedding)
+            check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
             decoder.has_cache_scales()
         return decoder

@@ -41,8 +41,10 @@ def store_float8(
     if static_scale is not None:
         scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(static_scale)
     else:
-        scale = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW) / _LARGEST
-    groups = groups / scale[:, :, None]
+        largest = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW)
+        scale = tl.div_rn(largest, tl.full((ROWS, WIDTH // GROUP), _LARGEST, tl.float32))
+    inverse = tl.div_rn(tl.full((ROWS, WIDTH // GROUP), 1.0, tl.float32), scale)
+    groups = groups * inverse[:, :, None]
     rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
     tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
