@@ -58,10 +58,13 @@ FAMILIES: dict[str, Family[Any]] = {
 }
 
 
-def read_config(folder: str | Path, quantization: str | None = None) -> ModelConfig:
+def read_config(
+    folder: str | Path, quantization: str | None = None, *, strict: bool = False
+) -> ModelConfig:
     """From config.json, and generation_config.json where there is one; or from a GGUF file.
 
     quantization: of ONLINE, where the weights are to be quantized as they are read
+    strict:       see `config_of`
     Raises CheckpointError when they are unreadable or ask for what is not implemented, and
     InvalidParams for a quantization that is unknown or that the folder does not allow; the message
     says what.
@@ -78,7 +81,8 @@ def read_config(folder: str | Path, quantization: str | None = None) -> ModelCon
     with naming(path):
         has_encoders = is_multimodal(fields)
         fields = text_fields(Path(folder), fields) if has_encoders else fields
-        config = config_of({**fields, "eos_token_id": None} if has_the_word else fields)
+        stated = {**fields, "eos_token_id": None} if has_the_word else fields
+        config = config_of(stated, strict=strict)
         config = replace(config, has_encoders=has_encoders)
     with naming(generation_path):
         eos = token_ids(generation, "eos_token_id", config.vocab_size)

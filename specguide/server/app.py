@@ -21,7 +21,7 @@ from specguide.server.backend import Backend
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
-from specguide.server.errors import RESPONSES, ApiError, Refusal
+from specguide.server.errors import RESPONSES, ApiError, Refusal, refusals
 from specguide.server.metrics import EngineCollector, StatusCounts
 from specguide.server.middleware import (
     ApiKeys,
@@ -115,12 +115,11 @@ def _add_route(api: Api[Any]) -> None:
         return await api.answer(body, request)
 
     answer.__annotations__["body"] = api.body  # which FastAPI validates and documents
-    refusals = {status: {**told, "model": api.error} for status, told in RESPONSES.items()}
     router.add_api_route(
         api.path,
         answer,
         methods=["POST"],
-        responses=refusals | _STREAMED,
+        responses=refusals(api.error) | _STREAMED,
         description=api.about,
     )
 

@@ -123,6 +123,7 @@ COMPLETIONS: Final[Table] = {
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
+    "client_metadata": _STORED,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
     "previous_response_id": Refused(_WHOLE),
     "conversation": Refused(_WHOLE),

@@ -15,7 +15,7 @@ from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
 from specguide.server.base_body import Body
 from specguide.server.body import BodyRoute
-from specguide.server.errors import RESPONSES
+from specguide.server.errors import RESPONSES, refusals
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import DetokenizeRequest, TokenizeRequest
@@ -58,7 +58,7 @@ async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
     return told
 
 
-@router.post("/v1/messages/count_tokens")
+@router.post("/v1/messages/count_tokens", responses=refusals(anthropic.Refused))
 async def count_tokens(body: anthropic.CountRequest, request: Request) -> dict[str, Any]:
     """Tokens of the prompt that a body of /v1/messages comes to."""
     return await _understood(request, anthropic.count, body)
