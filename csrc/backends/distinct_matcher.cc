@@ -15,15 +15,24 @@ using Mode = DistinctState::Mode;
 namespace {
 
 constexpr std::string_view kEnding = "\",]} \t\n\r";
+constexpr std::string_view kSpaces = " \t\n\r";
 
 void set_bit(std::vector<int32_t>& row, int32_t token) {
   row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
 }
 
+// Whether it may go on behind an array's item, by more than the first byte of another one.
 bool holds_item(std::string_view bytes) {
   const size_t comma = bytes.find(',');
-  return comma != std::string_view::npos && bytes.size() > comma + 2 &&
-         bytes.find_first_of(kEnding, comma + 1) != std::string_view::npos;
+  if (comma == std::string_view::npos) return false;
+  const size_t next = bytes.find_first_not_of(kSpaces, comma + 1);
+  return next != std::string_view::npos && bytes.find_first_not_of(kSpaces, next + 1) != std::string_view::npos;
+}
+
+// Whether it may hold a whole value, from its start on.
+bool holds_value(std::string_view bytes) {
+  const size_t start = bytes.find_first_not_of(kSpaces);
+  return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
 }
 
 // How a grammar may have an item written, but for more zeros: numbers have some spellings.
@@ -52,16 +61,19 @@ const DistinctFrame* nearest_distinct(const DistinctState& state) {
 DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::move(words)) {
   const auto num_words = static_cast<size_t>(vocabulary->num_words());
   ending.assign(num_words, 0);
-  closing = holding = ending;
+  whole = closing = holding = quoting = ending;
   of_byte.fill(-1);
   for (int32_t token = 0; token < vocabulary->size(); ++token) {
     const std::string& bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
     if (bytes.size() == 1) of_byte[static_cast<uint8_t>(bytes[0])] = token;
     const bool ends = bytes.find_first_of(kEnding) != std::string::npos;
-    if (ends || may_be_power_of_zero(bytes)) set_bit(ending, token);
-    if (!ends) continue;
+    const bool is_power = may_be_power_of_zero(bytes);
+    if (ends || is_power) set_bit(ending, token);
+    const bool closes = holds_item(bytes) || bytes.find_first_of("]}") != std::string::npos;
+    if (holds_value(bytes) || closes || is_power) set_bit(whole, token);
     if (holds_item(bytes)) set_bit(holding, token);
-    if (holds_item(bytes) || bytes.find_first_of("]}") != std::string::npos) set_bit(closing, token);
+    if (closes) set_bit(closing, token);
+    if (bytes.find('"') != std::string::npos) set_bit(quoting, token);
   }
 }
 
@@ -123,11 +135,13 @@ std::vector<SpeltToken> DistinctMatcher::forced_drafts(const int32_t* row, size_
 void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
   const Suspects wanted = suspects(state);
   for (int word = 0; word < vocabulary().num_words(); ++word) {
-    const int32_t among = wanted.words == nullptr ? -1 : (*wanted.words)[static_cast<size_t>(word)];
+    const auto at = static_cast<size_t>(word);
+    const int32_t leaving = state.is_in_string() ? tokens_->quoting[at] : -1;
+    const int32_t among = wanted.words == nullptr ? -1 : (*wanted.words)[at] & leaving;
     for (auto bits = static_cast<uint32_t>(row[word] & among); bits != 0; bits &= bits - 1) {
       const int bit = __builtin_ctz(bits);
       const std::string& bytes = bytes_of(word * 32 + bit);
-      const bool closes = (tokens_->closing[static_cast<size_t>(word)] >> bit & 1) != 0;
+      const bool closes = ((tokens_->closing[at] & leaving) >> bit & 1) != 0;
       if (bytes.empty() || (!closes && !wanted.first[static_cast<uint8_t>(bytes[0])])) continue;
       DistinctState after = state;
       if (!walk_.take(after, bytes)) row[word] = static_cast<int32_t>(static_cast<uint32_t>(row[word]) & ~(1u << bit));
@@ -136,49 +150,63 @@ void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
 }
 
 DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) const {
-  const auto all = std::bitset<256>().set();
-  if (may_be_dead(state)) return {nullptr, all};
+  Suspects found{&tokens_->ending, going_wrong(state)};
+  if (found.first.any()) found.words = nullptr;
   const DistinctFrame* nearest = nearest_distinct(state);
-  if (nearest == nullptr) return {&tokens_->holding, all};
-  if (nearest != state.top.get()) return {&tokens_->closing, all};
-  const bool is_plain = state.is_in_string() && !nearest->is_tight() &&
-                        walk_.begun(state, *nearest).find('\\') == std::string_view::npos;
-  return {&tokens_->ending, is_plain ? repeating(state) : all};
+  if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
+  if (nearest != state.top.get()) {
+    if (found.words != nullptr) found.words = &tokens_->closing;
+    return found;
+  }
+  const bool has_escape = state.is_in_string() && walk_.begun(state, *nearest).find('\\') != std::string_view::npos;
+  const bool is_plain = state.is_in_string() && nearest->place->room != DistinctPlace::Room::kFew && !has_escape;
+  found.first |= is_plain ? repeating(state) : Bytes().set();
+  if (found.words != nullptr && state.mode == Mode::kValue) found.words = &tokens_->whole;
+  return found;
 }
 
 // The bytes by which a string may go on to repeat an item. It has no escapes so far.
-std::bitset<256> DistinctMatcher::repeating(const DistinctState& state) const {
+DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) const {
   const std::string_view start = walk_.begun(state, *state.top);
-  std::bitset<256> found;
+  Bytes found;
   found.set('\\');
   for (const DistinctItem* item = state.top->items.get(); item != nullptr; item = item->before.get()) {
     const std::string& known = item->canonical;
-    if (known.size() > start.size() && known.compare(0, start.size(), start) == 0) {
-      found.set(static_cast<uint8_t>(known[start.size()]));
-    }
+    if (known.size() > start.size() && begins_with(known, start)) found.set(static_cast<uint8_t>(known[start.size()]));
   }
   return found;
 }
 
-// Whether what has been begun may become what an item must not begin by.
-bool DistinctMatcher::may_be_dead(const DistinctState& state) const {
+// The bytes by which an item that is open may go on so as it must not begin.
+DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) const {
+  Bytes found;
   for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
-    if (!frame->is_tight() || (frame == state.top.get() && state.mode == Mode::kAfter)) continue;
-    const bool is_open = frame != state.top.get() || state.mode != Mode::kValue;
+    const bool is_top = frame == state.top.get();
+    if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
+    const bool is_open = !is_top || state.mode != Mode::kValue;
     const std::string_view start = is_open ? walk_.begun(state, *frame) : std::string_view();
     for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
-      if (item->may_rule_out(start)) return true;
+      for (const std::string& dead : item->dead) {
+        if (dead.size() > start.size() && begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
+      }
     }
   }
-  return false;
+  if (found.any() && !state.is_in_string()) {
+    for (const char space : kSpaces) found.set(static_cast<uint8_t>(space));
+  }
+  return found;
 }
 
 void DistinctMatcher::settle() {
+  if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
   for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
     if (!frame->is_tight()) continue;
     std::vector<std::shared_ptr<DistinctItem>> unsettled;
     for (auto item = frame->items; item && !item->is_settled; item = item->before) unsettled.push_back(item);
     for (auto item = unsettled.rbegin(); item != unsettled.rend(); ++item) settle(*item);
+  }
+  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    if (frame->is_distinct()) walk_.index().put(frame->items);
   }
   if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_tight()) settle_scalar();
 }
@@ -219,7 +247,9 @@ void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item) {
 void DistinctMatcher::find_dead(const std::shared_ptr<DistinctItem>& item, const DistinctState& start,
                                 std::string_view bytes) {
   int num_taken = 0;
+  walk_.go_on_unsettled(true);  // items within the item are not settled on the way
   find_dead(item, start, bytes, num_taken);
+  walk_.go_on_unsettled(false);
   inner_->rollback(num_taken);
 }
 
@@ -260,7 +290,7 @@ bool DistinctMatcher::is_live(const DistinctState& state) {
   for (int word = 0; word < vocabulary().num_words(); ++word) {
     for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
       const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
-      const bool is_space = !bytes.empty() && std::string_view(" \t\n\r").find(bytes[0]) != std::string_view::npos;
+      const bool is_space = !bytes.empty() && kSpaces.find(bytes[0]) != std::string_view::npos;
       if (state.is_in_string() || !is_space) return true;
     }
   }

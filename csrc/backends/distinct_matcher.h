@@ -19,8 +19,10 @@ struct DistinctTokens {
 
   std::shared_ptr<const Vocabulary> vocabulary;
   std::vector<int32_t> ending;        // a value, perhaps, or making a zero a power
+  std::vector<int32_t> whole;         // a value that it begins, perhaps, or the same
   std::vector<int32_t> closing;       // an array or object, or holding a whole item
   std::vector<int32_t> holding;       // perhaps a whole item, behind a comma
+  std::vector<int32_t> quoting;       // a string
   std::array<int32_t, 256> of_byte;   // the token of each byte alone; -1 for none
 };
 
@@ -41,6 +43,7 @@ class DistinctMatcher final : public Matcher {
 
  private:
   using Row = std::vector<int32_t>;
+  using Bytes = std::bitset<256>;
 
   // The state before a token that was accepted.
   struct Taken {
@@ -54,12 +57,12 @@ class DistinctMatcher final : public Matcher {
   // The tokens that may be wrong in a state: of these words. Those not in `closing` begin with one of these bytes.
   struct Suspects {
     const Row* words;  // null: all
-    std::bitset<256> first;
+    Bytes first;
   };
   void mask(const DistinctState& state, int32_t* row);
   Suspects suspects(const DistinctState& state) const;
-  std::bitset<256> repeating(const DistinctState& state) const;
-  bool may_be_dead(const DistinctState& state) const;
+  Bytes repeating(const DistinctState& state) const;
+  Bytes going_wrong(const DistinctState& state) const;
 
   // Finds out what each item that has come makes impossible.
   void settle();

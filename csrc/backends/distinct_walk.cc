@@ -1,8 +1,6 @@
 // Owns the way through a JSON text; see distinct_walk.h.
 #include "backends/distinct_walk.h"
 
-#include <algorithm>
-#include <functional>
 #include <stdexcept>
 #include <utility>
 
@@ -20,8 +18,6 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
 
 bool is_opener(std::string_view text) { return text == "\"" || text == "[" || text == "{"; }
-
-bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
 }  // namespace
 
@@ -53,14 +49,6 @@ const DistinctPlace* DistinctPlaces::property(const DistinctPlace* object, const
   if (object == nullptr) return nullptr;
   const auto found = object->properties.find(canonical_name);
   return at(found == object->properties.end() ? object->other : found->second);
-}
-
-bool DistinctItem::rules_out(std::string_view start) const {
-  return std::any_of(dead.begin(), dead.end(), [&](const std::string& one) { return begins_with(start, one); });
-}
-
-bool DistinctItem::may_rule_out(std::string_view start) const {
-  return std::any_of(dead.begin(), dead.end(), [&](const std::string& one) { return begins_with(one, start); });
 }
 
 bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
@@ -170,9 +158,7 @@ bool DistinctWalk::end_value(DistinctState& state) {
   auto frame = std::make_shared<DistinctFrame>(*state.top);
   if (frame->is_distinct()) {
     std::shared_ptr<DistinctItem> item = ended(state);
-    for (const DistinctItem* known = frame->items.get(); known != nullptr; known = known->before.get()) {
-      if (known->hash == item->hash && known->canonical == item->canonical) return false;
-    }
+    if (index_.holds(frame->items.get(), item->canonical)) return false;
     frame->items = is_expected(*item) ? expected_ : std::move(item);
     unsettled_ = frame->items->is_settled ? nullptr : frame->items.get();
   }
@@ -186,7 +172,6 @@ std::shared_ptr<DistinctItem> DistinctWalk::ended(const DistinctState& state) co
   item->before = state.top->items;
   item->text = begun(state, *state.top);
   item->canonical = canonical_json(item->text);
-  item->hash = std::hash<std::string>()(item->canonical);
   item->raw_start = state.top->raw_start;
   item->raw_end = state.raw_size;
   item->is_settled = !state.top->is_tight() || !state.top->is_even();
@@ -203,11 +188,8 @@ bool DistinctWalk::may_go_on(const DistinctState& state) const {
   const DistinctFrame* frame = state.top.get();
   if (frame == nullptr || !frame->is_tight()) return true;
   const bool is_unsettled = unsettled_ != nullptr && unsettled_ == frame->items.get();
-  if (is_unsettled && frame->place->room == Room::kFew) return false;
-  for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
-    if (item->rules_out("")) return false;
-  }
-  return true;
+  if (is_unsettled && !may_go_on_unsettled_ && frame->place->room == Room::kFew) return false;
+  return !index_.rules_out(frame->items.get(), "");
 }
 
 // Whether an item that is open begins as it must not.
@@ -216,10 +198,9 @@ bool DistinctWalk::is_dead(const DistinctState& state) const {
   for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
     if (!frame->is_tight() || (frame == state.top.get() && !is_open)) continue;
     const std::string_view start = begun(state, *frame);
-    for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
-      if (item->rules_out(start)) return true;
-      if (item == unsettled_ && !is_opener(start) && begins_with(item->text, start)) return true;
-    }
+    if (index_.rules_out(frame->items.get(), start)) return true;
+    const bool is_after_unsettled = unsettled_ != nullptr && frame->items.get() == unsettled_;
+    if (is_after_unsettled && !is_opener(start) && begins_with(unsettled_->text, start)) return true;
   }
   return false;
 }

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/distinct_index.h"
+
 namespace specguide {
 
 // What is known of the values at a place of a schema.
@@ -43,32 +45,6 @@ class DistinctPlaces {
   const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
 
   std::vector<DistinctPlace> places_;
-};
-
-// An item of an array whose items must differ, and those before it.
-//
-// text:               as it was written, but for whitespace between values
-// raw_start, raw_end: where it stands in the text; the end of strings, arrays and objects is their last byte
-// is_settled:         whether `dead` is known, or does not matter
-// dead:               how an item must not begin any more, since each that begins so is there
-struct DistinctItem {
-  std::shared_ptr<DistinctItem> before;
-  std::string text, canonical;
-  size_t hash = 0, raw_start = 0, raw_end = 0;
-  bool is_settled = false;
-  std::vector<std::string> dead;
-
-  // Whether an item that begins by `start` must not.
-  bool rules_out(std::string_view start) const;
-  // Whether one may become so.
-  bool may_rule_out(std::string_view start) const;
-
-  // One by one: there may be too many for the stack.
-  ~DistinctItem() {
-    while (before != nullptr && before.use_count() == 1) {
-      before = std::shared_ptr<DistinctItem>(std::move(before->before));
-    }
-  }
 };
 
 // An array or object that is open.
@@ -119,6 +95,11 @@ class DistinctWalk {
 
   // An item that a scalar may end as, settled.
   void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
+  size_t expected_end() const { return expected_ == nullptr ? 0 : expected_->raw_end; }
+  // The items of open arrays; they are settled.
+  DistinctIndex& index() { return index_; }
+  // Whether an array may go on behind an item of which nothing is known yet, also where few may be left.
+  void go_on_unsettled(bool may) { may_go_on_unsettled_ = may; }
   // What `take` wrote over since a state, to be put back: states behind that one are of use again then.
   std::string text_behind(const DistinctState& state) const { return text_.substr(state.size); }
   void put_back(const DistinctState& state, const std::string& text) { text_.resize(state.size), text_ += text; }
@@ -141,6 +122,8 @@ class DistinctWalk {
   const std::shared_ptr<const DistinctPlaces> places_;
   std::string text_;  // of the state that took a byte last, without whitespace between values
   std::shared_ptr<DistinctItem> expected_;
+  bool may_go_on_unsettled_ = false;
+  DistinctIndex index_;
   // The item that the bytes taken ended, before it was settled.
   const DistinctItem* unsettled_ = nullptr;
 };

@@ -20,14 +20,11 @@ class DistinctGrammar:
     tokens: native.DistinctTokens
     places: native.DistinctPlaces
     vocab_size: int
+    num_bytes: int
 
     @property
     def backend(self) -> str:
         return self.inner.backend
-
-    @property
-    def num_bytes(self) -> int:
-        return self.inner.num_bytes
 
     def matcher(self) -> native.DistinctMatcher:
         """At the start of the text."""
@@ -49,8 +46,13 @@ class DistinctItems:
             native.DistinctPlace(**{**place, "room": getattr(native.DistinctRoom, place["room"])})
             for place in places
         ]
-        native_places = native.DistinctPlaces(made)
-        return DistinctGrammar(grammar, self._tokens, native_places, len(self._vocabulary))
+        return DistinctGrammar(
+            grammar,
+            self._tokens,
+            native.DistinctPlaces(made),
+            len(self._vocabulary),
+            grammar.num_bytes,
+        )
 
     @cached_property
     def _tokens(self) -> native.DistinctTokens:

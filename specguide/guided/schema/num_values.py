@@ -99,8 +99,8 @@ def _num_numbers(asked: Numbers, *, is_whole: bool) -> int:
 
 
 def _num_arrays(asked: Arrays, count: Count) -> int:
-    can_be_longer = asked.rest is not False and asked.max_items is None
-    if can_be_longer and count(asked.rest) > 0:
+    num_items = 0 if asked.prefix and asked.is_distinct else count(asked.rest)
+    if asked.max_items is None and num_items >= (MANY if asked.is_distinct else 1):
         return MANY
     held = asked.prefix[: asked.max_items]
     return max([1, *map(count, held)])
