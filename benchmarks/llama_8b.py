@@ -134,7 +134,7 @@ class RandomModels:
         total = _num_bytes(self.target, expert_share)
         if num_drafts:
             drafter = self.drafters[method]
-            once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
+            once = drafter.fusion.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
             total += once + num_drafts * (_num_bytes(drafter) - once)
         return total
 

@@ -90,14 +90,17 @@ class MtpHead:
         safetensors.
 
         The tensors are those under `model.mtp_layers.0.`, others are left aside. Raises
-        CheckpointError that names what is wrong, or does not fit the target.
+        CheckpointError that names what is wrong, or does not fit the target, and where the folder
+        holds the head alone, for a field that is unknown.
         """
         folder = Path(folder)
         check_folder(folder)
-        config, stated = read_config(folder), read_json(folder / "config.json")
         files = weight_files(folder)
+        names = stored_names(files)
+        is_alone = all(name.startswith(MTP_PREFIX) for name in names)
+        config, stated = read_config(folder, strict=is_alone), read_json(folder / "config.json")
         with naming(folder):
-            _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
+            _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), names)
             skeleton = cls(config, target.skeleton(target.config))
         check_weights(
             files,

@@ -22,7 +22,7 @@ from specguide.kernels.int4 import pack_words
 
 pytestmark = pytest.mark.gpu
 
-TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-5}
+TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float32: 1e-5}
 if IS_INTERPRETED:
     del TOLERANCE[torch.bfloat16]  # the interpreter knows no products of it
 SHAPES = [

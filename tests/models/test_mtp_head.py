@@ -167,6 +167,7 @@ FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
         r"holds no tensor 'model\.mtp_layers\.0\.\*'; name the folder of a checkpoint with an MTP "
         r"head",
     ),
+    ({"nap_time": "noon"}, lambda weights: None, "'nap_time' 'noon' is unknown"),
     (
         {},
         lambda weights: weights.pop(f"{PREFIX}input_proj.weight"),
@@ -199,3 +200,22 @@ def test_what_does_not_fit(
 def test_no_folder(target: Decoder, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a folder"):
         MtpHead.load(tmp_path / "nowhere", target)
+
+
+@pytest.mark.parametrize("prefix", ["model.layers.3.", "mtp.layers.0.", "model.mtp_layers.0."])
+def test_a_target_loads_without_its_mtp_layers(prefix: str, folder: Path, tmp_path: Path) -> None:
+    """Numbered on behind its own, as DeepSeek has them, or under a name of their own."""
+    stored = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}
+    more = {f"{prefix}{name}.weight": torch.ones(24) for name in ("enorm", "hnorm")}
+    save_head(tmp_path, CONFIG, {**kept, **more})
+    assert kept.keys() <= Decoder.load(tmp_path).destinations().keys()
+
+
+def test_layers_behind_the_last_that_nothing_tells_of_are_left_over(
+    folder: Path, tmp_path: Path
+) -> None:
+    stored = load_file(folder / "model.safetensors")
+    save_head(tmp_path, CONFIG, {**stored, "model.layers.4.enorm.weight": torch.ones(24)})
+    with pytest.raises(CheckpointError, match=r"left over: model\.layers\.4\.enorm\.weight"):
+        Decoder.load(tmp_path)
