@@ -4,65 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-import transformers
-from foreign_models import SETTINGS
+from multimodal_models import MULTIMODAL, save_multimodal
 from paging import Sequences
 from random_models import tokens
-from transformers import PreTrainedModel
 
 from specguide.errors import CheckpointError
 from specguide.models import load_decoder, read_config
 from specguide.models.multimodal import text_name
-
-VISION = {
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "image_size": 8,
-    "patch_size": 4,
-}
-QWEN_VISION = {
-    "hidden_size": 16,
-    "intermediate_size": 16,
-    "depth": 1,
-    "num_heads": 2,
-    "out_hidden_size": 64,
-    "patch_size": 4,
-}
-SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [3, 3, 2]}
-TEXT = {name: value for name, value in SETTINGS.items() if name != "attn_implementation"} | {
-    "head_dim": 16
-}
-
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "Gemma3": ({"query_pre_attn_scalar": 40, "sliding_window": 7}, VISION),
-    "Mistral3": ({"model_type": "mistral", "sliding_window": None}, VISION),
-    "Llava": ({"model_type": "llama"}, VISION),
-    "SmolVLM": ({"model_type": "llama"}, VISION),
-    "Qwen2_5_VL": ({"rope_parameters": SECTIONS}, QWEN_VISION),
-    "Qwen3VL": ({"rope_parameters": {**SECTIONS, "mrope_interleaved": True}}, QWEN_VISION),
-    "LlavaNext": ({"model_type": "starcoder2", "sliding_window": 7}, VISION),
-}
-"""By the name before `ForConditionalGeneration`: settings of the text and of the encoder. The text
-of the last has no family here."""
-
-
-def save(name: str, folder: Path) -> PreTrainedModel:
-    """A small random model, and its folder."""
-    torch.manual_seed(0)
-    text, vision = CASES[name]
-    config = getattr(transformers, f"{name}Config")(
-        text_config={**TEXT, **text}, vision_config=vision, tie_word_embeddings=name == "Gemma3"
-    )
-    config._attn_implementation = "eager"
-    model = getattr(transformers, f"{name}ForConditionalGeneration")(config).eval()
-    model.save_pretrained(folder)
-    return model
 
 
 @torch.inference_mode()
@@ -78,9 +29,9 @@ def logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
     return torch.cat(parts)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MULTIMODAL)
 def test_logits_of_a_text_equal_transformers(name: str, tmp_path: Path) -> None:
-    model = save(name, tmp_path)
+    model = save_multimodal(name, tmp_path)
     ids = tokens(40)
     with torch.inference_mode():
         expected = model(input_ids=ids[None]).logits[0]

@@ -101,7 +101,13 @@ VALID = {
         "instructions": "Be brief.",
         "text": {"format": {"type": "text"}},
         "tools": [
-            {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+            {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
+            {
+                "type": "namespace",
+                "name": "n",
+                "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+            },
+            {"type": "web_search"},
         ],
         "tool_choice": "auto",
         "include": [],
@@ -116,6 +122,30 @@ VALID = {
         "previous_response_id": None,
         "prompt": None,
         "temperature": 0.0,
+    },
+    "/v1/messages": {
+        "model": "small",
+        "max_tokens": 3,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [
+            *USER,
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                    {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}},
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]},
+        ],
+        "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        "thinking": {"type": "enabled", "budget_tokens": 2},
+        "output_config": {"effort": "low", "format": None},
+        "stop_sequences": ["x"],
+        "temperature": 0.0,
+        "top_k": 5,
+        "stream": False,
     },
     "/playground/generate": {
         "model": "small",
@@ -259,7 +289,7 @@ def check(answer):
     body = answer.json()
     if answer.request.url.path.startswith("/v1/messages"):
         assert body["type"] == "error" and body["error"].keys() == {"type", "message"}
-        return
+        return body["error"]
     assert body.keys() == {"error"} and body["error"].keys() == {"message", "type", "param", "code"}
     assert body["error"]["message"] and len(body["error"]["message"]) < 2100
     body["error"]["message"].encode()
@@ -304,6 +334,10 @@ def mutated(draw):
 @example(("/v1/completions", {"model": "small", "prompt": [1.5]}))
 @example(("/tokenize", {"prompt": "a", "add_special_tokens": 3}))
 @example(("/detokenize", {"tokens": [2**70]}))
+@example(
+    ("/v1/messages", {"messages": [{"role": "assistant", "content": [{"type": {"a": None}}]}]})
+)
+@example(("/v1/messages", {"messages": USER, "tool_choice": {"type": []}}))
 def test_mutated_bodies(client, case):
     path, body = case
     check(send(client, path, body))
