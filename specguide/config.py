@@ -285,8 +285,8 @@ class EngineConfig:
                     same pass; else prompts have iterations of their own between them
     max_step_ms:    longest time that an iteration in which requests decode is to take,
                     milliseconds, and so the gap between their tokens: chunks of prompts are made to
-                    fit, from the times of earlier iterations; left out: on a GPU 35 ms, or twice as
-                    long as without prompts where that is more, and on a CPU only
+                    fit, from the times of earlier iterations; left out: on a GPU 25 ms, or 3.5
+                    times as long as without prompts where that is more, and on a CPU only
                     max_prefill_tokens bounds them
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU

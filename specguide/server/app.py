@@ -46,7 +46,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
         "description": "The answer, or with `stream` its pieces as server-sent events",
         "content": {
             "application/json": {"schema": {"type": "object"}},
-            "text/event-stream": {"schema": {"type": "string"}},
+            "text/event-stream": {},
         },
     }
 }
@@ -105,9 +105,19 @@ async def _refuse(request: Request, error: Any) -> Response:
     elif isinstance(error, RequestValidationError):
         error = _invalid(error)
     elif isinstance(error, HTTPException):
-        error = ApiError(error.status_code, str(error.detail))
+        error = ApiError(error.status_code, _unrouted(request, error))
     answer: Response = error.response(body_of)
     return answer
+
+
+def _unrouted(request: Request, error: HTTPException) -> str:
+    """What is wrong with a path or a method."""
+    path = request.url.path
+    if error.status_code == 404:
+        return f"there is nothing at {path}; /docs says what there is"
+    if error.status_code == 405:
+        return f"{path} takes {(error.headers or {}).get('Allow')}, not {request.method}"
+    return str(error.detail)
 
 
 def _add_route(api: Api[Any]) -> None:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from specguide.server.bodies import Body, BodyRoom
 from specguide.server.clients import api_key
 from specguide.server.errors import ApiError, Refusal
+from specguide.server.request_log import REQUEST_ID
 
 OPEN_PATHS = (
     "/health",
@@ -93,7 +94,7 @@ class Heads:
 
 class RequestIds:
     """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else a new one. It is `request.state.request_id` too."""
+    plain one, else a new one. It is `request.state.request_id` too, and in the log."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -105,6 +106,7 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _is_plain(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
+        REQUEST_ID.set(request_id)
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

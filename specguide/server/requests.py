@@ -285,6 +285,7 @@ class CompletionRequest(SamplingFields):
 class TokenizeRequest(TemplateFields):
     """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
 
+    beside = fields.TOKENIZE
     model: str | None = None
     prompt: str | None = None
     messages: Values[dict[str, Any]] | None = None

@@ -28,11 +28,12 @@ ROWS = [(1, 256), (5, 384), (67, 4096), (3, 14336)]
 
 def assert_rounded_alike(found: Float8Rows, expected: Float8Rows) -> None:
     """Scales agree to a rounding; of the values, few lie so near to the middle between two that
-    they are rounded the other way."""
+    they are rounded the other way, and more where the scale differs."""
     torch.testing.assert_close(found.scale.cpu(), expected.scale, rtol=1e-2, atol=0)
+    most = 0.03 if torch.equal(found.scale.cpu(), expected.scale) else 0.15
     values, wanted = found.values.float().cpu(), expected.values.float()
     differ = values != wanted
-    assert differ.float().mean() < 0.03
+    assert differ.float().mean() < most
     torch.testing.assert_close(values[differ], wanted[differ], rtol=0.15, atol=2**-9)
 
 

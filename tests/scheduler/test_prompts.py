@@ -18,7 +18,7 @@ from specguide.scheduler import Scheduler
 from specguide.scheduler.sequence import SequenceState
 
 BESIDE = PiggybackLimits(max_chunks=3)
-FILLED = PiggybackLimits(max_chunks=2, sizes=(4, 8, 16), spread=2)
+FILLED = PiggybackLimits(max_chunks=2, sizes=(4, 8, 16))
 
 
 def decoding(piggyback: PiggybackLimits = BESIDE, **options) -> tuple[Scheduler, Request]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import ssl
 import subprocess
@@ -12,12 +13,16 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 from live_server import Server, until
+from starlette.responses import Response
+from uvicorn.logging import AccessFormatter
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
+from specguide.server.middleware import RequestIds
+from specguide.server.request_log import WithRequestId, log_config
 from specguide.server.tls import check_tls
 
 KEY = "a secret"
@@ -73,6 +78,31 @@ def test_request_ids(plain):
     assert given.headers.get_list("x-request-id") == ["job-7"]
     for odd in ("a b", "x" * 129, "é".encode()):
         assert plain.get("/health", headers={"x-request-id": odd}).headers["x-request-id"] != odd
+
+
+def test_the_log_ends_its_lines_with_the_requests_id(caplog):
+    async def answer(scope, receive, send):
+        line = "127.0.0.1:1", "GET", "/", "1.1", 200  # as uvicorn logs it while it is sent
+        logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', *line)
+        await Response()(scope, receive, send)
+
+    caplog.set_level(logging.INFO, "uvicorn.access")
+    form = log_config()["formatters"]["access"]["fmt"]
+    with caplog.filtering(WithRequestId()):
+        assert TestClient(RequestIds(answer)).get("/", headers={"x-request-id": "job-7"})
+    [record] = [one for one in caplog.records if one.name == "uvicorn.access"]
+    line = AccessFormatter(form, use_colors=False).format(record)
+    assert line.endswith('127.0.0.1:1 - "GET / HTTP/1.1" 200 OK job-7')
+
+
+def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):
+    client = client_of(engine, keys=())
+    for method, path, status, words in (
+        ("GET", "/v1/nothing", 404, "/docs says"),
+        ("GET", "/v1/completions", 405, "takes POST, not GET"),
+    ):
+        answer = client.request(method, path)
+        assert answer.status_code == status and words in answer.json()["error"]["message"]
 
 
 def test_web_pages_of_some_origins_may_ask(engine):

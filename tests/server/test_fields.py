@@ -171,6 +171,18 @@ def test_null_and_defaults_are_as_if_left_out(path, body):
         assert body.model_validate(LEAST[path] | values) == least
 
 
+def test_tokenizing_tells_what_it_ignores(http):
+    for path, body in (
+        ("/tokenize", {"prompt": "a"}),
+        ("/detokenize", {"tokens": [5]}),
+        ("/v1/messages/count_tokens", {"messages": USER}),
+    ):
+        answer = http.post(path, json=body | {"no_such_field": 1})
+        assert answer.status_code == 200 and answer.headers[HEADER] == "no_such_field"
+    refused = http.post("/tokenize", json={"messages": USER, "continue_final_message": True})
+    assert refused.json()["error"]["param"] == "continue_final_message"
+
+
 def test_both_limits_hold(http):
     answer = http.post(
         CHAT,
