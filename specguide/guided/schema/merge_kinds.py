@@ -157,7 +157,7 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
     fewest = least or 0
     if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
         return None
-    return Arrays(least, most, tuple(prefix), rest)
+    return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in asked))
 
 
 def _asked_of_item(asked: Arrays, i: int) -> Core:
