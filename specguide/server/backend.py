@@ -141,8 +141,8 @@ class Backend:
         return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
 
     def check_model(self, name: str | None) -> str:
-        """The name that is asked for; where there is none, that of the model served. Raises ApiError
-        for another model's."""
+        """The name that is asked for; where there is none, that of the served model. Raises
+        ApiError for another model's."""
         if name and name not in self.config.model_names:
             raise ApiError(
                 404,
