@@ -148,14 +148,19 @@ class MtpHead:
         self.rope_table = target.rope_table_for(self.config)
 
     @classmethod
-    def load(cls, folder: str | Path, target: Decoder) -> MtpHead:
+    def load(
+        cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
+    ) -> MtpHead:
         """From the target's own folder, or from one that holds the head alone: config.json and
         safetensors.
 
         The tensors are those under `model.mtp_layers.0.`, or of the layer behind the target's last
         one, where it has `eh_proj`; others are left aside. Raises
         CheckpointError that names what is wrong, or does not fit the target, and where the folder
-        holds the head alone, for a field that is unknown.
+        holds the head alone, for a field that is unknown; InvalidParams for an unknown
+        quantization.
+
+        quantization: of ONLINE: what the weights are turned into as they are read
         """
         folder = Path(folder)
         check_folder(folder)
@@ -164,7 +169,7 @@ class MtpHead:
         with naming(folder):
             layout = _layout(read_json(folder / "config.json"), names)
         is_alone = all(name.startswith((MTP_PREFIX, layout.prefix)) for name in names)
-        config = read_config(folder, strict=is_alone)
+        config = read_config(folder, quantization, strict=is_alone)
         with naming(folder):
             skeleton = cls(config, target.skeleton(target.config), layout)
         check_weights(files, skeleton.destinations(), ignored=layout.is_of_others)
