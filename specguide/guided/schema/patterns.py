@@ -17,7 +17,7 @@ from specguide.guided.regex.writer import whole, write
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
 MAX_WORK = 15_000
-MAX_LOOKS = 12_000
+MAX_LOOKS = 25_000
 """So many states of several automata at once are looked at for a text that all of them take."""
 _MAX_COUNTED = 200
 _MAX_CELLS = 32
