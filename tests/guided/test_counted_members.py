@@ -103,7 +103,7 @@ def test_texts_in_common(patterns, least, most, expected):
 
 def test_too_many_states_at_once():
     with pytest.raises(UnsupportedRegex):
-        have_common_text(tuple(f"^(a{{{n}}})+$" for n in (41, 43, 47)), 1, None)
+        have_common_text(("^(a{199})+$", "^(a{197})+$"), 1, None)
 
 
 def test_a_string_of_two_patterns_and_a_length(compiler):
