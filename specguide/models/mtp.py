@@ -85,20 +85,26 @@ class MtpHead:
         self.rope_table = target.rope_table_for(self.config)
 
     @classmethod
-    def load(cls, folder: str | Path, target: Decoder) -> MtpHead:
+    def load(
+        cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
+    ) -> MtpHead:
         """From the target's own folder, or from one that holds the head alone: config.json and
         safetensors.
 
         The tensors are those under `model.mtp_layers.0.`, others are left aside. Raises
         CheckpointError that names what is wrong, or does not fit the target, and where the folder
-        holds the head alone, for a field that is unknown.
+        holds the head alone, for a field that is unknown; InvalidParams for an unknown
+        quantization.
+
+        quantization: of ONLINE: what the weights are turned into as they are read
         """
         folder = Path(folder)
         check_folder(folder)
         files = weight_files(folder)
         names = stored_names(files)
         is_alone = all(name.startswith(MTP_PREFIX) for name in names)
-        config, stated = read_config(folder, strict=is_alone), read_json(folder / "config.json")
+        config = read_config(folder, quantization, strict=is_alone)
+        stated = read_json(folder / "config.json")
         with naming(folder):
             _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), names)
             skeleton = cls(config, target.skeleton(target.config))
