@@ -81,9 +81,9 @@ class Shapes:
     small: dict[str, Any]
 
     def held_in(self, form: str | None) -> Shapes:
-        """With the target's weights in a format of QUANTIZED; None: as they are."""
+        """With the target's and the head's weights in a format of QUANTIZED; None: as they are."""
         held = {"quantization_config": QUANTIZED[form]} if form else {}
-        return replace(self, target=self.target | held)
+        return replace(self, target=self.target | held, head=self.head | held)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)

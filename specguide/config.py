@@ -49,6 +49,8 @@ class SpecConfig:
                        tokens an iteration on average, golden token included, 1 to K + 1, whatever
                        the target says. Outputs are then worthless, though in their grammar. For
                        chains of a draft head or model
+    quantization:      "fp8" or "int4": the head's or small model's weights are rounded as they are
+                       read; only acceptance can suffer. Left out: they stay as they are
     """
 
     method: str = "eagle3"
@@ -61,6 +63,7 @@ class SpecConfig:
     guided_drafts: bool = True
     adaptive: bool = False
     synthetic_acceptance: float | None = None
+    quantization: str | None = None
 
     def __post_init__(self) -> None:
         method = method_named(self.method)
@@ -103,6 +106,11 @@ class SpecConfig:
         if self.model is not None and not method.has_model:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
+            )
+        if self.quantization is not None and not method.has_model and self.method != AUTO:
+            raise InvalidParams(
+                f"method {self.method!r} has no model: leave its quantization out",
+                param="quantization",
             )
 
     def _check_synthetic(self, method: DraftMethod) -> None:

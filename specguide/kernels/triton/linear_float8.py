@@ -209,7 +209,7 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
     is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
     outputs = 128 if is_wide else 64
-    can_double = scale.dim() == 1 and rows <= 64 and row_len % (2 * BLOCK) == 0
+    can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
     columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
     return Tile(
