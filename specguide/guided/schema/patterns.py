@@ -61,7 +61,8 @@ def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) ->
         if length >= least:
             if any(_all_accept(found, state) for state in states):
                 return True
-            states, seen = states - seen, seen | states
+            states -= seen
+            seen |= states
         num_looked += 1 + len(states)
         if num_looked > MAX_LOOKS:
             raise UnsupportedRegex("the schema compares too many patterns with each other")
@@ -77,7 +78,7 @@ def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ..
     """The states that one character more leads to, all of them by the same."""
     ways: list[tuple[int, int, tuple[int, ...]]] = [(0, 0x10FFFF, ())]
     for one, state in zip(found, states, strict=True):
-        spend(1 + len(ways) * len(one.edges[state]) // 8)
+        spend(2 + len(ways) * len(one.edges[state]) // 8)
         ways = [
             (max(low, first), min(high, last), (*path, to))
             for low, high, path in ways
