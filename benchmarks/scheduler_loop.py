@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from specguide.batch import Batch, PiggybackLimits
+from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
+from specguide.piggyback import PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
 from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS

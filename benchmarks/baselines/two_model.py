@@ -17,9 +17,10 @@ from torch import Tensor
 
 from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.pass_graphs import PassGraphs
-from specguide.batch import NEVER_PIGGYBACK, Batch, Chunk, num_graph_slots
+from specguide.batch import Batch, Chunk
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
+from specguide.piggyback import NEVER_PIGGYBACK, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions

@@ -22,9 +22,10 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
         matcher = grammar.matcher()
         matcher.fill(row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        spelling = np.setdiff1d(allowed, vocabulary.eos_token_ids)
-        if len(spelling):
-            matcher.accept(int(spelling[0]))
+        ends = vocabulary.eos_token_ids
+        first = next((int(token) for token in allowed if token not in ends), None)
+        if first is not None:
+            matcher.accept(first)
             matcher.rollback(1)
     except Exception as error:
         raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None

@@ -63,7 +63,7 @@ class SpeculationFields(Body):
 
 
 class GeneratingBody(Body):
-    """What asks for an answer, whoever's API it is. model: None: the one that is served"""
+    """What asks for an answer, whoever's API it is. model: None or "": the one that is served"""
 
     model: str | None = None
     stream: bool | None = False

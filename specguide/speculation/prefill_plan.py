@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specguide.batch import Chunk, PiggybackLimits
+from specguide.batch import Chunk
 from specguide.kernels import on_device
+from specguide.piggyback import PiggybackLimits
 
 GRAPH_NUM_REQUESTS = (1, 2, 4, 8, 16)
 GRAPH_NUM_TOKENS = (16, 32, 64, 128, 256, 384, 512, 1024, 2048)

@@ -17,17 +17,11 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from specguide.batch import (
-    NEVER_PIGGYBACK,
-    Batch,
-    Chunk,
-    Piggyback,
-    PiggybackLimits,
-    num_graph_slots,
-)
+from specguide.batch import Batch, Chunk, Piggyback
 from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from staggered import SPECS, asked, engine_of, run, told
 
 from specguide import SamplingParams
-from specguide.batch import PiggybackLimits
 from specguide.config import CacheConfig
+from specguide.piggyback import PiggybackLimits
 from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS
 
 

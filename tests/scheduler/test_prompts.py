@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_scheduler import EOS, PAGE, K, make, request
 
-from specguide.batch import Batch, PiggybackLimits
+from specguide.batch import Batch
 from specguide.params import SamplingParams
+from specguide.piggyback import PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler
 from specguide.scheduler.sequence import SequenceState

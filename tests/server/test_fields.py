@@ -25,6 +25,8 @@ LEAST = {
 GET_TIME = {"name": "get_time", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
+CALL_WITHOUT_ARGUMENTS = {**CALL, "function": {"name": "f", "arguments": None}}
+
 
 def replayed(*messages):
     return {"messages": [*USER, *messages, *USER]}
@@ -55,6 +57,8 @@ EVERYWHERE = [
     {"top_p": 0},
     {"ignore_eos": None, "min_tokens": None, "priority": None, "top_k": None},
     {"no_such_field": {"a": [1]}},
+    {"another_field": None},
+    {"model": ""},
 ]
 TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     (CHAT, {"max_tokens": 2, "max_completion_tokens": 1}),
@@ -76,6 +80,7 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
         ),
     ),
     (CHAT, replayed({"role": "assistant", "tool_calls": [CALL]})),
+    (CHAT, replayed({"role": "assistant", "tool_calls": [CALL_WITHOUT_ARGUMENTS]})),
     (
         CHAT,
         replayed(

@@ -73,8 +73,9 @@ The draft logits of each layout are those that the code recorded that publishes 
 (`tests/support/record_draft_heads.py`). A field that nobody knows is refused, wherever it stands.
 """
 _OTHER_HEADS = """\
-- **MTP** as MiMo has it (`model.mtp_layers`): tested against transformers' own layer. In DeepSeek's
-  style (`enorm`, `hnorm`, `eh_proj`): planned; a target that holds such layers loads without them.
+- **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
+  one dense module: tested against transformers' own layer, in the order of vLLM's code. A target
+  loads without such layers too.
 - **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
 - **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
 """

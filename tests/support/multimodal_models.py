@@ -38,6 +38,11 @@ MULTIMODAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SmolVLM": ({"model_type": "llama"}, VISION),
     "Qwen2_5_VL": ({"rope_parameters": SECTIONS}, QWEN_VISION),
     "Qwen3VL": ({"rope_parameters": {**SECTIONS, "mrope_interleaved": True}}, QWEN_VISION),
+    "Idefics3": ({"model_type": "llama"}, VISION),
+    "InternVL": ({"model_type": "qwen3"}, {**VISION, "image_size": [8, 8], "patch_size": [4, 4]}),
+    "LlavaOnevision": ({"model_type": "qwen2"}, VISION),
+    "Qwen2VL": ({"rope_parameters": SECTIONS}, {**QWEN_VISION, "embed_dim": 16}),
+    "VipLlava": ({"model_type": "llama"}, VISION),
     "LlavaNext": ({"model_type": "starcoder2", "sliding_window": 7}, VISION),
 }
 """By the name before `ForConditionalGeneration`: settings of the text and of the encoder. The text

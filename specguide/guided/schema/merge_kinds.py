@@ -27,7 +27,13 @@ from specguide.guided.schema.nodes import (
     Strings,
     refuse,
 )
-from specguide.guided.schema.patterns import MAX_NAMES, Cell, Patterns, pattern_automaton
+from specguide.guided.schema.patterns import (
+    MAX_NAMES,
+    Cell,
+    Patterns,
+    have_common_text,
+    pattern_automaton,
+)
 
 Atom: TypeAlias = Node
 """A node of a choice alone, or of kinds and values alone."""
@@ -137,11 +143,20 @@ def merge_strings(
     try:
         common = patterns.common(texts, least or 0, most)
     except UnsupportedRegex:
+        if not _may_have_common_text(texts, least or 0, most):
+            return None
         others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
         return Strings(least, most, texts[0]), others
     if common is None:
         return None
     return Strings(least, most, common or None), ()
+
+
+def _may_have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool:
+    try:
+        return have_common_text(texts, least, most)
+    except UnsupportedRegex:
+        return True
 
 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
