@@ -35,6 +35,8 @@ tools and chat, greedily. Made by `python -m benchmarks.acceptance_page` from th
   match the schema, as `jsonschema` judges it with formats; *right*: of calls of which the set
   accepts one only, those with its name and accepted values.
 - *differ*: of the answers with drafts, all drafters together, those that are not plain decoding's.
+- Answers that were cut count too: where a small model repeats itself without an end, lookups gain
+  more than they would in text that ends.
 - A model whose chat template shows no tools and no schema is told them in a system message. An
   unguided answer counts as the JSON in its first code fence.
 """
@@ -44,8 +46,8 @@ _END = """\
 ```sh
 export SPECGUIDE_DATA=FOLDER    # json_mode_eval.jsonl, jsonschemabench.jsonl, bfcl.jsonl
 specguide bench acceptance --model FOLDER_OR_GGUF --sets json_mode_eval,jsonschemabench,bfcl \\
-    --samples 50 --max-tokens 256 --drafters unguided,ngram,suffix,grammar \\
-    --num-draft-tokens 3,7 --forced 0,8 --output OUT
+    --samples 64 --max-tokens 256 --closed-objects --concurrency 16 \\
+    --drafters unguided,ngram,suffix,grammar --num-draft-tokens 3,7 --forced 0,8 --output OUT
 cp OUT/acceptance.json benchmarks/results/acceptance_real_NAME.json
 python -m benchmarks.acceptance_page
 ```
@@ -53,8 +55,10 @@ python -m benchmarks.acceptance_page
 A draft head is measured with `--head eagle3=FOLDER --drafters eagle3,eagle3_tree,eagle3_small_tree
 --drafts guided,unguided`, a multi-token-prediction head with `--head mtp=FOLDER`. Free text is
 `--sets free_text`. JSON Mode Eval and JSONSchemaBench come from the Hugging Face hub where the
-folder has no such file (`pip install "specguide[hub]"`). `--max-chars` leaves out long prompts. A
-run that was broken off goes on where it was.
+folder has no such file (`pip install "specguide[hub]"`). `--max-chars` leaves out long prompts;
+`--closed-objects` lets guides write only the properties that a schema names, else small models make
+up more without an end. A run that was broken off goes on where it was. Measure from a commit: a
+record of changed files is refused.
 """
 
 
@@ -72,8 +76,8 @@ def _part(record: Figures) -> str:
         "",
         f"At most {asked['samples']} tasks of each set, spread over all of it, of at most "
         f"{asked['max_chars'] or 'any number of'} characters; {asked['max_tokens']} tokens an "
-        f"answer; {_whitespace(asked['max_whitespace'])}. Made on {record['date']} on "
-        f"{_hardware(hardware)}, version {record['version']}, by",
+        f"answer; {_whitespace(asked['max_whitespace'])}{_objects(asked)}. Made on "
+        f"{record['date']} on {_hardware(hardware)}, {_release(record)}, by",
         "",
         f"```sh\n{record['command']}\n```",
         "",
@@ -91,6 +95,18 @@ def _part(record: Figures) -> str:
 
 def _whitespace(most: int) -> str:
     return f"at most {most} spaces between JSON tokens" if most else "compact JSON"
+
+
+def _objects(asked: Figures) -> str:
+    return "; no properties that the schema does not name" if asked["closed_objects"] else ""
+
+
+def _release(record: Figures) -> str:
+    """The release where one is installed, and the commit. Exits where files differed from it."""
+    commit = record["commit"]
+    if not commit or commit.endswith("+"):
+        sys.exit(f"a record of {record['config']['model']} is of no commit, but of {commit}")
+    return f"version {record['version']} ({commit})" if record["version"] else f"commit {commit}"
 
 
 def _hardware(stated: Figures) -> str:

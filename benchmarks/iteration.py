@@ -51,7 +51,7 @@ SHAPES = {"llama-8b": (LLAMA_8B, TINY_SHAPES), "qwen3-30b-a3b": (QWEN3_30B, TINY
 class Setting:
     """What all rows of one call of the benchmark have in common.
 
-    models:    by the format of the target's weights, as `Mode.format` has it
+    models:    by the format of the weights, as `Mode.format` has it
     bandwidth: bytes a second that the device copies
     trace:     folder of the timelines
     """

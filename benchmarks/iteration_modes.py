@@ -29,7 +29,7 @@ class Mode:
     callbacks:    as in GuideConfig
     baseline:     of BASELINES; None: the engine itself
     has_guides:   False: the engine is built without, and has nothing of the grammar in its graphs
-    format:       of QUANTIZED, in which the target's weights are held; None: bf16
+    format:       of QUANTIZED, in which the target's and the head's weights are held; None: bf16
     cache:        what keys and values are held in, as in CacheConfig.kv_cache_dtype
     """
 

@@ -81,9 +81,9 @@ class Shapes:
     small: dict[str, Any]
 
     def held_in(self, form: str | None) -> Shapes:
-        """With the target's weights in a format of QUANTIZED; None: as they are."""
+        """With the target's and the head's weights in a format of QUANTIZED; None: as they are."""
         held = {"quantization_config": QUANTIZED[form]} if form else {}
-        return replace(self, target=self.target | held)
+        return replace(self, target=self.target | held, head=self.head | held)
 
 
 SHAPES = Shapes(LLAMA_8B, LLAMA_8B, LLAMA_1B)
@@ -134,7 +134,7 @@ class RandomModels:
         total = _num_bytes(self.target, expert_share)
         if num_drafts:
             drafter = self.drafters[method]
-            once = drafter.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
+            once = drafter.fusion.fc.num_bytes if isinstance(drafter, Eagle3Head) else 0
             total += once + num_drafts * (_num_bytes(drafter) - once)
         return total
 

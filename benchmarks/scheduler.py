@@ -130,7 +130,7 @@ def policy(num_requests: int, seed: int) -> dict[str, Any]:
 def loops() -> list[dict[str, Any]]:
     """Figures of closed loops, which are printed as a table."""
     rows = []
-    for num_clients, max_step_ms in product((16, 64, 128, 256), (25, 35, 1000)):
+    for num_clients, max_step_ms in product((16, 64, 128, 256), (15, 25, 35, 1000)):
         figures = ClosedLoop(Loop(num_clients, 1e-3 * max_step_ms, rounds=12)).run()
         rows.append({"clients": num_clients, "max_step_ms": max_step_ms, **figures})
         if len(rows) == 1:

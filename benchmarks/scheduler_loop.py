@@ -6,15 +6,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from specguide.batch import Batch, PiggybackLimits
+from specguide.batch import Batch
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
+from specguide.piggyback import PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
 from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS
@@ -25,6 +26,9 @@ _CLIENT_S = 2e-3
 """From the end of an answer until the client's next request is here."""
 _SCATTER = 0.03
 """Of an iteration's time, as a part of it."""
+
+
+_PIGGYBACK = replace(PIGGYBACK_LIMITS, max_slots=128)
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Loop:
     num_clients: int
     max_step_s: float
     min_slowdown: float = 0.0
-    piggyback: PiggybackLimits = PIGGYBACK_LIMITS
+    piggyback: PiggybackLimits = _PIGGYBACK
     rounds: int = 3
     lengths: tuple[int, int] = (512, 128)
     scatter: float = 0.0
@@ -48,13 +52,14 @@ class Loop:
 
 
 def device_s(batch: Batch, piggyback: PiggybackLimits) -> float:
-    """Seconds of an iteration: reading the weights, products beyond 200 rows, attention of those
-    that decode, what is done row by row; a prefill by its tokens alone."""
+    """Seconds of an iteration as measured with Llama-3.1-8B in bfloat16 on an H200, where 64 and
+    128 requests decode: 5.9 and 8.2 ms, 13.0 and 15.9 with 320 prompt tokens, 20.0 with 512 beside
+    128."""
     if batch.is_prefill:
         return batch.num_prompt_tokens / 43_100
-    num_slots, num_tokens = len(batch.slots), batch.num_prompt_tokens
-    rows = num_slots + (piggyback.size_for(num_tokens) if num_tokens else 0)
-    return 4.1e-3 + 22e-6 * max(0, rows - 200) + 2.4e-3 * num_slots / 128 + 4.3e-6 * rows
+    num_tokens = batch.num_prompt_tokens
+    filled = piggyback.beside(max(batch.slots)).size_for(num_tokens) if num_tokens else 0
+    return 4.3e-3 + 29e-6 * len(batch.slots) + 22.5e-6 * filled
 
 
 @dataclass

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "backends/distinct_matcher.h"
 #include "backends/llguidance.h"
 #include "backends/reasoning.h"
 #include "backends/xgrammar.h"
@@ -64,6 +65,32 @@ void bind_backends(py::module_& m) {
              return std::make_shared<ReasoningMatcher>(std::move(section), std::move(answer));
            }),
            py::arg("answer"), py::arg("end"), py::arg("begin") = py::tuple(), py::arg("max_tokens") = std::nullopt);
+  py::class_<DistinctTokens, std::shared_ptr<DistinctTokens>>(m, "DistinctTokens")
+      .def(py::init([](std::shared_ptr<Vocabulary> vocabulary) {
+             return std::make_shared<DistinctTokens>(std::move(vocabulary));
+           }),
+           py::arg("vocabulary"));
+  using Place = DistinctPlace;
+  py::enum_<Place::Room>(m, "DistinctRoom")
+      .value("FREE", Place::Room::kFree)
+      .value("ENDLESS", Place::Room::kEndless)
+      .value("FEW", Place::Room::kFew);
+  py::class_<Place>(m, "DistinctPlace")
+      .def(py::init([](bool is_distinct, Place::Room room, std::vector<int> prefix, int rest,
+                       std::unordered_map<std::string, int> properties, int other) {
+             return Place{is_distinct, room, std::move(prefix), rest, std::move(properties), other};
+           }),
+           py::kw_only(), py::arg("is_distinct"), py::arg("room"), py::arg("prefix"), py::arg("rest"),
+           py::arg("properties"), py::arg("other"));
+  py::class_<DistinctPlaces, std::shared_ptr<DistinctPlaces>>(m, "DistinctPlaces")
+      .def(py::init([](std::vector<Place> places) { return std::make_shared<DistinctPlaces>(std::move(places)); }),
+           py::arg("places"));
+  py::class_<DistinctMatcher, Matcher, std::shared_ptr<DistinctMatcher>>(m, "DistinctMatcher")
+      .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<DistinctTokens> tokens,
+                       std::shared_ptr<DistinctPlaces> places) {
+             return std::make_shared<DistinctMatcher>(std::move(inner), std::move(tokens), std::move(places));
+           }),
+           py::arg("inner"), py::arg("tokens"), py::arg("places"));
   py::class_<XGrammarLibrary, std::shared_ptr<XGrammarLibrary>>(m, "XGrammarLibrary")
       .def(py::init<const std::string&>(), py::arg("tvm_ffi_path"))
       .def("grammar",

@@ -189,55 +189,6 @@ NO_PIGGYBACK = Piggyback()
 
 
 @dataclass(frozen=True)
-class PiggybackLimits:
-    """What a step can compute beside a decode iteration.
-
-    max_chunks: most chunks; 0: none
-    sizes:      numbers of tokens to which they are filled up, ascending, and the last the most that
-                there may be; empty: to none
-    spread:     iterations over which the tokens that wait are spread, where they fill sizes: the
-                more alike iterations are, the less time they take together
-    """
-
-    max_chunks: int = 0
-    sizes: tuple[int, ...] = ()
-    spread: int = 1
-
-    def most_tokens(self, budget: int) -> int:
-        """Of all chunks, such that what they are filled up to is within the budget, unless that is
-        below the least size."""
-        return max((size for size in self.sizes if size <= budget), default=budget)
-
-    def sizes_within(self, max_tokens: int) -> tuple[int, ...]:
-        """Those that come up where there are at most so many tokens."""
-        return tuple(
-            size
-            for size, smaller in zip(self.sizes, (0, *self.sizes), strict=False)
-            if smaller < max_tokens
-        )
-
-    def size_for(self, num_tokens: int) -> int:
-        """To which so many are filled up."""
-        return next((size for size in self.sizes if size >= num_tokens), num_tokens)
-
-    def share(self, num_tokens: int) -> int:
-        """Of so many that wait, what the next iteration is to compute."""
-        fewest = self.sizes[0] if self.sizes else 0
-        return min(num_tokens, max(fewest, -(-num_tokens // self.spread)))
-
-    def filled(self, num_wanted: int, num_waiting: int) -> int:
-        """The number of tokens to compute where so many are wanted and no fewer wait: the size that
-        is next to it, as far as there are tokens to fill it."""
-        above = self.size_for(num_wanted)
-        below = max((size for size in self.sizes if size <= num_wanted), default=0)
-        is_nearer_below = below > 0 and num_wanted - below < above - num_wanted
-        return min(num_waiting, below if is_nearer_below else above)
-
-
-NEVER_PIGGYBACK = PiggybackLimits()
-
-
-@dataclass(frozen=True)
 class Batch:
     """The host's frozen plan of one iteration: all requests prefill, or all decode, with chunks of
     others' prompts beside. Plain data.

@@ -49,6 +49,8 @@ class SpecConfig:
                        tokens an iteration on average, golden token included, 1 to K + 1, whatever
                        the target says. Outputs are then worthless, though in their grammar. For
                        chains of a draft head or model
+    quantization:      "fp8" or "int4": the head's or small model's weights are rounded as they are
+                       read; only acceptance can suffer. Left out: they stay as they are
     """
 
     method: str = "eagle3"
@@ -61,6 +63,7 @@ class SpecConfig:
     guided_drafts: bool = True
     adaptive: bool = False
     synthetic_acceptance: float | None = None
+    quantization: str | None = None
 
     def __post_init__(self) -> None:
         method = method_named(self.method)
@@ -103,6 +106,11 @@ class SpecConfig:
         if self.model is not None and not method.has_model:
             raise InvalidParams(
                 f"method {self.method!r} has no model: leave model out", param="model"
+            )
+        if self.quantization is not None and not method.has_model and self.method != AUTO:
+            raise InvalidParams(
+                f"method {self.method!r} has no model: leave its quantization out",
+                param="quantization",
             )
 
     def _check_synthetic(self, method: DraftMethod) -> None:
@@ -285,8 +293,8 @@ class EngineConfig:
                     same pass; else prompts have iterations of their own between them
     max_step_ms:    longest time that an iteration in which requests decode is to take,
                     milliseconds, and so the gap between their tokens: chunks of prompts are made to
-                    fit, from the times of earlier iterations; left out: on a GPU 35 ms, or twice as
-                    long as without prompts where that is more, and on a CPU only
+                    fit, from the times of earlier iterations; left out: on a GPU 25 ms, or 3.5
+                    times as long as without prompts where that is more, and on a CPU only
                     max_prefill_tokens bounds them
     lag:            iterations that are launched before the results of an earlier one are read, 0 to
                     2; left out: 1 on a GPU, which then never waits for the host, and 0 on a CPU

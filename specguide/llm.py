@@ -58,28 +58,25 @@ class LLM:
             spec = SpecConfig() if model is None else None
         if guide == "default":
             guide = GuideConfig(backend=guide_backend)
-        self._take(
-            Engine(
-                EngineConfig(
-                    model=model,
-                    spec=SpecConfig(spec) if isinstance(spec, str) else spec,
-                    guide=guide,
-                    cache=cache or CacheConfig(),
-                    max_batch_size=max_batch_size,
-                    max_model_len=max_model_len,
-                    max_prefill_tokens=max_prefill_tokens,
-                    mixed_iterations=mixed_iterations,
-                    max_step_ms=max_step_ms,
-                    quantization=quantization,
-                    model_impl=model_impl,
-                    device=device,
-                    dtype=dtype,
-                    lag=lag,
-                    enforce_eager=enforce_eager,
-                    trace=trace,
-                )
-            )
+        config = EngineConfig(
+            model=model,
+            spec=SpecConfig(spec) if isinstance(spec, str) else spec,
+            guide=guide,
+            cache=cache or CacheConfig(),
+            max_batch_size=max_batch_size,
+            max_model_len=max_model_len,
+            max_prefill_tokens=max_prefill_tokens,
+            mixed_iterations=mixed_iterations,
+            max_step_ms=max_step_ms,
+            quantization=quantization,
+            model_impl=model_impl,
+            device=device,
+            dtype=dtype,
+            lag=lag,
+            enforce_eager=enforce_eager,
+            trace=trace,
         )
+        self._take(Engine(config))
 
     @classmethod
     def of(cls, config: EngineConfig) -> LLM:

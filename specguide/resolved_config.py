@@ -16,9 +16,9 @@ from specguide.errors import InvalidParams
 
 _NUM_FORCED_BY_AUTO = 8
 # A burst of prompts is computed at nearly the full rate of an 8B model's products, and others'
-# tokens still come thirty times a second; a model that decodes slower computes some, too.
-_GPU_MAX_STEP_S = 0.035
-_GPU_MIN_SLOWDOWN = 2.0
+# tokens still come thirty times a second; where decoding takes longer, prompts keep up with it.
+_GPU_MAX_STEP_S = 0.025
+_GPU_MIN_SLOWDOWN = 3.5
 # On a GPU a wait for one slot's row delays the whole batch for the sake of one draft. This long the
 # last product of a draft step hides it, and the copy of the rows, at the shapes of an 8B model.
 _GPU_DRAFT_WAIT_US = 20

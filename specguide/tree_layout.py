@@ -80,6 +80,12 @@ class TreeExpansion:
         begin, width = self.stage_begins[depth], self.widths[depth - 1] if depth < self.depth else 0
         return self.stage_begins[depth - 1], tuple(range(begin, begin + width))
 
+    def num_missing(self, depth: int) -> int:
+        """Places behind the nodes expanded at `depth` that it has no nodes for: a larger tree
+        has."""
+        _, places = self.places_of(depth)
+        return self.stage_begins[depth + 1] - places[-1] - 1 if places else 0
+
     @cached_property
     def expanded_places(self) -> tuple[int, ...]:
         """Of the golden token and each expanded node; k candidates of each follow one another."""

@@ -36,6 +36,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
         "config",
         "resolved_config",
         "request",
+        "piggyback",
         "batch",
     ),
     ("native", "kernels", "tokenizer", "trace"),

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from benchmarks.baselines.limits import check_chains
 from benchmarks.baselines.pass_graphs import PassGraphs
-from specguide.batch import NEVER_PIGGYBACK, Batch, Chunk
+from specguide.batch import Batch, Chunk
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
+from specguide.piggyback import NEVER_PIGGYBACK, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import SlotTable
 from specguide.speculation import Sampler, StepOptions
@@ -34,7 +35,6 @@ from specguide.speculation.selection import (
     Sampling,
     SamplingKind,
     all_used,
-    num_graph_slots,
 )
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
@@ -89,7 +89,7 @@ class TwoModelStep:
         with self._grammar.forward.current(), self._recorder.host("launch"):
             self._recorder.begin_iteration("prefill" if batch.is_prefill else "decode")
             slots, sampling = self._selection.of(batch, processed)
-            self._num_slots = num_graph_slots(batch, self._max_batch_size)
+            self._num_slots = num_graph_slots(max(batch.slots), self._max_batch_size)
             if batch.is_prefill:
                 return self._results.put(
                     self._prefill(batch, slots, sampling), range(len(batch.slots))

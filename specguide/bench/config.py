@@ -176,6 +176,7 @@ class TaskChoice:
     max_tokens:     most tokens to generate, ≥ 1
     max_whitespace: most whitespace between two JSON tokens; 0 is compact, where the grammar forces
                     most
+    closed_objects: guides let objects have only the properties that their schema names
     """
 
     data: Path | None = None
@@ -184,6 +185,7 @@ class TaskChoice:
     max_chars: int | None = None
     max_tokens: int = 256
     max_whitespace: int = 0
+    closed_objects: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 from specguide.bench.rightness import Accepted
 from specguide.guide import Guide
+from specguide.guided.schema.closed import closed
 
 _BFCL_TYPES = {"dict": "object", "float": "number", "tuple": "array"}
 
@@ -21,6 +22,7 @@ class Task:
     schema: None where the answer is free
     tools:  as OpenAI's API has them, shown to the template
     right:  the one call that is right; None where the set does not say, or wants several
+    is_closed: whether the guide lets objects have only properties that the schema names
     """
 
     name: str
@@ -28,6 +30,7 @@ class Task:
     schema: Any = None
     tools: tuple[Mapping[str, Any], ...] = ()
     right: Accepted | None = None
+    is_closed: bool = False
 
     @property
     def num_chars(self) -> int:
@@ -37,7 +40,9 @@ class Task:
     @property
     def guide(self) -> Guide | None:
         """That its answer must match."""
-        return None if self.schema is None else Guide(json_schema=self.schema)
+        if self.schema is None:
+            return None
+        return Guide(json_schema=closed(self.schema) if self.is_closed else self.schema)
 
 
 def task_of(record: Mapping[str, Any], number: int) -> Task | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ import typer
 from specguide import env
 from specguide.bench.config import AxisLists, TaskChoice
 from specguide.bench.settings import DRAFTERS, UNGUIDED, Axes, Setting
+from specguide.bench.tasks import Task
 from specguide.cli.config_options import ConfigOptions, Given, takes
 from specguide.cli.options import (
     Model,
@@ -68,10 +70,13 @@ def acceptance(
     choice, heads = TaskChoice(**given[TaskChoice]), _heads(head or ())
     axes, folder = _axes(AxisLists(**given[AxisLists])), choice.data or env.data_dir()
     tasks = {
-        name: load_tasks(name, folder, choice.samples, choice.max_chars)
+        name: [
+            replace(task, is_closed=choice.closed_objects)
+            for task in load_tasks(name, folder, choice.samples, choice.max_chars)
+        ]
         for name in listed(choice.sets)
     }
-    wanted = _wanted(axes, {name: len(some) for name, some in tasks.items()}, heads)
+    wanted = _wanted(axes, tasks, heads)
     asked = _asked(choice, folder, model, heads)
     conditions = Conditions(partial(LLM, model), choice.max_tokens, choice.max_whitespace, heads)
     found = measure(wanted, tasks, conditions, Records(output, asked))
@@ -92,17 +97,23 @@ def _axes(lists: AxisLists) -> Axes:
 
 
 def _wanted(
-    axes: Axes, num_tasks: Mapping[str, int], heads: Mapping[str, Path]
+    axes: Axes, tasks: Mapping[str, Sequence[Task]], heads: Mapping[str, Path]
 ) -> Sequence[Setting]:
-    """The settings to measure. Raises InvalidParams for one that cannot be, before anything is
-    measured."""
+    """The settings to measure: without schemas, none in which the grammar has a part. Raises
+    InvalidParams for one that cannot be, before anything is measured."""
+    num_tasks = {name: len(some) for name, some in tasks.items()}
     for name, found in num_tasks.items():
         if found < max(axes.concurrency):
             typer.echo(
                 f"{name} has {found} tasks: settings with more requests at once are left out",
                 err=True,
             )
-    wanted = list(axes.settings(num_tasks))
+    guided = {name for name, some in tasks.items() if any(task.schema is not None for task in some)}
+    wanted = [
+        setting
+        for setting in axes.settings(num_tasks)
+        if setting.set_name in guided or not (setting.num_forced or setting.drafter == UNGUIDED)
+    ]
     for setting in wanted:
         setting.spec(heads)
     return wanted
@@ -117,6 +128,7 @@ def _asked(
         "max_chars": choice.max_chars,
         "max_tokens": choice.max_tokens,
         "max_whitespace": choice.max_whitespace,
+        "closed_objects": choice.closed_objects,
         "data": folder and folder.resolve().name,
         "model": model_name(model),
         "heads": {method: str(path) for method, path in heads.items()},

@@ -70,7 +70,10 @@ GUIDE = ConfigOptions(
     },
 )
 SPEC = ConfigOptions(
-    SpecConfig, "Speculation", {"method": "spec_method", "model": "head"}, {"method": None}
+    SpecConfig,
+    "Speculation",
+    {"method": "spec_method", "model": "head", "quantization": "draft_quantization"},
+    {"method": None},
 )
 WITHOUT = ConfigOptions(Without, "Model")
 WITHOUT_SPEC = ConfigOptions(Without, "Model", {"no_guides": None})

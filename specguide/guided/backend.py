@@ -4,8 +4,8 @@ that."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
@@ -89,13 +89,16 @@ class Rewritten:
 class Written:
     """A guide as text that a library compiles.
 
-    kind: the guide's, by which errors call it; of a grammar, with the form that it was read as
-    form: the language of the text, one of those that the backend writes
+    kind:     the guide's, by which errors call it; of a grammar, with the form that it was read as
+    form:     the language of the text, one of those that the backend writes
+    distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
+              text does not speak of
     """
 
     kind: str
     form: str
     text: str
+    distinct: list[dict[str, Any]] = field(default_factory=list)
 
 
 def as_given(guide: Guide) -> Rewritten:

@@ -62,7 +62,7 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Rewritten]:
     if kind in ("json_schema", "structural_tag") and isinstance(value, str):
         value = json.loads(value)
     if kind == "json_schema":
-        for schema in core_schemas(value, spec.enforced()):
+        for schema in core_schemas(value, spec.enforced().with_guard()):
             yield Rewritten(kind, schema)
     else:
         yield Rewritten(kind, _rewritten(kind, value, spec))

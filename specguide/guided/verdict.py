@@ -12,8 +12,8 @@ from specguide.tokenizer.vocabulary import Vocabulary
 
 
 def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
-    """Fills a first row, takes a token and takes it back: some grammars compile and then cannot do
-    that.
+    """Fills a first row, takes a token that is no end and takes it back: some grammars compile and
+    then cannot do that.
 
     Raises UnsupportedGuide.
     """
@@ -22,8 +22,10 @@ def check_start(grammar: CompiledGrammar, vocabulary: Vocabulary) -> None:
         matcher = grammar.matcher()
         matcher.fill(row)
         allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-        if len(allowed):
-            matcher.accept(int(allowed[0]))
+        ends = vocabulary.eos_token_ids
+        first = next((int(token) for token in allowed if token not in ends), None)
+        if first is not None:
+            matcher.accept(first)
             matcher.rollback(1)
     except Exception as error:
         raise UnsupportedGuide(f"{grammar.backend} compiles it and then fails: {error}") from None

@@ -78,8 +78,8 @@ def scale_of(x: Tensor) -> Tensor:
 
 
 def rounded(x: Tensor, scale: Tensor) -> Tensor:
-    """x / scale in float8; numbers that are too large become the largest."""
-    return (x / scale).clamp_(-LARGEST, LARGEST).to(FLOAT8)
+    """x · (1 / scale) in float8; numbers that are too large become the largest."""
+    return (x * scale.reciprocal()).clamp_(-LARGEST, LARGEST).to(FLOAT8)
 
 
 def rms_norm_float8(x: Tensor, weight: Tensor, eps: float, scaling: Float8Scaling) -> Float8Rows:

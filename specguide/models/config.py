@@ -49,6 +49,8 @@ class ModelConfig:
     logits_scale:            factor on the logits
     cache_scheme:            how the checkpoint wants keys and values cached; None: as they are
     eos_token_ids:           from generation_config.json, else config.json; may be empty
+    num_mtp_layers:          its checkpoint has behind its own, which predict further tokens
+    has_encoders:            its folder holds encoders too, see `multimodal`
     """
 
     architecture: str
@@ -74,6 +76,8 @@ class ModelConfig:
     quantization: Quantization = UNQUANTIZED
     cache_scheme: CacheScheme | None = None
     eos_token_ids: tuple[int, ...] = ()
+    num_mtp_layers: int = 0
+    has_encoders: bool = False
 
     @classmethod
     def from_fields(
@@ -105,6 +109,7 @@ class ModelConfig:
             "quantization": read_quantization(fields),
             "cache_scheme": read_cache_scheme(fields),
             "eos_token_ids": token_ids(fields, "eos_token_id", vocab_size) or (),
+            "num_mtp_layers": _num_mtp_layers(fields),
             **own,
         }
         if "rope" not in stated:
@@ -130,6 +135,12 @@ class ModelConfig:
 def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
     """A size of the model, at most LARGEST. Raises CheckpointError."""
     return positive_int(fields, name, default, at_most=LARGEST[name])
+
+
+def _num_mtp_layers(fields: Mapping[str, Any]) -> int:
+    """Any other value is the head's affair, which reads it where it is asked for."""
+    stated = fields.get("num_nextn_predict_layers")
+    return stated if type(stated) is int and 0 < stated <= LARGEST["num_hidden_layers"] else 0
 
 
 def _heads(fields: Mapping[str, Any], head_dim: int | None) -> dict[str, int]:

@@ -20,11 +20,15 @@ from specguide.layers.norm import RmsNorm
 from specguide.layers.placement import Placement
 from specguide.layers.rope import RopeConfig, TableSize, query_scales, rope_table
 from specguide.models.config import ModelConfig
+from specguide.models.multimodal import is_of_encoder, text_name
 from specguide.models.registry import FAMILIES, read_config
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
 
 MTP_PREFIX = "model.mtp_layers."
-"""Tensors of a multi-token-prediction head, which a target's checkpoint may hold beside its own."""
+"""Tensors of a multi-token-prediction head as MiMo has it, which a target's checkpoint may hold
+beside its own."""
+
+_OTHER_MTP_PREFIXES = ("mtp.", "model.mtp.")
 
 _DRAFT_POSITIONS = 128
 """Drafts are proposed and verified past the end of the context too, though none of them counts."""
@@ -115,14 +119,16 @@ class Decoder:
             cls.skeleton(config).destinations(),
             ignored=lambda name: (
                 name.endswith("rotary_emb.inv_freq")
-                or name.startswith(MTP_PREFIX)
+                or _is_of_mtp(name, config)
                 or (tied and name == "lm_head.weight")
+                or (config.has_encoders and is_of_encoder(name))
             ),
+            rename=text_name,
         )
         decoder = cls(config, device=device, dtype=dtype, max_positions=max_positions)
-        load_weights(files, decoder.destinations())
+        load_weights(files, decoder.destinations(), rename=text_name)
         if tied:
-            check_tied(files, decoder.embedding)
+            check_tied(files, decoder.embedding, rename=text_name)
         with naming(folder):
             decoder.has_cache_scales()
         return decoder
@@ -213,6 +219,13 @@ class Decoder:
     def _rope_table(self, rope: RopeConfig, head_dim: int) -> Tensor:
         size = TableSize(head_dim, self.max_positions + _DRAFT_POSITIONS, self.max_positions)
         return rope_table(rope, size, device=self.device, dtype=self.dtype)
+
+
+def _is_of_mtp(name: str, config: ModelConfig) -> bool:
+    """DeepSeek's layers that predict further tokens are numbered on behind the model's own."""
+    first, num_behind = config.num_layers, config.num_mtp_layers
+    behind = tuple(f"model.layers.{first + index}." for index in range(num_behind))
+    return name.startswith((MTP_PREFIX, *_OTHER_MTP_PREFIXES, *behind))
 
 
 def check_positions(config: ModelConfig, max_positions: int, dtype: torch.dtype) -> None:

@@ -3,6 +3,7 @@ published."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from specguide.models.draft_vocabulary import DraftVocabulary
 from specguide.models.eagle3_config import Eagle3Config
 from specguide.models.eagle3_layer import FirstLayer, Fusion
 from specguide.models.eagle3_parts import Eagle3Parts, canonical
+from specguide.models.registry import quantized
 from specguide.models.weights import (
     check_tied,
     check_weights,
@@ -98,6 +100,8 @@ class Eagle3Head:
         target: Decoder,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
+        quantization: str | None = None,
     ) -> Eagle3Head:
         """From a folder with config.json and model.safetensors (or shards, or pytorch_model.bin).
 
@@ -105,7 +109,9 @@ class Eagle3Head:
         when the folder has none; where config.json ties the two, the output matrix is the
         embeddings. `device` and `dtype` are the target's. Raises CheckpointError that names what is
         wrong, or does not fit the target, and InvalidParams for another device or dtype than the
-        target's.
+        target's, or an unknown quantization.
+
+        quantization: of ONLINE: what the layers' weights are turned into as they are read
         """
         folder = Path(folder)
         _check_place(target, torch.device(device or target.device), dtype or target.dtype)
@@ -116,6 +122,8 @@ class Eagle3Head:
             present = Eagle3Parts.of({canonical(name) for name in stored_names(files)})
         with naming(folder / "config.json"):
             config = Eagle3Config.from_hf(fields, present)
+        if quantization is not None:
+            config = replace(config, layer=quantized(config.layer, quantization))
         vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)

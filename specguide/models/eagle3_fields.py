@@ -65,6 +65,11 @@ KNOWN = frozenset(
     )
 )
 
+_OF_SPECULATORS = frozenset(
+    ("algorithm", "default_proposal_method", "proposal_methods", "verifier")
+)
+"""That `speculators_config` may say: how heads of its library are served by default."""
+
 # What `eagle_config` says of the target's layers is read where it stands.
 _LAYERS = frozenset(
     ("eagle_aux_hidden_state_layer_ids", "aux_hidden_state_layer_ids", "target_layer_ids")
@@ -95,6 +100,10 @@ def flat(config: Mapping[str, Any]) -> dict[str, Any]:
 def check_kind(config: Mapping[str, Any]) -> None:
     """Raise CheckpointError for a drafter of another kind, by its name."""
     check_neutral(config, {_KIND: _KINDS})
+    served = mapping(config, "speculators_config")
+    check_neutral(served, {"algorithm": _KINDS})
+    if unknown := sorted(served.keys() - _OF_SPECULATORS):
+        raise CheckpointError(f"{shown(unknown[0])} within 'speculators_config' is unknown")
     architectures = config.get("architectures") or ()
     for name in architectures if isinstance(architectures, list) else ():
         if _OTHER_HEADS.search(str(name)):

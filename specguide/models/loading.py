@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from specguide.errors import CheckpointError, InvalidParams
 from specguide.gguf_file import find_gguf
-from specguide.json_fields import check_folder, read_json
+from specguide.json_fields import check_folder, naming, read_json
 from specguide.models import registry
 from specguide.models.config import ModelConfig
 from specguide.models.decoder import Decoder
+from specguide.models.multimodal import (
+    is_multimodal,
+    is_of_encoder,
+    text_fields,
+    text_name,
+    warn_of_encoders,
+)
 from specguide.models.transformers_config import known_to_transformers, read_transformers_config
 from specguide.models.transformers_model import TransformersDecoder
 from specguide.models.weights import check_tied, check_weights, load_weights, weight_files
@@ -47,6 +56,8 @@ def load_decoder(
     """See Decoder.load and `read_config`. Warns where transformers' modules run the model because
     no family does."""
     folder = Path(folder)
+    if _is_of_several_kinds(folder):
+        warn_of_encoders(folder)
     if not _is_for_transformers(folder, model_impl):
         return Decoder.load(
             folder, device, dtype, max_positions=max_positions, quantization=quantization
@@ -62,18 +73,23 @@ def load_decoder(
         )
     skeleton = TransformersDecoder(config, device="meta", max_positions=1)
     check_weights(
-        files, skeleton.destinations(), ignored=skeleton.is_left_aside, rename=_present_name
+        files,
+        skeleton.destinations(),
+        ignored=lambda name: (
+            skeleton.is_left_aside(name) or (config.has_encoders and is_of_encoder(name))
+        ),
+        rename=_present_name,
     )
     decoder = TransformersDecoder(config, device=device, dtype=dtype, max_positions=max_positions)
     load_weights(files, decoder.destinations(), rename=_present_name)
     if decoder.lm_head.name is None:
-        check_tied(files, decoder.embedding)
+        check_tied(files, decoder.embedding, rename=_present_name)
     return decoder
 
 
 def _present_name(name: str) -> str:
     """Of a tensor in transformers 5, where older checkpoints of GPT-NeoX call it otherwise."""
-    return "lm_head.weight" if name == "embed_out.weight" else name
+    return "lm_head.weight" if name == "embed_out.weight" else text_name(name)
 
 
 def _is_for_transformers(folder: Path, model_impl: str) -> bool:
@@ -87,11 +103,23 @@ def _is_for_transformers(folder: Path, model_impl: str) -> bool:
     if model_impl == "transformers":
         return True
     check_folder(folder)
-    try:
-        fields = read_json(folder / "config.json")
-    except CheckpointError:
-        return False
+    fields = _fields(folder)
+    if is_multimodal(fields):
+        with naming(folder / "config.json"):
+            fields = text_fields(folder, fields)
     names = fields.get("architectures")
     if not isinstance(names, list) or any(str(name) in registry.FAMILIES for name in names):
         return False
     return bool(names) and known_to_transformers(fields) is not None
+
+
+def _is_of_several_kinds(folder: Path) -> bool:
+    return find_gguf(folder) is None and is_multimodal(_fields(folder))
+
+
+def _fields(folder: Path) -> Mapping[str, Any]:
+    """Of config.json; none where it cannot be read, which is said where it is needed."""
+    try:
+        return read_json(folder / "config.json")
+    except CheckpointError:
+        return {}

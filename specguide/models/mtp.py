@@ -1,10 +1,12 @@
-"""Owns MtpHead: a dense multi-token-prediction head in the format in which MiMo-7B's is
-published."""
+"""Owns MtpHead: a dense multi-token-prediction head, as MiMo-7B's is published, or in DeepSeek's
+style."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +28,61 @@ from specguide.models.weights import check_weights, load_weights, stored_names, 
 _MODULE = f"{MTP_PREFIX}0."
 
 
+@dataclass(frozen=True)
+class MtpLayout:
+    """How a checkpoint holds a head, and what is done in which order.
+
+    prefix:            of its tensors
+    token_norm … final_norm: what it calls them
+    is_token_first:    the embedding stands before the hidden state
+    continues_normed:  a step reads the last step's output behind its final norm, and the target's
+                       before it; else the other way around
+    shared:            copies of the target's embeddings and output matrix, which are left aside
+    """
+
+    prefix: str
+    token_norm: str = "token_layernorm"
+    hidden_norm: str = "hidden_layernorm"
+    input_proj: str = "input_proj"
+    final_norm: str = "final_layernorm"
+    is_token_first: bool = False
+    continues_normed: bool = True
+    shared: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Collection[str], num_layers: int) -> MtpLayout:
+        """Of the tensors of a folder whose target has so many layers. Raises CheckpointError."""
+        if any(name.startswith(_MODULE) for name in names):
+            return MIMO
+        behind = f"model.layers.{num_layers}."
+        if any(name.startswith(f"{behind}eh_proj.") for name in names):
+            return cls(
+                behind,
+                token_norm="enorm",
+                hidden_norm="hnorm",
+                input_proj="eh_proj",
+                final_norm="shared_head.norm",
+                is_token_first=True,
+                continues_normed=False,
+                shared=(f"{behind}embed_tokens.", f"{behind}shared_head.head."),
+            )
+        raise CheckpointError(
+            f"holds no tensor '{_MODULE}*'; name the folder of a checkpoint with an MTP head "
+            "(SpecConfig.model, --head), or another method of speculation"
+        )
+
+    def is_of_others(self, name: str) -> bool:
+        """Whether a tensor is none of the head's own."""
+        return (
+            not name.startswith((MTP_PREFIX, self.prefix))
+            or name.startswith(self.shared)
+            or name.endswith("rotary_emb.inv_freq")
+        )
+
+
+MIMO = MtpLayout(_MODULE)
+
+
 class MtpHead:
     """One transformer layer that continues the target's hidden states, with the target's embeddings
     and output matrix.
@@ -39,7 +96,9 @@ class MtpHead:
     the target's family, final_layernorm. What the code leaves open follows the publisher's vLLM
     (`mimo_mtp`): the target's hidden state is the one before its final norm. The one module drafts
     all K tokens: from the second step on it reads its own output, after final_layernorm, as vLLM
-    does it. vLLM also zeroes the embedding that is read at position 0, a leftover of another
+    does it. In DeepSeek's style (`MtpLayout`) the target's hidden state is the one behind its final
+    norm, and a step reads the last one's before it, as vLLM (`deepseek_mtp`) does it. vLLM also
+    zeroes the embedding that is read at position 0, a leftover of another
     alignment of tokens and hidden states; it is kept here, as in the model code.
 
     config:        the layer's shape; num_layers is 1
@@ -49,7 +108,7 @@ class MtpHead:
 
     target_ids: Tensor | None = None
 
-    def __init__(self, config: ModelConfig, target: Decoder) -> None:
+    def __init__(self, config: ModelConfig, target: Decoder, layout: MtpLayout = MIMO) -> None:
         """Uninitialised weights; `load` reads a checkpoint. Raises CheckpointError where the two do
         not fit."""
         for name, size, target_size in (
@@ -68,46 +127,54 @@ class MtpHead:
                 "head has; put its tensors into a folder of their own with 'layer_types' of one "
                 "kind"
             )
+        self.layout = layout
+        self.target_norm = target.norm
         self.config = replace(config, num_layers=1, sliding_windows=config.sliding_windows[:1])
         self.device = target.device
         self.dtype = target.dtype
         self.aux_layers = (target.config.num_layers,)
         hidden_size = config.hidden_size
-        place = Placement(self.device, self.dtype, config.quantization, _MODULE)
+        place = Placement(self.device, self.dtype, config.quantization, layout.prefix)
         self.token_norm, self.hidden_norm, self.final_norm = (
             RmsNorm.create(place, name, hidden_size, config.norm)
-            for name in ("token_layernorm", "hidden_layernorm", "final_layernorm")
+            for name in (layout.token_norm, layout.hidden_norm, layout.final_norm)
         )
-        self.input_proj = Projection.create(place, 2 * hidden_size, {"input_proj": hidden_size})
+        self.input_proj = Projection.create(
+            place, 2 * hidden_size, {layout.input_proj: hidden_size}
+        )
         self.layer = FAMILIES[config.architecture].build_layer(self.config, 0, place)
         self.embedding = target.embedding
         self.lm_head = target.lm_head
         self.rope_table = target.rope_table_for(self.config)
 
     @classmethod
-    def load(cls, folder: str | Path, target: Decoder) -> MtpHead:
+    def load(
+        cls, folder: str | Path, target: Decoder, *, quantization: str | None = None
+    ) -> MtpHead:
         """From the target's own folder, or from one that holds the head alone: config.json and
         safetensors.
 
-        The tensors are those under `model.mtp_layers.0.`, others are left aside. Raises
-        CheckpointError that names what is wrong, or does not fit the target.
+        The tensors are those under `model.mtp_layers.0.`, or of the layer behind the target's last
+        one, where it has `eh_proj`; others are left aside. Raises
+        CheckpointError that names what is wrong, or does not fit the target, and where the folder
+        holds the head alone, for a field that is unknown; InvalidParams for an unknown
+        quantization.
+
+        quantization: of ONLINE: what the weights are turned into as they are read
         """
         folder = Path(folder)
         check_folder(folder)
-        config, stated = read_config(folder), read_json(folder / "config.json")
         files = weight_files(folder)
+        names = stored_names(files)
         with naming(folder):
-            _check_modules(positive_int(stated, "num_nextn_predict_layers", 1), stored_names(files))
-            skeleton = cls(config, target.skeleton(target.config))
-        check_weights(
-            files,
-            skeleton.destinations(),
-            ignored=lambda name: (
-                not name.startswith(MTP_PREFIX) or name.endswith("rotary_emb.inv_freq")
-            ),
-        )
+            layout = _layout(read_json(folder / "config.json"), names)
+        is_alone = all(name.startswith((MTP_PREFIX, layout.prefix)) for name in names)
+        config = read_config(folder, quantization, strict=is_alone)
         with naming(folder):
-            head = cls(config, target)
+            skeleton = cls(config, target.skeleton(target.config), layout)
+        check_weights(files, skeleton.destinations(), ignored=layout.is_of_others)
+        with naming(folder):
+            head = cls(config, target, layout)
         load_weights(files, head.destinations())
         return head
 
@@ -116,18 +183,18 @@ class MtpHead:
         """True where a checkpoint's folder holds a head as `load` takes it."""
         folder = Path(folder)
         try:
-            num_modules = positive_int(
-                read_json(folder / "config.json"), "num_nextn_predict_layers", 1
-            )
-            _check_modules(num_modules, stored_names(weight_files(folder)))
+            fields = read_json(folder / "config.json")
+            _layout(fields, stored_names(weight_files(folder)))
         except CheckpointError:
             return False
-        return True
+        return any(name in FAMILIES for name in map(str, fields.get("architectures") or ()))
 
     def fuse(self, aux_hidden_states: Tensor) -> Tensor:
         """The target's last hidden states, before its final norm [T, hidden] → features [T,
-        hidden]: the same."""
-        return aux_hidden_states
+        hidden]: the same, or behind that norm."""
+        if self.layout.continues_normed:
+            return aux_hidden_states
+        return self.target_norm(aux_hidden_states)
 
     def forward(
         self, input_ids: Tensor, features: Tensor, context: PassContext, cache: KVCache
@@ -137,19 +204,21 @@ class MtpHead:
         input_ids: int32 or int64 [T], the token *after* each position
         features:  [T, hidden], of each position, from `fuse` or from this method
         context:   its position_ids are the features' positions
-        Returns the next positions' features [T, hidden], twice: `draft_logits` takes the same.
+        Returns the next positions' features [T, hidden], and what `draft_logits` takes
+        [T, hidden].
         """
         rotary = self.rope_table.index_select(0, context.position_ids)
         inputs = torch.empty(
             len(input_ids), 2 * features.shape[-1], dtype=features.dtype, device=features.device
         )
-        normed, embeddings = inputs.chunk(2, dim=-1)
+        halves = inputs.chunk(2, dim=-1)
+        normed, embeddings = halves[::-1] if self.layout.is_token_first else halves
         self.hidden_norm.into(normed, features)
         self.embedding.norm_into(embeddings, self.token_norm, input_ids)
         hidden = self.input_proj.forward(inputs)
         state = AttentionState(context, rotary, cache.keys[0], cache.values[0])
-        _, normed = self.layer(hidden, self.layer.input_norm(hidden), self.final_norm, state)
-        return normed, normed
+        hidden, normed = self.layer(hidden, self.layer.input_norm(hidden), self.final_norm, state)
+        return normed if self.layout.continues_normed else hidden, normed
 
     def draft_logits(self, normed: Tensor) -> Tensor:
         """[n, hidden] as `forward` returns it → [n, vocab_size], in the head's dtype."""
@@ -162,15 +231,14 @@ class MtpHead:
         )
 
 
-def _check_modules(num_modules: int, names: set[str]) -> None:
-    """Raise CheckpointError unless there is one module, and it is there."""
-    if not any(name.startswith(_MODULE) for name in names):
-        raise CheckpointError(
-            f"holds no tensor '{_MODULE}*'; name the folder of a checkpoint with an MTP head "
-            "(SpecConfig.model, --head), or another method of speculation"
-        )
+def _layout(fields: Mapping[str, Any], names: Collection[str]) -> MtpLayout:
+    """Raises CheckpointError unless there is one module."""
+    num_modules = positive_int(fields, "num_nextn_predict_layers", 1)
+    layout = MtpLayout.of(names, positive_int(fields, "num_hidden_layers"))
     if num_modules > 1:
         raise CheckpointError(
             f"'num_nextn_predict_layers' {num_modules}: one module that drafts every token is "
-            f"supported; put the tensors '{_MODULE}*' into a folder of their own and state 1 there"
+            f"supported; put the tensors '{layout.prefix}*' into a folder of their own and state 1 "
+            "there"
         )
+    return layout

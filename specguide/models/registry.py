@@ -24,6 +24,7 @@ from specguide.models.llama import LLAMA
 from specguide.models.ministral import MINISTRAL, MINISTRAL3
 from specguide.models.mistral import MISTRAL
 from specguide.models.mixtral import MIXTRAL
+from specguide.models.multimodal import MULTIMODAL, is_multimodal, text_fields
 from specguide.models.olmo import OLMO2, OLMO3
 from specguide.models.phi3 import PHI3
 from specguide.models.qwen2 import QWEN2
@@ -57,10 +58,13 @@ FAMILIES: dict[str, Family[Any]] = {
 }
 
 
-def read_config(folder: str | Path, quantization: str | None = None) -> ModelConfig:
+def read_config(
+    folder: str | Path, quantization: str | None = None, *, strict: bool = False
+) -> ModelConfig:
     """From config.json, and generation_config.json where there is one; or from a GGUF file.
 
     quantization: of ONLINE, where the weights are to be quantized as they are read
+    strict:       see `config_of`
     Raises CheckpointError when they are unreadable or ask for what is not implemented, and
     InvalidParams for a quantization that is unknown or that the folder does not allow; the message
     says what.
@@ -75,7 +79,11 @@ def read_config(folder: str | Path, quantization: str | None = None) -> ModelCon
     generation = read_json(generation_path) if generation_path.exists() else {}
     has_the_word = generation.get("eos_token_id") is not None
     with naming(path):
-        config = config_of({**fields, "eos_token_id": None} if has_the_word else fields)
+        has_encoders = is_multimodal(fields)
+        fields = text_fields(Path(folder), fields) if has_encoders else fields
+        stated = {**fields, "eos_token_id": None} if has_the_word else fields
+        config = config_of(stated, strict=strict)
+        config = replace(config, has_encoders=has_encoders)
     with naming(generation_path):
         eos = token_ids(generation, "eos_token_id", config.vocab_size)
     if quantization is not None:
@@ -136,6 +144,7 @@ def _architecture(fields: Mapping[str, Any]) -> str:
     if known is None:
         found = ", ".join(architectures) or "none stated"
         raise CheckpointError(
-            f"architecture {shown(found)} is unknown; known: {', '.join(FAMILIES)}"
+            f"architecture {shown(found)} is unknown; known: "
+            f"{', '.join((*FAMILIES, *sorted(MULTIMODAL)))}"
         )
     return known

@@ -7,7 +7,7 @@ import copy
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from specguide.layers.quantization import read_quantization
 from specguide.layers.rope import RopeConfig
 from specguide.models import transformers_trial
 from specguide.models.config import LARGEST, ModelConfig
+from specguide.models.multimodal import is_multimodal, stated_text, text_fields
 from specguide.models.transformers_trial import LayerAttention
 
 _OTHER_LAYERS = ("linear_attention", "mamba", "conv", "chunked_attention", "recurrent")
@@ -49,18 +50,21 @@ def known_to_transformers(fields: Mapping[str, Any]) -> str | None:
 def read_transformers_config(folder: Path) -> TransformersConfig:
     """Raises CheckpointError for a model that cannot run over the paged cache."""
     path = folder / "config.json"
-    fields = read_json(path)
+    fields: Mapping[str, Any] = read_json(path)
     with naming(path):
+        has_encoders = is_multimodal(fields)
+        fields = text_fields(folder, fields) if has_encoders else fields
         architecture = known_to_transformers(fields)
         if architecture is None:
             raise CheckpointError(_why_unknown(fields))
-        stated = _stated(folder)
+        stated = stated_text(folder)
         _check(stated, architecture)
         eos = _end_tokens(folder, fields, stated.vocab_size)
         with naming_model(architecture):
             model = skeleton_of(stated, architecture)
             layers = transformers_trial.run_trial(model, model.base_model, stated.num_hidden_layers)
-        return _config(stated, architecture, layers, fields, eos)
+        config = _config(stated, architecture, layers, fields, eos)
+        return replace(config, has_encoders=has_encoders)
 
 
 def naming_model(architecture: str) -> AbstractContextManager[None]:
@@ -75,17 +79,6 @@ def _why_unknown(fields: Mapping[str, Any]) -> str:
     if fields.get("is_encoder_decoder"):
         return f"architecture {names} has an encoder: decoder-only models are supported"
     return f"architecture {names} is no causal language model of transformers"
-
-
-def _stated(folder: Path) -> Any:
-    from transformers import AutoConfig
-
-    try:
-        return AutoConfig.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        ).get_text_config()
-    except Exception as error:  # it checks values in ways of its own
-        raise CheckpointError(f"transformers cannot read it: {error}") from None
 
 
 def _check(stated: Any, architecture: str) -> None:

@@ -331,6 +331,51 @@ class ReasoningMatcher(Matcher):
         max_tokens: int | None = None,
     ) -> None: ...
 
+class DistinctTokens:
+    """Which tokens of a vocabulary may end items; made once for each vocabulary."""
+
+    def __init__(self, vocabulary: NativeVocabulary) -> None: ...
+
+class DistinctRoom:
+    """How many values an array's items may have: so many that whatever was begun can be ended
+    anew; so many that there are always more; or few."""
+
+    FREE: DistinctRoom
+    ENDLESS: DistinctRoom
+    FEW: DistinctRoom
+
+class DistinctPlace:
+    """What is known of the values at a place of a schema.
+
+    is_distinct: an array's items must differ
+    room:        how many values its items may have
+    prefix, rest, properties, other: the places, by number, of an array's items and of an object's
+                 values by their names as JSON strings; -1: nothing within must differ
+    """
+
+    def __init__(
+        self,
+        *,
+        is_distinct: bool,
+        room: DistinctRoom,
+        prefix: Sequence[int],
+        rest: int,
+        properties: Mapping[str, int],
+        other: int,
+    ) -> None: ...
+
+class DistinctPlaces:
+    """All places of a schema, the first that of the whole text. ValueError for numbers of places
+    that there are not."""
+
+    def __init__(self, places: Sequence[DistinctPlace]) -> None: ...
+
+class DistinctMatcher(Matcher):
+    """What `inner`, a matcher of JSON texts, allows, without items that repeat one of their array
+    where they must differ."""
+
+    def __init__(self, inner: Matcher, tokens: DistinctTokens, places: DistinctPlaces) -> None: ...
+
 class XGrammarLibrary:
     """xgrammar's functions in the TVM-FFI type table; `tvm_ffi_path` is the shared library of
     tvm_ffi."""

@@ -3,6 +3,7 @@ end."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -36,6 +37,12 @@ class GrowingTrees:
     def device(self) -> torch.device:
         """Of its tensors."""
         return self.tokens.device
+
+    def take_in(self, span: slice, tokens: Tensor, scores: Tensor, places: Tensor) -> None:
+        """What is there of the candidates of a depth, [B, n] each."""
+        self.tokens[:, span] = tokens
+        self.scores[:, span] = scores
+        self.places[:, span] = places
 
     @classmethod
     def empty(cls, expansion: TreeExpansion, slots: Tensor, num_accepted: Tensor) -> GrowingTrees:
@@ -108,30 +115,38 @@ def grow_trees(
     Of equals those that come first are taken.
     """
     is_too_deep = (num_model[growing.slots] < depth)[:, None]
-    first, end = expansion.candidate_begins[depth - 1 : depth + 1]
-    scores = (frontier.scores[:, :, None] + logprobs).flatten(1)
-    scores.masked_fill_(is_too_deep, float("-inf"))
-    growing.tokens[:, first:end] = tokens.flatten(1).masked_fill(is_too_deep, -1)
-    growing.scores[:, first:end] = scores
+    scores = (frontier.scores[:, :, None] + logprobs).flatten(1).masked_fill(is_too_deep, -math.inf)
+    tokens = tokens.flatten(1).masked_fill(is_too_deep, -1)
     chosen = _expanded(scores, expansion, depth)
     begin, places = expansion.places_of(depth)
     at = constant(places, scores.device)
-    growing.places[:, first:end] = 0
-    growing.places[:, first:end].scatter_(1, chosen, at.int().expand(len(scores), -1))
-    chosen_tokens = growing.tokens[:, first:end].gather(1, chosen)
+    span = slice(*expansion.candidate_begins[depth - 1 : depth + 1])
+    growing.take_in(span, tokens, scores, _scattered(chosen, at, tokens))
+    chosen_tokens = tokens.gather(1, chosen)
     parents = chosen // expansion.num_children
     if places:
-        num_missing = expansion.stage_begins[depth + 1] - places[-1] - 1
-        _store(walk_tokens, growing, pad(chosen_tokens, (0, num_missing), value=-1), places[0])
+        room = (0, expansion.num_missing(depth))
+        _store(walk_tokens, growing, pad(chosen_tokens, room, value=-1), places[0])
         _store(walk_parents, growing, parents + begin, places[0])
-    first_parent = torch.arange(len(scores), device=scores.device)[:, None]
     return Frontier(
         chosen_tokens,
         scores.gather(1, chosen),
-        (parents + first_parent * frontier.tokens.shape[1]).flatten(),
+        _numbered(parents, frontier.tokens.shape[1]),
         (at * len(row_slots) + row_slots[growing.slots][:, None]).flatten(),
         _behind(frontier.ancestor_mask, parents),
     )
+
+
+def _scattered(chosen: Tensor, values: Tensor, like: Tensor) -> Tensor:
+    """Zeros but for the values [w] at the chosen [B, w]; in the form of `like`."""
+    values = values.to(like.dtype).expand(len(like), -1)
+    return torch.zeros_like(like).scatter_(1, chosen, values)
+
+
+def _numbered(parents: Tensor, num_parents: int) -> Tensor:
+    """int64 [B · w], parents [B, w] counted through all trees."""
+    first = torch.arange(len(parents), device=parents.device)[:, None] * num_parents
+    return (parents + first).flatten()
 
 
 def _expanded(scores: Tensor, expansion: TreeExpansion, depth: int) -> Tensor:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ and how long who comes now would wait."""
 from __future__ import annotations
 
 from specguide.batch import Batch
-from specguide.scheduler.inflow import Inflow
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.sequence import HEAD_START_S, priority_steps
 from specguide.scheduler.service_rates import ServiceRates
@@ -16,12 +15,10 @@ class Pace:
     """Is told of every iteration that was committed.
 
     budget: prompt tokens that an iteration may carry
-    inflow: those that come, by the requests that have ended
     """
 
     def __init__(self, limits: SchedulerLimits) -> None:
         self.budget = StepBudget(limits.max_prefill_tokens, limits.max_step_s, limits.min_slowdown)
-        self.inflow = Inflow()
         self._rates, self._nodes_each = ServiceRates(), limits.num_nodes
 
     def take(self, batch: Batch, num_output: int, seconds: float, *, is_busy: bool) -> None:
@@ -31,7 +28,6 @@ class Pace:
         """
         num_decoding = 0 if batch.is_prefill else len(batch.slots)
         self.budget.take(num_decoding * self._nodes_each, batch.num_prompt_tokens, seconds)
-        self.inflow.take(num_decoding)
         if is_busy:
             self._rates.take(batch.num_prompt_tokens, num_output, seconds)
 

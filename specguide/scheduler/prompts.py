@@ -3,6 +3,8 @@ decode."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specguide.batch import Chunk, Piggyback
 from specguide.scheduler.limits import SchedulerLimits
 from specguide.scheduler.pace import Pace
@@ -13,10 +15,10 @@ from specguide.scheduler.sequence import SequenceState
 class PromptPlanner:
     """Plans chunks of the prompts of those that have slots, in the order of their schedule keys.
 
-    Beside others that decode, prompts are computed as fast as they come (see `inflow`), or those
-    that have slots are spread over a few iterations where that is faster: equal iterations take
-    less time together than full ones and empty ones by turns, and nobody's next token waits for
-    long. `python -m benchmarks.scheduler` compares this with other rules.
+    Beside others that decode, prompts are computed as fast as the bound on an iteration's time
+    allows. Each of their tokens takes about the same time wherever it rides, and a slot that waits
+    for its prompt decodes nothing, so to spread them over more iterations costs throughput.
+    `python -m benchmarks.scheduler` shows what bounds cost.
     """
 
     def __init__(self, limits: SchedulerLimits, placement: Placement, pace: Pace) -> None:
@@ -69,22 +71,22 @@ class PromptPlanner:
             placement.decoding += starting
         return starting
 
-    def piggyback(self, num_decoding: int) -> Piggyback:
+    def piggyback(self, decoding: Sequence[SequenceState]) -> Piggyback:
         """Of prompts in order, all but their last tokens, as far as there are free pages for
         them.
 
-        num_decoding: requests that decode beside
+        decoding: what decodes beside, at least one
         """
-        limits, placement = self._limits.piggyback, self._placement
+        placement = self._placement
+        limits = self._limits.piggyback.beside(max(sequence.slot for sequence in decoding))
         waiting = [
             one
             for one in sorted(placement.prefilling, key=by_schedule_key)
             if self.may_piggyback(one) and one.error is None
         ]
         num_waiting = sum(one.num_left - 1 for one in waiting)
-        wanted = max(limits.share(num_waiting), self._pace.inflow.tokens(self._num_requests))
-        most = limits.most_tokens(self._most_tokens(num_decoding))
-        budget = min(most, limits.filled(min(wanted, num_waiting), num_waiting))
+        most = limits.most_tokens(self._most_tokens(len(decoding)))
+        budget = min(most, limits.filled(num_waiting))
         planned, chunks = [], []
         for sequence in waiting[: limits.max_chunks]:
             chunk = self._piggyback_chunk(sequence, budget) if budget > 0 else None
@@ -97,13 +99,6 @@ class PromptPlanner:
             tuple(placement.tables[sequence] for sequence in planned),
             tuple(chunks),
         )
-
-    @property
-    def _num_requests(self) -> int:
-        """That have slots, or could have them."""
-        placement = self._placement
-        num_with_slots = len(placement.prefilling) + len(placement.decoding)
-        return min(self._limits.max_batch_size, num_with_slots + len(placement.waiting))
 
     def _most_tokens(self, num_decoding: int) -> int:
         return self._pace.budget.most_tokens(num_decoding * self._limits.num_nodes)

@@ -261,7 +261,7 @@ class Scheduler:
             planned,
             has_grown=has_grown,
             starts=starts,
-            piggyback=self._prompts.piggyback(len(planned)),
+            piggyback=self._prompts.piggyback(planned),
         )
 
     def _batch(
@@ -332,5 +332,4 @@ class Scheduler:
     ) -> None:
         del self._sequences[sequence.request_id]
         finish(sequence.request, reason, error)
-        self.pace.inflow.end(sequence.request)
         self._placement.end(sequence)

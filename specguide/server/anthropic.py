@@ -264,6 +264,8 @@ def error_body(error: ApiError) -> Told:
     """Anthropic's error object; a message begins with the field that is wrong."""
     told = error.body()["error"]
     place = f"{told['param']}: " if told["param"] else ""
+    if told["message"].startswith(place):
+        place = ""
     if error.code == "context_length_exceeded":
         place = "prompt is too long: "  # by which clients know it
     kind = _ERRORS.get(error.status, "api_error" if error.status >= 500 else _ERRORS[400])

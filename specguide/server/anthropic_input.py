@@ -62,7 +62,7 @@ def template_choice(choice: Mapping[str, Any] | None) -> str | dict[str, Any] | 
     kind = choice.get("type")
     if kind == "tool":
         return {"type": "function", "name": choice.get("name")}
-    if kind not in _CHOICES:
+    if not isinstance(kind, str) or kind not in _CHOICES:
         raise InvalidParams(
             f"tool_choice must be of type auto, any, tool or none, found {kind!r}",
             param="tool_choice.type",
@@ -100,7 +100,7 @@ def _of_assistant(content: Any, param: str) -> Message:
         kind = block.get("type")
         if kind == "tool_use":
             calls.append(_call(block, place))
-        elif kind in _THOUGHTS:
+        elif isinstance(kind, str) and kind in _THOUGHTS:
             thoughts.append(str(block.get(_THOUGHTS[kind] or "", "")))
         else:
             texts.append(_text([block], place))

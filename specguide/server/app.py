@@ -21,7 +21,7 @@ from specguide.server.backend import Backend
 from specguide.server.bodies import BodyRoom
 from specguide.server.body import BodyRoute
 from specguide.server.config import ServerConfig
-from specguide.server.errors import RESPONSES, ApiError, Refusal
+from specguide.server.errors import RESPONSES, ApiError, Refusal, refusals
 from specguide.server.metrics import EngineCollector, StatusCounts
 from specguide.server.middleware import (
     ApiKeys,
@@ -46,7 +46,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
         "description": "The answer, or with `stream` its pieces as server-sent events",
         "content": {
             "application/json": {"schema": {"type": "object"}},
-            "text/event-stream": {"schema": {"type": "string"}},
+            "text/event-stream": {},
         },
     }
 }
@@ -105,9 +105,19 @@ async def _refuse(request: Request, error: Any) -> Response:
     elif isinstance(error, RequestValidationError):
         error = _invalid(error)
     elif isinstance(error, HTTPException):
-        error = ApiError(error.status_code, str(error.detail))
+        error = ApiError(error.status_code, _unrouted(request, error))
     answer: Response = error.response(body_of)
     return answer
+
+
+def _unrouted(request: Request, error: HTTPException) -> str:
+    """What is wrong with a path or a method."""
+    path = request.url.path
+    if error.status_code == 404:
+        return f"there is nothing at {path}; /docs says what there is"
+    if error.status_code == 405:
+        return f"{path} takes {(error.headers or {}).get('Allow')}, not {request.method}"
+    return str(error.detail)
 
 
 def _add_route(api: Api[Any]) -> None:
@@ -115,12 +125,11 @@ def _add_route(api: Api[Any]) -> None:
         return await api.answer(body, request)
 
     answer.__annotations__["body"] = api.body  # which FastAPI validates and documents
-    refusals = {status: {**told, "model": api.error} for status, told in RESPONSES.items()}
     router.add_api_route(
         api.path,
         answer,
         methods=["POST"],
-        responses=refusals | _STREAMED,
+        responses=refusals(api.error) | _STREAMED,
         description=api.about,
     )
 

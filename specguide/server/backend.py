@@ -141,8 +141,9 @@ class Backend:
         return spelled or self.tokenizer.decode([token], skip_special_tokens=False).encode()
 
     def check_model(self, name: str | None) -> str:
-        """The name of the model that is asked for. Raises ApiError for another model's."""
-        if name is not None and name not in self.config.model_names:
+        """The name that is asked for; where there is none, that of the served model. Raises
+        ApiError for another model's."""
+        if name and name not in self.config.model_names:
             raise ApiError(
                 404,
                 f"the model {name!r} does not exist; this server has "

@@ -31,7 +31,11 @@ class Body(BaseModel):
             return validate(values)
         known = {field.alias or name: field for name, field in cls.model_fields.items()}
         cls._check_beside(values, known)
-        unknown = tuple(name for name in values if name not in known and name not in cls.beside)
+        unknown = tuple(
+            name
+            for name, value in values.items()
+            if value is not None and name not in known and name not in cls.beside
+        )
         if len(unknown) > _MOST_UNKNOWN:
             told = {"count": len(unknown), "most": _MOST_UNKNOWN}
             words = "it has {count} fields that nobody knows, and {most} are the most"

@@ -17,7 +17,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from specguide.server.chunked import ChunkedConnection
 from specguide.server.config import ServerConfig
 from specguide.server.errors import ApiError
-from specguide.server.logs import log_config
 from specguide.server.tls import tls_options
 
 _LOOKS = 4  # in the time of the shortest bound
@@ -32,7 +31,7 @@ _PROBE_S = 0.1
 
 def uvicorn_config(app: ASGIApp, config: ServerConfig, **options: Any) -> uvicorn.Config:
     """To run the app with the config's bounds of connections. options: of uvicorn.Config"""
-    options |= tls_options(config.exposure) | {"log_config": log_config()}
+    options |= tls_options(config.exposure)
     return uvicorn.Config(app, http=partial(BoundedConnection, config), ws="none", **options)  # type: ignore[arg-type]
 
 

@@ -40,18 +40,8 @@ def conversation_task(
     calls = _calls(backend, body, answer, rules)
     has_tools = calls.tool_format is not None
     plan = ReasoningPlan.of(body, backend.reasoning_format, has_tools=has_tools)
-    field, conversation = messages
-    backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
-    token_ids = prompt_ids(
-        backend,
-        body,
-        messages,
-        tools=calls.tools,
-        json_schema=answer.source() if answer and answer.kind == "json_schema" else None,
-        variables=plan.variables(),
-    )
-    token_ids = plan.finished(token_ids, backend.tokenizer)
-    backend.check_prompt_ids(token_ids, field)
+    json_schema = answer.source() if answer and answer.kind == "json_schema" else None
+    token_ids = _prompt(backend, body, messages, plan, calls.tools, json_schema)
     if sampling.get("max_tokens") is None:
         sampling["max_tokens"] = max(1, backend.engine.max_model_len - len(token_ids))
     expected = plan.expected(token_ids, backend.tokenizer)
@@ -66,6 +56,30 @@ def conversation_task(
         text_arguments=calls.text_arguments,
         priority=body.priority,
     )
+
+
+def _prompt(
+    backend: Backend,
+    body: TurnFields,
+    messages: tuple[str, Sequence[dict[str, Any]]],
+    plan: ReasoningPlan,
+    tools: Sequence[Mapping[str, Any]] | None,
+    json_schema: Any,
+) -> list[int]:
+    """Token ids of the conversation up to the answer. Raises ApiError where it is too long."""
+    field, conversation = messages
+    backend.check_prompt(sum(len(message["content"] or "") for message in conversation), field)
+    token_ids = prompt_ids(
+        backend,
+        body,
+        messages,
+        tools=tools,
+        json_schema=json_schema,
+        variables=plan.variables(),
+    )
+    token_ids = plan.finished(token_ids, backend.tokenizer)
+    backend.check_prompt_ids(token_ids, field)
+    return token_ids
 
 
 @dataclass(frozen=True)

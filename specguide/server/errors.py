@@ -65,6 +65,11 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 """What OpenAPI says of the errors of an endpoint."""
 
 
+def refusals(error: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """The same of an endpoint whose errors are of another vendor's shape."""
+    return {status: {**told, "model": error} for status, told in RESPONSES.items()}
+
+
 class ApiError(Exception):
     """An answer with an error. status: of HTTP; kind, param, code: as OpenAI has them"""
 

@@ -42,6 +42,7 @@ _CACHE: Final = NoEffect("equal beginnings are always found again")
 _APART: Final = NoEffect("what a model thinks is told apart from its answer, as it comes")
 _NAMES: Final = NoEffect("requests have names of their own here")
 _BEAMS: Final = NoEffect("of beam search, which there is not")
+_IMAGES: Final = NoEffect("of images, which this model does not read")
 _TEXT_ONLY: Final = "this model reads and writes text only: leave it out"
 _HIDDEN: Final = "it is not told here: leave it out"
 _TRANSFER: Final = "keys stay on this server: leave it out"
@@ -67,8 +68,8 @@ _GENERATING: Final[Table] = {
     "session_id": _NAMES,
     "stream_interval": NoEffect("pieces are sent as they come"),
     "truncation_side": NoEffect("a prompt is never cut"),
-    "mm_processor_kwargs": NoEffect("of images, which this model does not read"),
-    "media_io_kwargs": NoEffect("of images, which this model does not read"),
+    "mm_processor_kwargs": _IMAGES,
+    "media_io_kwargs": _IMAGES,
     "guided_decoding_backend": NoEffect("all backends enforce the same"),
     "return_token_offsets": NoEffect("of rendering, which is not answered here"),
     "use_beam_search": Refused("there are no beams: ask for n samples", (False,)),
@@ -120,9 +121,16 @@ COMPLETIONS: Final[Table] = {
     "tools": Refused("take /v1/chat/completions, where tools are called", ([],)),
 }
 
+TOKENIZE: Final[Table] = {
+    "continue_final_message": Refused(_TEMPLATE, (False,)),
+    "mm_processor_kwargs": _IMAGES,
+    "media_io_kwargs": _IMAGES,
+}
+
 _WHOLE: Final = "nothing is stored here: send the whole conversation as input"
 RESPONSES: Final[Table] = {
     **_CONVERSATION,
+    "client_metadata": _STORED,
     "max_tool_calls": NoEffect("of built-in tools, of which there are none"),
     "previous_response_id": Refused(_WHOLE),
     "conversation": Refused(_WHOLE),

@@ -17,6 +17,7 @@ from specguide.server.app import create_app
 from specguide.server.config import ServerConfig
 from specguide.server.listening import listener
 from specguide.server.plans import FrontPlan
+from specguide.server.request_log import log_config
 from specguide.server.stop import StoppableServer
 
 
@@ -40,7 +41,7 @@ class _Front(StoppableServer):
     """Says when it listens."""
 
     def __init__(self, app: FastAPI, config: ServerConfig, control: Connection) -> None:
-        super().__init__(app, config, log_level="info")
+        super().__init__(app, config, log_level="info", log_config=log_config())
         self._control = control
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

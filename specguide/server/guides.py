@@ -24,9 +24,11 @@ def schema_rules(config: ServerConfig, fields: SamplingFields) -> SchemaRules:
 def guide_of(
     fields: SamplingFields, rules: SchemaRules, formats: Mapping[str, Guide | None]
 ) -> Guide | None:
-    """The one that is given. formats: those of an endpoint's own fields, by their names.
+    """The one that is given, in one field or alike in several; None for free text.
 
-    None for free text. Raises InvalidParams and InvalidGuide, which name the field.
+    formats: those of an endpoint's own fields, by their names
+
+    Raises InvalidParams and InvalidGuide, which name the field.
     """
     given = {
         **formats,
@@ -40,12 +42,13 @@ def guide_of(
         "ebnf": _made("ebnf", grammar=fields.ebnf),
     }
     found = {name: guide for name, guide in given.items() if guide is not None}
-    if len(found) > 1:
+    guide = next(iter(found.values()), None)
+    if any(other != guide for other in found.values()):
         raise InvalidParams(
             f"{' and '.join(found)} each say what the output must match; give one",
             param=list(found)[1],
         )
-    return next(iter(found.values()), None)
+    return guide
 
 
 def response_format_guide(one: ResponseFormat | None, rules: SchemaRules) -> Guide | None:

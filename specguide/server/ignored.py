@@ -46,7 +46,7 @@ class UnknownFields:
 def ignored_header(body: Body) -> dict[str, str]:
     """The header that names them, as URLs spell names; none where there are none."""
     names = [
-        quote(name[:_MOST_CHARS], safe=".", errors="replace")
+        quote(name[:_MOST_CHARS], safe=".[]", errors="replace") or '""'
         for name in islice(body.unknown_fields(), _MOST_TOLD)
     ]
     return {HEADER: ", ".join(names)} if names else {}

@@ -98,7 +98,8 @@ def _call(call: Any, param: str) -> dict[str, Any]:
     if kind == "custom":
         made = {"name": function["name"], "arguments": {"input": function.get("input", "")}}
         return {"id": call.get("id"), "type": "function", "function": made}
-    arguments = arguments_of(function.get("arguments", {}), f"{param}.function.arguments")
+    written = function.get("arguments")
+    arguments = arguments_of({} if written is None else written, f"{param}.function.arguments")
     return {**call, "function": {**function, "arguments": arguments}}
 
 

@@ -94,8 +94,7 @@ class Heads:
 
 class RequestIds:
     """ASGI middleware. Every answer has the header x-request-id: the request's own, where it is a
-    plain one, else a new one. It is `request.state.request_id` too, and the EXTERNAL_ID by which
-    the logs of the server and of its engine show the request."""
+    plain one, else a new one. It is `request.state.request_id` too, and in the logs."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -107,7 +106,7 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _is_plain(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        EXTERNAL_ID.set(request_id)  # of the task, which is the request's own
+        EXTERNAL_ID.set(request_id)
 
         async def named(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -15,12 +15,12 @@ from specguide.server import anthropic
 from specguide.server.backend import Backend, unless_left
 from specguide.server.base_body import Body
 from specguide.server.body import BodyRoute
-from specguide.server.errors import RESPONSES
+from specguide.server.errors import RESPONSES, refusals
+from specguide.server.ignored import ignored_header
 from specguide.server.messages import template_messages
 from specguide.server.prompt import prompt_ids
 from specguide.server.requests import DetokenizeRequest, TokenizeRequest
 
-T = TypeVar("T")
 B = TypeVar("B", bound=Body)
 
 router = APIRouter(route_class=BodyRoute, responses=RESPONSES)
@@ -43,31 +43,21 @@ async def model(name: str, request: Request) -> dict[str, Any]:
 
 
 @router.post("/tokenize")
-async def tokenize(body: TokenizeRequest, request: Request) -> dict[str, Any]:
+async def tokenize(body: TokenizeRequest, request: Request) -> Response:
     """Token ids of a prompt, or of messages behind the chat template."""
-    backend = _backend(request)
-    tokens = await _understood(request, _tokens, body)
-    told = {
-        "tokens": tokens,
-        "count": len(tokens),
-        "max_model_len": backend.engine.max_model_len,
-    }
-    if body.return_token_strs:
-        spelled = [backend.token_bytes(token).decode(errors="replace") for token in tokens]
-        told["token_strs"] = spelled
-    return told
+    return await _understood(request, _tokenized, body)
 
 
-@router.post("/v1/messages/count_tokens")
-async def count_tokens(body: anthropic.CountRequest, request: Request) -> dict[str, Any]:
+@router.post("/v1/messages/count_tokens", responses=refusals(anthropic.Refused))
+async def count_tokens(body: anthropic.CountRequest, request: Request) -> Response:
     """Tokens of the prompt that a body of /v1/messages comes to."""
     return await _understood(request, anthropic.count, body)
 
 
 @router.post("/detokenize")
-async def detokenize(body: DetokenizeRequest, request: Request) -> dict[str, Any]:
+async def detokenize(body: DetokenizeRequest, request: Request) -> Response:
     """Text of token ids."""
-    return {"prompt": await _understood(request, _text, body)}
+    return await _understood(request, _detokenized, body)
 
 
 @router.get("/version")
@@ -112,12 +102,23 @@ def _backend(request: Request) -> Backend:
     return backend
 
 
-async def _understood(request: Request, understand: Callable[[Backend, B], T], body: B) -> T:
-    """In a thread, since a schema or a prompt may be long."""
-    backend = _backend(request)
-    return await unless_left(
-        request, backend.understood(len(await request.body()), understand, body)
-    )
+async def _understood(
+    request: Request, understand: Callable[[Backend, B], dict[str, Any]], body: B
+) -> Response:
+    """Answered in a thread, since a schema or a prompt may be long."""
+    num_bytes = len(await request.body())
+    understood = _backend(request).understood(num_bytes, understand, body)
+    return JSONResponse(await unless_left(request, understood), headers=ignored_header(body))
+
+
+def _tokenized(backend: Backend, body: TokenizeRequest) -> dict[str, Any]:
+    tokens = _tokens(backend, body)
+    told: dict[str, Any] = {"tokens": tokens, "count": len(tokens)}
+    told["max_model_len"] = backend.engine.max_model_len
+    if body.return_token_strs:
+        spelled = [backend.token_bytes(token).decode(errors="replace") for token in tokens]
+        told["token_strs"] = spelled
+    return told
 
 
 def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
@@ -135,6 +136,6 @@ def _tokens(backend: Backend, body: TokenizeRequest) -> list[int]:
     )
 
 
-def _text(backend: Backend, body: DetokenizeRequest) -> str:
+def _detokenized(backend: Backend, body: DetokenizeRequest) -> dict[str, Any]:
     backend.check_model(body.model)
-    return backend.text_of(body.tokens, "tokens")
+    return {"prompt": backend.text_of(body.tokens, "tokens")}

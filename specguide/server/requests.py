@@ -3,6 +3,7 @@ SGLang for those who come from there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
 from specguide.params import MAX_LOGPROBS, SamplingParams, Speculation
 from specguide.server import fields
 from specguide.server.base_body import Body
+from specguide.server.responses_tools import is_run_elsewhere
 
 T = TypeVar("T")
 Values = Annotated[list[T], Field(fail_fast=True)]
@@ -61,7 +63,7 @@ class SpeculationFields(Body):
 
 
 class GeneratingBody(Body):
-    """What asks for an answer, whoever's API it is. model: None: the one that is served"""
+    """What asks for an answer, whoever's API it is. model: None or "": the one that is served"""
 
     model: str | None = None
     stream: bool | None = False
@@ -252,6 +254,13 @@ class ResponsesRequest(TurnFields):
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
 
+    def unknown_fields(self, place: str = "") -> Iterator[str]:
+        """With tools that are run elsewhere, which are never called here."""
+        yield from super().unknown_fields(place)
+        for index, tool in enumerate(self.tools or ()):
+            if is_run_elsewhere(tool):
+                yield f"{place}tools[{index}]"
+
     def effort(self) -> str | None:
         """OpenAI has it in `reasoning`."""
         return super().effort() if self.reasoning is None else self.reasoning.effort
@@ -276,6 +285,7 @@ class CompletionRequest(SamplingFields):
 class TokenizeRequest(TemplateFields):
     """/tokenize: a prompt or messages. return_token_strs: what each token spells, too"""
 
+    beside = fields.TOKENIZE
     model: str | None = None
     prompt: str | None = None
     messages: Values[dict[str, Any]] | None = None

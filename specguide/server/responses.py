@@ -22,6 +22,7 @@ from specguide.server.reasoning import EFFORTS
 from specguide.server.requests import ResponsesRequest
 from specguide.server.responses_input import input_messages
 from specguide.server.responses_items import Call, Item, Message, Thought
+from specguide.server.responses_tools import flat_functions, is_run_elsewhere, namespaces
 from specguide.server.task import Task, Usage
 from specguide.server.tools import function_of
 
@@ -66,12 +67,23 @@ def parse(backend: Backend, body: ResponsesRequest) -> Task:
     answer = guide_of(body, rules, {"text.format": asked})
     return conversation_task(
         backend,
-        body,
+        _with_flat_tools(backend, body),
         ("input", input_messages(body.instructions, body.input)),
         answer,
         max_tokens=body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if has_scores else None,
     )
+
+
+def _with_flat_tools(backend: Backend, body: ResponsesRequest) -> ResponsesRequest:
+    """Raises InvalidParams."""
+    if body.tools is None:
+        return body
+    functions = flat_functions(body.tools)
+    most = backend.config.max_tools
+    if len(functions) > most:
+        raise InvalidParams(f"there may be {most} tools, found {len(functions)}", param="tools")
+    return body.model_copy(update={"tools": functions})
 
 
 class ResponseRenderer(Renderer[ResponsesRequest]):
@@ -85,6 +97,7 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
     def __init__(self, body: ResponsesRequest, task: Task) -> None:
         super().__init__(body, task)
         self._items: list[Item] = []
+        self._namespaces = namespaces(body.tools or ())
         self._scores: list[Told] = []
         self._numbers = itertools.count()
         self._finish_reason: str | None = None
@@ -154,7 +167,8 @@ class ResponseRenderer(Renderer[ResponsesRequest]):
                 yield from self._begin(last := Message(len(self._items)))
             yield last.add(event.text, self._scores)
         elif isinstance(event, CallBegin):
-            yield from self._begin(Call(len(self._items), event.name))
+            namespace, name = self._namespaces.get(event.name, (None, event.name))
+            yield from self._begin(Call(len(self._items), name, namespace))
         elif isinstance(last, Call):
             yield last.add(event.text)
         self._scores = []
@@ -208,16 +222,8 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
     """What was asked, as it was understood. Raises InvalidParams for what cannot be told again."""
     asked = {name: _sendable(body, name) for name in _ECHOED}
     effort = body.effort()
-    asked["tools"] = [
-        {
-            "type": "function",
-            "description": None,
-            "parameters": None,
-            "strict": False,
-            **function_of(tool),
-        }
-        for tool in asked["tools"] or ()
-    ]
+    tools = asked["tools"] or ()
+    asked["tools"] = [_told_tool(tool) for tool in tools if not is_run_elsewhere(tool)]
     asked["text"] = {"format": {"type": "text"}, **(asked["text"] or {})}
     return {
         **asked,
@@ -234,6 +240,13 @@ def _echo(body: ResponsesRequest, task: Task) -> dict[str, Any]:
         "service_tier": "default",
         "reasoning": {"effort": effort if effort in EFFORTS else None, "summary": None},
     }
+
+
+def _told_tool(tool: Told) -> Told:
+    if tool.get("type") == "namespace":
+        return tool
+    function = {"description": None, "parameters": None, "strict": False, **function_of(tool)}
+    return {"type": "function", **function}
 
 
 def _sendable(body: ResponsesRequest, name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from specguide.errors import InvalidParams
 from specguide.server.messages import arguments_of, text_of
+from specguide.server.responses_tools import flat_name
 
 _TAKEN = (
     "message",
@@ -86,10 +87,13 @@ def _call(item: Mapping[str, Any], param: str) -> dict[str, Any]:
         if is_custom
         else arguments_of(item["arguments"], f"{param}.arguments")
     )
+    namespace = item.get("namespace")
+    if namespace is not None and not isinstance(namespace, str):
+        raise InvalidParams("a namespace must be a text", param=f"{param}.namespace")
     return {
         "id": item["call_id"],
         "type": "function",
-        "function": {"name": item["name"], "arguments": arguments},
+        "function": {"name": flat_name(namespace, item["name"]), "arguments": arguments},
     }
 
 

@@ -114,10 +114,11 @@ class Thought:
 
 @dataclass
 class Call:
-    """A function call. status: as a message's"""
+    """A function call. namespace: of the function, where it is in one; status: as a message's"""
 
     output_index: int
     name: str
+    namespace: str | None = None
     arguments: str = ""
     status: str = "in_progress"
     id: str = field(default_factory=lambda: f"fc_{secrets.token_hex(12)}")
@@ -132,6 +133,7 @@ class Call:
             "call_id": self.call_id,
             "name": self.name,
             "arguments": self.arguments,
+            **({} if self.namespace is None else {"namespace": self.namespace}),
         }
 
     def begin(self) -> Iterator[Told]:

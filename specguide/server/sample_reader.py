@@ -64,12 +64,22 @@ class SampleReader:
         if self._visible is None:
             if delta.token_ids:
                 yield Tokens(len(delta.token_ids), self._sample)
-            yield from self._told([Text(delta.text)] if delta.text else [], scores)
+            num_spelling = len(delta.token_ids) - self._is_ended_by_token(delta)
+            said: list[Said] = [Text(delta.text)] if delta.text else []
+            yield from self._told(said, scores[:num_spelling])
+            yield from self._told([], scores[num_spelling:])
         else:
             yield from self._parsed(self._visible, delta, scores)
         if delta.finish_reason is not None:
             metrics = delta.metrics or RequestMetrics()
             yield End(delta.finish_reason, delta.stop_reason, self._sample, metrics)
+
+    def _is_ended_by_token(self, delta: RequestDelta) -> bool:
+        """Whether its last token ends the output, and adds nothing to the text."""
+        if delta.finish_reason != "stop" or not delta.token_ids:
+            return False
+        last = delta.token_ids[-1]
+        return last == delta.stop_reason or last in self._backend.tokenizer.eos_token_ids
 
     def _parsed(
         self, visible: VisibleText, delta: RequestDelta, scores: tuple[Score, ...]

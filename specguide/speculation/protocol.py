@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.batch import Batch, PiggybackLimits
+from specguide.batch import Batch
+from specguide.piggyback import PiggybackLimits
 from specguide.sampling import RequestProcessors
 from specguide.speculation.drafting import DraftingFactory
 from specguide.speculation.results import PendingOutput

@@ -89,11 +89,6 @@ class BatchTensors:
         return Sampling(kind, SamplingTensors.from_params(values, seeds, "cpu"))
 
 
-def num_graph_slots(batch: Batch, max_batch_size: int) -> int:
-    """Slots of the graph that runs the batch, 0 and on: a power of two of them, or all."""
-    return min(1 << max(batch.slots).bit_length(), max_batch_size)
-
-
 def graph_sizes(max_batch_size: int) -> list[int]:
     """All that `num_graph_slots` can be, largest first, so that smaller graphs find its memory in
     their pool."""

@@ -10,16 +10,18 @@ verify it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from specguide.batch import NEVER_PIGGYBACK, Batch, Chunk, Piggyback, PiggybackLimits
+from specguide.batch import Batch, Chunk, Piggyback
 from specguide.draft_layout import NO_DRAFTS, IterationLayouts
 from specguide.guided.stream import GrammarStream
 from specguide.kernels import on_device
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits, num_graph_slots
 from specguide.sampling import RequestProcessors
 from specguide.slots import Slots, SlotTable
 from specguide.speculation.drafting import DraftingParts
@@ -45,16 +47,12 @@ from specguide.speculation.selection import (
     SamplingKind,
     all_used,
     graph_sizes,
-    num_graph_slots,
 )
 from specguide.speculation.shapes import shape_of
 from specguide.speculation.warm_up import WarmUps, decode_kinds, prefills_without_requests, runs
 
 _MOST_CHUNKS = 64
 """Of prompts beside a decode iteration that is not captured."""
-
-_FEWEST_MIXED_SLOTS = 8
-"""Of a captured iteration with chunks of prompts beside: fewer slots would cost as much."""
 
 
 class OneModelStep:
@@ -95,11 +93,14 @@ class OneModelStep:
             )
         drafting = options.drafting or shape_of(layout).drafting
         self._drafting = drafting(DraftingParts(passes, sampler, state, grammar))
+        self._filled = replace(
+            PIGGYBACK_LIMITS, max_slots=self._max_batch_size, nodes_each=num_nodes
+        )
         self.piggyback_limits = NEVER_PIGGYBACK
         if options.mixed and self._fixed is None:
             self.piggyback_limits = PiggybackLimits(_MOST_CHUNKS)
         elif options.mixed and not options.adaptive:  # whose levels would each need graphs of it
-            self.piggyback_limits = PIGGYBACK_LIMITS
+            self.piggyback_limits = self._filled
         self._plan = torch.zeros(
             largest_plan(num_slots), dtype=torch.int64, device=state.ids.device
         )
@@ -165,8 +166,10 @@ class OneModelStep:
         mixed_kinds = [
             (num_slots, SamplingKind.SAMPLED, self._all, num_tokens)
             for num_slots in graph_sizes(self._max_batch_size)
-            if num_slots >= min(_FEWEST_MIXED_SLOTS, self._max_batch_size)
-            for num_tokens in reversed(self.piggyback_limits.sizes_within(max_prefill_tokens))
+            if num_slots == self.piggyback_limits.num_slots(num_slots - 1)
+            for num_tokens in reversed(
+                self.piggyback_limits.beside(num_slots - 1).sizes_within(max_prefill_tokens)
+            )
         ]
         iterations = (
             *runs(self._grammar, partial(self._decode_mixed, [], []), mixed_kinds),
@@ -240,14 +243,15 @@ class OneModelStep:
         """Over the first slots, for whose number there is, or will be, a graph; what is computed
         beside is filled up to a size."""
         assert self._fixed is not None
-        piggyback, num_slots = batch.piggyback, num_graph_slots(batch, self._max_batch_size)
+        piggyback, highest_slot = batch.piggyback, max(batch.slots)
         if not piggyback.chunks:
+            num_slots = num_graph_slots(highest_slot, self._max_batch_size)
             return self._fixed.run(self._decode_leading, num_slots, sampling.kind, levels)
         kind = (
             SamplingKind.SAMPLED if sampling.kind <= SamplingKind.SAMPLED else SamplingKind.SCORED
         )
-        num_slots = min(max(num_slots, _FEWEST_MIXED_SLOTS), self._max_batch_size)
-        num_tokens = PIGGYBACK_LIMITS.size_for(piggyback.num_tokens)
+        num_slots = self._filled.num_slots(highest_slot)
+        num_tokens = self._filled.beside(highest_slot).size_for(piggyback.num_tokens)
         return self._decode_mixed(
             piggyback.chunks, piggyback.slots, num_slots, kind, levels, num_tokens
         )

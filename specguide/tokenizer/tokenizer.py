@@ -50,7 +50,7 @@ class Tokenizer:
     @classmethod
     def from_folder(cls, folder: str | Path) -> Tokenizer:
         """From a Hugging Face folder, as `transformers` reads it: tokenizer.json,
-        tokenizer_config.json, template.
+        tokenizer_config.json, template (or chat_template.json).
 
         The end tokens are those of generation_config.json, else config.json, else
         tokenizer_config.json; of a GGUF file, its own. Raises CheckpointError when the folder has
@@ -65,6 +65,9 @@ class Tokenizer:
             raise CheckpointError(
                 f"{folder}: has no tokenizer.json, and none can be made from what it has"
             )
+        if chat.chat_template is None:  # older folders of several modalities have it beside
+            beside = _read_if_there(folder / "chat_template.json")
+            chat.chat_template = beside.get("chat_template")
         eos = _stated_eos(folder)
         if eos is None and chat.eos_token_id is not None:
             eos = (chat.eos_token_id,)

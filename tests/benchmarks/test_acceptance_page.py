@@ -42,12 +42,14 @@ def write(root: Path, result: list[dict[str, Any]]) -> None:
         "max_chars": None,
         "max_tokens": 64,
         "max_whitespace": 0,
+        "closed_objects": True,
     }
     record = {
         "config": config,
         "result": result,
         "hardware": HARDWARE,
-        "version": "0.1.0",
+        "version": None,
+        "commit": "abc1234",
         "date": "2026-01-01",
         "command": "specguide bench acceptance",
     }
@@ -75,8 +77,17 @@ def test_what_a_record_becomes(tmp_path: Path) -> None:
         "| chat | no | 10 | – | – | – | 0 of 0 |",
     ):
         assert line in page
-    assert "2 cores of an Chip" in page and "## small.gguf" in page
+    assert "2 cores of an Chip, commit abc1234" in page and "## small.gguf" in page
+    assert "compact JSON; no properties that the schema does not name" in page
     acceptance_page.main(["--check"], root=tmp_path)
     write(tmp_path, [figures("plain", right=6)])
     with pytest.raises(SystemExit, match=r"docs/acceptance\.md: not what the records give"):
         acceptance_page.main(["--check"], root=tmp_path)
+
+
+def test_a_record_of_files_that_no_commit_has_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [figures("plain")])
+    file = tmp_path / "benchmarks" / "results" / "acceptance_real_small.json"
+    file.write_text(file.read_text().replace("abc1234", "abc1234+"))
+    with pytest.raises(SystemExit, match=r"small\.gguf is of no commit, but of abc1234\+"):
+        acceptance_page.main([], root=tmp_path)

@@ -108,7 +108,8 @@ def installed(path: Path, pinned: list[str]) -> list[str]:
             subprocess.run([folder / "bin/pip", "install", "-q", *pinned], check=True)
         mark.write_text(" ".join(pinned))
     if path.suffix == ".mjs":
-        (folder / path.name).write_text(path.read_text())
+        for one in (path, HERE / "client_case.mjs"):
+            (folder / one.name).write_text(one.read_text())
         return ["node", str(folder / path.name)]
     return [str(folder / "bin/python"), str(path)]
 

@@ -89,10 +89,10 @@ def test_levels_of_a_layout():
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
 def test_the_choice_itself_changes_no_token(folders, lag):
+    prompts, all_params = cases(5, 24)
+    plain = LLM(folders[0], spec=None, max_batch_size=6)
+    expected = told(generate(plain, prompts, all_params))
     for method in ("eagle3", "eagle3 and grammar", "suffix and grammar", "tree"):
-        prompts, all_params = cases(5, 40)
-        plain = LLM(folders[0], spec=None, max_batch_size=6)
-        expected = told(generate(plain, prompts, all_params))
         llm = make(folders, method, max_batch_size=6, lag=lag)
         assert told(generate(llm, prompts, all_params)) == expected
 

@@ -73,7 +73,7 @@ def run_alone(llm: LLM, prompt: list[int], params: SamplingParams):
     max_batch_size=st.sampled_from([3, 8]),
 )
 @settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_outputs_are_those_of_each_request_alone(
     folders, alone, spec, seed, lag, num_pages, max_prefill_tokens, max_batch_size

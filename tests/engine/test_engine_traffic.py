@@ -122,7 +122,7 @@ def check_nothing_is_left(engine: Engine) -> None:
 
 
 @settings(
-    max_examples=NUM_EXAMPLES or 25,
+    max_examples=NUM_EXAMPLES or 14,
     derandomize=not NUM_EXAMPLES,
     print_blob=True,
     suppress_health_check=list(HealthCheck),

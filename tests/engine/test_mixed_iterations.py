@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from staggered import SPECS, asked, engine_of, run, told
 
 from specguide import SamplingParams
-from specguide.batch import PiggybackLimits
 from specguide.config import CacheConfig
+from specguide.piggyback import PiggybackLimits
+from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS
 
 
 @pytest.mark.parametrize("lag", [0, 2])
@@ -96,11 +97,11 @@ def test_one_token_and_a_prompt_in_the_cache():
 sizes = st.lists(st.integers(1, 300), min_size=1, max_size=6, unique=True).map(sorted).map(tuple)
 
 
-@given(sizes, st.integers(1, 9), st.integers(1, 2000), st.integers(1, 2000))
-def test_sizes_of_what_is_beside(sizes, spread, num_waiting, budget):
-    limits = PiggybackLimits(16, sizes, spread)
+@given(sizes, st.integers(1, 2000), st.integers(1, 2000))
+def test_sizes_of_what_is_beside(sizes, num_waiting, budget):
+    limits = PiggybackLimits(16, sizes)
     most = limits.most_tokens(budget)
-    num_tokens = min(most, limits.filled(limits.share(num_waiting), num_waiting))
+    num_tokens = min(most, limits.filled(num_waiting))
     assert 1 <= num_tokens <= min(num_waiting, max(budget, sizes[0]))
     assert num_tokens <= limits.size_for(num_tokens) <= max(sizes[-1], num_tokens)
     assert budget < sizes[0] or limits.size_for(num_tokens) <= budget
@@ -109,5 +110,16 @@ def test_sizes_of_what_is_beside(sizes, spread, num_waiting, budget):
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_without_sizes_all_that_the_budget_allows(num_waiting, budget):
     limits = PiggybackLimits(16)
-    filled = limits.filled(limits.share(num_waiting), num_waiting)
-    assert min(limits.most_tokens(budget), filled) == min(num_waiting, budget)
+    assert min(limits.most_tokens(budget), limits.filled(num_waiting)) == min(num_waiting, budget)
+
+
+@given(st.integers(0, 199), st.integers(1, 17), st.integers(1, 2048))
+def test_sizes_fill_tiles_with_the_rows_that_decode(highest_slot, nodes_each, num_tokens):
+    limits = replace(PIGGYBACK_LIMITS, max_slots=200, nodes_each=nodes_each)
+    num_slots = limits.num_slots(highest_slot)
+    assert highest_slot < num_slots <= 200
+    beside = limits.beside(highest_slot)
+    assert list(beside.sizes) == sorted(set(beside.sizes))
+    filled = beside.size_for(num_tokens)
+    rows = num_slots * nodes_each + filled
+    assert filled >= num_tokens and (rows % 128 == 0 or filled == 2048)

@@ -116,7 +116,7 @@ def test_deltas_come_back_the_same():
     (found,) = sent(wire.Deltas([wire_delta(7, delta)]), wire.FROM_CORE).deltas
     again = delta_of(found, "")
     assert (found.request, str(again.error)) == (7, "no")
-    for name in vars(delta).keys() - {"error"}:
+    for name in set(type(delta).__struct_fields__) - {"error"}:
         assert getattr(again, name) == getattr(delta, name), name
     plain = RequestDelta("", (5,))
     assert (

@@ -18,7 +18,7 @@ from random_requests import cases
 from tiny_engine import K, make
 
 from specguide import LLM, Guide, GuideConfig, SamplingParams
-from specguide.speculation.prefill_plan import PIGGYBACK_LIMITS, captured_sizes
+from specguide.speculation.prefill_plan import captured_sizes
 from specguide.speculation.selection import SamplingKind, graph_sizes
 
 pytestmark = pytest.mark.gpu
@@ -101,7 +101,8 @@ def test_after_a_warm_up_nothing_is_captured(folders, options):
     cold, warm = (make_arranged(folders, max_batch_size=6, **options, **FP32) for _ in range(2))
     warm.warm_up()
     graphs, num_decodes, num_prefills = captured(warm), len(graph_sizes(6)), len(captured_sizes(6))
-    num_mixed = len(PIGGYBACK_LIMITS.sizes)  # beside all six slots
+    limits = warm._engine._executor.step.piggyback_limits
+    num_mixed = len(limits.beside(5).sizes)  # beside all six slots
     num_each = 2 if options.get("trace") else 1  # a set for each turn of the recorder
     assert len(graphs) == (
         3 * num_decodes

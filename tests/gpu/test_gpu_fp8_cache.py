@@ -63,7 +63,7 @@ def test_the_cache_has_room_for_twice_the_tokens() -> None:
     sizes = []
     for dtype in ("bfloat16", "fp8"):
         cache = CacheConfig(kv_cache_memory_bytes=1 << 26, kv_cache_dtype=dtype)
-        llm = LLM(cache=cache, dtype="bfloat16", max_batch_size=4, max_model_len=512)
+        llm = LLM(cache=cache, dtype="bfloat16", max_batch_size=64, max_model_len=2048)
         sizes.append(llm._engine.cache_size.num_pages)
         outputs = llm.generate(*cases(7, 12))
         llm.close()

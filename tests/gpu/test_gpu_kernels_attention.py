@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 from gpu_case import IS_INTERPRETED, captured, to_device
-from paging import tree_mask
+from paging import pass_context, scattered_pages
 from small_cases import crossed, small
 from torch import Tensor
 
@@ -18,7 +18,6 @@ from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
 from specguide.kernels import pointwise, rope_and_store
 from specguide.kernels.attention import (
-    CAUSAL,
     AttentionBackend,
     ForwardContext,
     TorchAttention,
@@ -87,41 +86,14 @@ def make_case(
 ) -> Case:
     random = torch.Generator().manual_seed(seed)
     lens = [earlier + query for earlier, query in zip(earlier_lens, query_lens, strict=True)]
-    num_pages = [-(-length // page_size) for length in lens]
-    order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
-    table = torch.full((len(lens), max(num_pages) + spare_pages), -1, dtype=torch.int32)
-    caches = [
-        torch.full(
-            (len(order), page_size, heads[1], head_dim), math.nan, dtype=cache_dtype or dtype
-        )
-        for _ in range(2)
-    ]
-    for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
-        table[seq, : len(pages)] = pages
-        slots = slot_mapping(
-            table, torch.full((lens[seq],), seq), torch.arange(lens[seq]), page_size
-        )
-        keys, values = (
-            torch.randn(lens[seq], heads[1], head_dim, generator=random) for _ in range(2)
-        )
+    table, num_pages = scattered_pages(lens, page_size, spare_pages, random)
+    shape = num_pages, page_size, heads[1], head_dim
+    caches = [torch.full(shape, math.nan, dtype=cache_dtype or dtype) for _ in range(2)]
+    for seq, length in enumerate(lens):
+        slots = slot_mapping(table, torch.full((length,), seq), torch.arange(length), page_size)
+        keys, values = (torch.randn(length, heads[1], head_dim, generator=random) for _ in range(2))
         pointwise.store_kv(keys * 3, values, *caches, slots, scales)
-    depths = [tree.depths if tree else range(query) for query in query_lens]
-    positions = [
-        length - len(own) + depth
-        for length, query, own in zip(lens, query_lens, depths, strict=True)
-        for depth in own[-query:]
-    ]
-    context = ForwardContext(
-        position_ids=torch.tensor(positions, dtype=torch.int64),
-        slot_mapping=torch.full((sum(query_lens),), -1),
-        block_table=table,
-        query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
-        seq_lens=torch.tensor(lens, dtype=torch.int32),
-        max_query_len=max(query_lens),
-        page_size=page_size,
-        attention=TorchAttention(),
-        mask=tree_mask(tree, lens, max(query_lens)) if tree else CAUSAL,
-    )
+    context = pass_context(table, lens, query_lens, page_size, tree)
     fused = torch.randn(sum(query_lens), heads[0] + 3, head_dim, generator=random).to(dtype)
     return Case(fused[:, : heads[0]], *caches, context, window, scales=scales)
 

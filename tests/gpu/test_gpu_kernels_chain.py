@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accept_states import accept_state, integers
 from gpu_case import seeds, to_device
 from small_cases import small
 
 from specguide.cache import place_nodes, tensors
 from specguide.sampling import AcceptState, accept, accept_drafts, append_drafts, store_drafts
-from specguide.slots import MAX_END_IDS
 
 pytestmark = pytest.mark.gpu
 
@@ -46,27 +46,11 @@ def test_chains_are_placed_as_on_a_cpu(num_nodes: int) -> None:
 def test_chains_are_accepted_as_on_a_cpu(num_nodes: int) -> None:
     for seed in seeds(40):
         generator = torch.Generator().manual_seed(seed)
-
-        def random(
-            low: int, high: int, *shape: int, generator: torch.Generator = generator
-        ) -> torch.Tensor:
-            return torch.randint(low, high, shape, generator=generator)
-
+        draw = integers(generator)
         slots = torch.randperm(NUM_SLOTS, generator=generator)[:9]
-        lengths = random(0, 90, NUM_SLOTS)
-        end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
-        end_ids[:, 0] = 3
-        written = AcceptState(
-            tokens=random(-1, 4, NUM_SLOTS, K + 1).int(),
-            late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
-            active=random(0, 5, NUM_SLOTS) > 0,
-            lengths=lengths,
-            max_lens=lengths + random(1, 8, NUM_SLOTS),
-            end_ids=end_ids,
-            num_accepted=random(0, 4, NUM_SLOTS).int(),
-        )
+        written = accept_state(draw, NUM_SLOTS, K + 1, torch.tensor(3))
         live = AcceptState(*map(to_device, written))
-        said, start = random(-1, 4, len(slots), num_nodes).int(), lengths[slots]
+        said, start = draw(-1, 4, len(slots), num_nodes).int(), written.lengths[slots]
         found, path = accept_drafts(to_device(said), to_device(slots), to_device(start), live)
         expected, _ = accept.accept_drafts(said, slots, start, written)
         assert torch.equal(found.cpu(), expected) and path is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gpu_case import IS_INTERPRETED, captured, to_device
+from gpu_case import IS_INTERPRETED, assert_near, check_replays, to_device
 from small_cases import crossed
 from torch import Tensor
 
@@ -22,7 +22,7 @@ from specguide.kernels.int4 import pack_words
 
 pytestmark = pytest.mark.gpu
 
-TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-5}
+TOLERANCE = {torch.bfloat16: 3e-2, torch.float16: 4e-3, torch.float32: 1e-5}
 if IS_INTERPRETED:
     del TOLERANCE[torch.bfloat16]  # the interpreter knows no products of it
 SHAPES = [
@@ -65,10 +65,7 @@ def case(
 
 
 def assert_close(found: Tensor, expected: Tensor) -> None:
-    tolerance = TOLERANCE[expected.dtype]
-    torch.testing.assert_close(
-        found.to(expected.dtype).cpu(), expected, rtol=tolerance, atol=tolerance
-    )
+    assert_near(found.to(expected.dtype), expected, TOLERANCE[expected.dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -125,9 +122,4 @@ def test_a_captured_chain() -> None:
             value = int4_linear(value, weight)
         return value
 
-    expected = chain()
-    graph, output = captured(chain)
-    for _ in range(20):
-        output.zero_()
-        graph.replay()
-        torch.testing.assert_close(output, expected, rtol=0, atol=0)
+    check_replays(chain)

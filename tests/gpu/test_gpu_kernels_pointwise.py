@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from gpu_case import DEVICE, IS_INTERPRETED, captured, to_device
+from gpu_case import DEVICE, IS_INTERPRETED, assert_near, captured, to_device
 from small_cases import small
 
 from specguide.kernels import add_rms_norm, norm_into, pointwise, rms_norm, silu_mul
@@ -24,15 +24,14 @@ def test_norms(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     random = torch.Generator().manual_seed(dim)
     x, residual = (torch.randn(num_tokens, dim, generator=random).to(dtype) for _ in range(2))
     weight = (torch.rand(dim, generator=random) + 0.5).to(dtype)
-    tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
     norm = rms_norm(to_device(x), to_device(weight), 1e-5)
-    torch.testing.assert_close(norm.cpu(), pointwise.rms_norm(x, weight, 1e-5), **tolerance)
+    assert_near(norm, pointwise.rms_norm(x, weight, 1e-5), TOLERANCE[dtype])
     for parts in (x[None], torch.randn(3, num_tokens, dim, generator=random)):
         found = add_rms_norm(to_device(residual), to_device(parts), to_device(weight), 1e-5)
         for one, other in zip(
             found, pointwise.add_rms_norm(residual, parts, weight, 1e-5), strict=True
         ):
-            torch.testing.assert_close(one.cpu(), other, **tolerance)
+            assert_near(one, other, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -60,12 +59,7 @@ def test_norm_of_heads(dtype: torch.dtype, head_dim: int) -> None:
     fused = torch.randn(7, 9, head_dim, generator=random).to(dtype)
     weight = (torch.rand(6, head_dim, generator=random) + 0.5).to(dtype)
     norm = rms_norm(to_device(fused)[:, :6], to_device(weight), 1e-5)
-    torch.testing.assert_close(
-        norm.cpu(),
-        pointwise.rms_norm(fused[:, :6], weight, 1e-5),
-        rtol=TOLERANCE[dtype],
-        atol=TOLERANCE[dtype],
-    )
+    assert_near(norm, pointwise.rms_norm(fused[:, :6], weight, 1e-5), TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -74,12 +68,7 @@ def test_silu_mul(dtype: torch.dtype, num_tokens: int, dim: int) -> None:
     gate_up = (
         torch.randn(num_tokens, 2 * dim, generator=torch.Generator().manual_seed(dim)) * 4
     ).to(dtype)
-    torch.testing.assert_close(
-        silu_mul(to_device(gate_up)).cpu(),
-        pointwise.silu_mul(gate_up),
-        rtol=TOLERANCE[dtype],
-        atol=TOLERANCE[dtype],
-    )
+    assert_near(silu_mul(to_device(gate_up)), pointwise.silu_mul(gate_up), TOLERANCE[dtype])
 
 
 @pytest.mark.skipif(IS_INTERPRETED, reason="graphs are CUDA's")

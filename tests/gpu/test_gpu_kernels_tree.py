@@ -7,15 +7,14 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from accept_states import accept_state, integers
 from draft_trees import EXPANSIONS, grown
 from gpu_case import DEVICE, seeds, to_device
 from small_cases import small
-from torch import Tensor
 
 from specguide import sampling
 from specguide.cache import move_keys, place_nodes, tensors
 from specguide.sampling import AcceptState, Branches, Frontier, SlotTrees, accept, accept_drafts
-from specguide.slots import MAX_END_IDS
 from specguide.tree_layout import TreeExpansion
 
 pytestmark = pytest.mark.gpu
@@ -47,29 +46,13 @@ def test_trees_are_accepted_as_on_a_cpu() -> None:
     depths = set()
     for seed in seeds(40):
         generator = torch.Generator().manual_seed(seed)
-
-        def random(
-            low: int, high: int, *shape: int, generator: torch.Generator = generator
-        ) -> Tensor:
-            return torch.randint(low, high, shape, generator=generator)
-
+        draw = integers(generator)
         slots, trees = torch.randperm(NUM_SLOTS, generator=generator)[:9], random_trees(generator)
-        lengths = random(0, 90, NUM_SLOTS)
-        end_ids = torch.full((NUM_SLOTS, MAX_END_IDS), -2, dtype=torch.int32)
-        end_ids[:, 0] = random(0, 9, NUM_SLOTS).int()
-        written = AcceptState(
-            tokens=random(-1, 4, NUM_SLOTS, NUM_PLACES).int(),
-            late=(random(0, 5, NUM_SLOTS) == 0).to(torch.uint8),
-            active=random(0, 5, NUM_SLOTS) > 0,
-            lengths=lengths,
-            max_lens=lengths + random(1, 8, NUM_SLOTS),
-            end_ids=end_ids,
-            num_accepted=random(0, 4, NUM_SLOTS).int(),
-        )
-        accepted_path = random(0, 9, NUM_SLOTS, DEPTH).int()
+        written = accept_state(draw, NUM_SLOTS, NUM_PLACES, draw(0, 9, NUM_SLOTS))
+        accepted_path = draw(0, 9, NUM_SLOTS, DEPTH).int()
         live, live_path = AcceptState(*map(to_device, written)), to_device(accepted_path)
         num_nodes, depth = (NUM_NODES, DEPTH) if seed % 4 else (NUM_NODES - 2, DEPTH - 1)
-        said, start = random(-1, 3, len(slots), num_nodes).int(), lengths[slots]
+        said, start = draw(-1, 3, len(slots), num_nodes).int(), written.lengths[slots]
         branches = Branches(to_device(trees), depth, live_path)
         found = accept_drafts(*map(to_device, (said, slots, start)), live, branches)
         branches = Branches(trees, depth, accepted_path)
@@ -107,18 +90,9 @@ def assert_equal(found: SlotTrees | Frontier, expected: SlotTrees | Frontier) ->
 
 @pytest.mark.parametrize(("num_own", "num_nodes"), [(60, 60), (10, 40), (1, 1), small(3, 250)])
 def test_trees_are_placed_as_on_a_cpu(num_own: int, num_nodes: int) -> None:
-    generator = torch.Generator().manual_seed(1)
-
-    def random(low: int, high: int, *shape: int) -> Tensor:
-        return torch.randint(low, high, shape, generator=generator)
-
-    tokens, start, block_table = (
-        random(-1, 9, 5, num_own).int(),
-        random(0, 200, 5),
-        random(-1, 30, 5, 12).int(),
-    )
-    for depths in (random(0, 7, num_nodes), random(0, 7, 5, num_nodes)):
-        case = tokens, start, block_table
+    draw = integers(torch.Generator().manual_seed(1))
+    case = draw(-1, 9, 5, num_own).int(), draw(0, 200, 5), draw(-1, 30, 5, 12).int()
+    for depths in (draw(0, 7, num_nodes), draw(0, 7, 5, num_nodes)):
         found = place_nodes(*map(to_device, case), 64, 1, to_device(depths))
         expected = tensors.place_nodes(*case, 64, 1, depths)
         for one, other in zip(found, expected, strict=True):

@@ -138,10 +138,10 @@ def test_an_explicit_backend_is_used_or_refused(compiler: GrammarCompiler) -> No
 
 def test_a_refusal_says_why_of_every_backend(compiler: GrammarCompiler) -> None:
     with pytest.raises(
-        UnsupportedGuide, match="llguidance and xgrammar: uniqueItems at /items/uniqueItems"
+        UnsupportedGuide, match="llguidance and xgrammar: multipleOf at /items/not/multipleOf"
     ) as refusal:
-        compiler.compile(Guide(json_schema={"items": {"uniqueItems": True, "type": "array"}}))
-    assert (refusal.value.keyword, refusal.value.path) == ("uniqueItems", "/items/uniqueItems")
+        compiler.compile(Guide(json_schema={"items": {"not": {"multipleOf": 0.5}}}))
+    assert (refusal.value.keyword, refusal.value.path) == ("multipleOf", "/items/not/multipleOf")
     overlapping = {
         "patternProperties": {"^(?:a|b)*a(?:a|b){12}$": {"type": "integer"}, "b": {"minimum": 3}}
     }

@@ -105,9 +105,16 @@ def test_what_passes_is_the_same_grammar(compiler, guide, backend, taken, refuse
     assert grammar.backend == backend and takes(grammar, taken) and not takes(grammar, refused)
 
 
+def test_distinct_items_are_guarded_here(compiler):
+    schema = {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": True}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes(grammar, '["b", "a"]') and not takes(grammar, '["b", "b"]')
+
+
 def test_refusals_come_over_whole(compiler):
+    few = {"type": "array", "items": {"type": "boolean"}, "uniqueItems": True, "minItems": 3}
     with pytest.raises(UnsupportedGuide, match="uniqueItems at /uniqueItems") as refusal:
-        compiler.compile(Guide(json_schema={"type": "array", "uniqueItems": True}))
+        compiler.compile(Guide(json_schema=few))
     assert (refusal.value.keyword, refusal.value.path) == ("uniqueItems", "/uniqueItems")
     with pytest.raises(InvalidGuide, match="malformed") as malformed:
         compiler.compile(Guide(grammar="root ::= nowhere"))

@@ -15,6 +15,7 @@ from specguide.errors import UnsupportedGuide
 from specguide.guide import Guide
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.lark.attributes import lark_attributes
+from specguide.tokenizer.vocabulary import Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -85,6 +86,15 @@ def test_attributes_that_cannot_be_enforced_are_refused_by_name(
 ) -> None:
     with pytest.raises(UnsupportedGuide, match=name + "="):
         compiler.compile(Guide(grammar=rule % attribute))
+
+
+@pytest.mark.parametrize("attribute", ["max_tokens=3", 'stop="y"'])
+def test_they_are_refused_where_an_end_comes_first_of_what_is_allowed(attribute: str) -> None:
+    vocabulary = Vocabulary(token_bytes=(b"", b"x", b"y"), eos_token_ids=(0,))
+    compiler = GrammarCompiler(vocabulary, GuideConfig())
+    with pytest.raises(UnsupportedGuide, match=attribute.partition("=")[0]):
+        compiler.compile(Guide(grammar=f"start: text\ntext[{attribute}]: /x*/"))
+    compiler.close()
 
 
 @pytest.mark.parametrize("attribute", ['suffix="y"', "lazy", "capture", 'capture="temperature="'])

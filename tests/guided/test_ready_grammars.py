@@ -8,6 +8,7 @@ import pickle
 import random
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -83,6 +84,11 @@ def test_every_file_of_the_library_is_found():
     assert {path.stem for path in grammars} == set(ready_grammars())
     assert len(grammars) == len(ready_grammars())  # no name is in two folders
     assert len(files) == 3 * len(grammars)
+
+
+def test_the_page_on_grammars_names_every_one():
+    page = (Path(__file__).parents[2] / "docs" / "grammars.md").read_text(encoding="utf-8")
+    assert [name for name in ready_grammars() if f"`{name}`" not in page] == []
 
 
 def test_legal_moves_of_chess_are_taken(compiler):

@@ -10,12 +10,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from paging import tree_mask
+from paging import pass_context, scattered_pages
 from torch import Tensor
 
 from specguide.cache import slot_mapping
 from specguide.draft_tree import DraftTree
-from specguide.kernels.attention import CAUSAL, ForwardContext, JoinedContext, TorchAttention
+from specguide.kernels.attention import ForwardContext, JoinedContext
 from specguide.kernels.kv_scales import UNSCALED, KVScales, cached
 from specguide.kernels.pointwise import store_kv
 
@@ -53,35 +53,15 @@ def make_case(
     in the cache."""
     random = torch.Generator().manual_seed(seed)
     lens = [earlier + query for earlier, query in zip(earlier_lens, query_lens, strict=True)]
-    num_pages = [-(-length // page_size) for length in lens]
-    order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
-    table = torch.full((len(lens), max(num_pages) + 2), -1, dtype=torch.int32)
-    for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
-        table[seq, : len(pages)] = pages
-    caches = [torch.full((len(order), page_size, NUM_KV_HEADS, HEAD_DIM), spare) for _ in range(2)]
+    table, num_pages = scattered_pages(lens, page_size, 2, random)
+    caches = [torch.full((num_pages, page_size, NUM_KV_HEADS, HEAD_DIM), spare) for _ in range(2)]
     keys, values = (
         [torch.randn(n, NUM_KV_HEADS, HEAD_DIM, generator=random) for n in lens] for _ in range(2)
     )
     for seq, length in enumerate(lens):
         slots = slot_mapping(table, torch.full((length,), seq), torch.arange(length), page_size)
         store_kv(keys[seq], values[seq], caches[0], caches[1], slots)
-    depths = [tree.depths if tree else range(query) for query in query_lens]
-    positions = [
-        length - len(own) + depth
-        for length, query, own in zip(lens, query_lens, depths, strict=True)
-        for depth in own[-query:]
-    ]
-    context = ForwardContext(
-        position_ids=torch.tensor(positions, dtype=torch.int64),
-        slot_mapping=torch.full((sum(query_lens),), -1),
-        block_table=table,
-        query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
-        seq_lens=torch.tensor(lens, dtype=torch.int32),
-        max_query_len=max(query_lens),
-        page_size=page_size,
-        attention=TorchAttention(),
-        mask=tree_mask(tree, lens, max(query_lens)) if tree else CAUSAL,
-    )
+    context = pass_context(table, lens, query_lens, page_size, tree)
     query = torch.randn(sum(query_lens), NUM_KV_HEADS * group, HEAD_DIM, generator=random)
     return Case(query, keys, values, *caches, context)
 

@@ -56,7 +56,7 @@ def test_logits_are_those_of_the_numbers_it_stands_for(named_folder: tuple[str, 
 def test_drafts_change_no_token_and_guides_hold(named_folder: tuple[str, Path]) -> None:
     _, folder = named_folder
     prompts, all_params = cases(5, 6, temperature=0.0)
-    draft = SpecConfig("draft_model", folder / "exact", 3)
+    draft = SpecConfig("draft_model", folder / "exact", 3, quantization="fp8")
     plain, drafted = (
         LLM(folder, spec=spec).generate(prompts, all_params) for spec in (None, draft)
     )
@@ -85,6 +85,28 @@ def test_a_folder_is_rounded_as_it_is_read(tmp_path: Path) -> None:
     assert online.lm_head.weights.destinations()["weight"].tensor.dtype == torch.float32
     assert plain["lm_head.weight"].shape == online.lm_head.weights.weight.shape
     assert LLM(tmp_path / "exact", spec=None, quantization="fp8").generate(["a"])[0].error is None
+
+
+@pytest.mark.parametrize("method", ["eagle3", "mtp"])
+def test_a_draft_head_is_rounded_as_it_is_read(method: str) -> None:
+    prompts, all_params = cases(5, 6, temperature=0.0)
+    plain, drafted, rounded = (
+        LLM(spec=spec).generate(prompts, all_params)
+        for spec in (None, SpecConfig(method), SpecConfig(method, quantization="fp8"))
+    )
+    assert [out.token_ids for out in rounded] == [out.token_ids for out in plain]
+    accepted, exactly = (
+        sum(sum(out.metrics.accepted_histogram[1:]) for out in outputs)
+        for outputs in (rounded, drafted)
+    )
+    assert accepted > 0.8 * exactly > 0
+
+
+def test_without_a_model_there_is_nothing_to_round() -> None:
+    with pytest.raises(InvalidParams, match="'ngram' has no model: leave its quantization out"):
+        SpecConfig("ngram", quantization="fp8")
+    with pytest.raises(InvalidParams, match="'fp7' is unknown; known: "):
+        LLM(spec=SpecConfig("eagle3", quantization="fp7"))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from mtp_heads import CONFIG, PREFIX, Weights, random_mtp, save_head, save_mimo
+from mtp_heads import (
+    CONFIG,
+    PREFIX,
+    Weights,
+    in_deepseeks_style,
+    random_mtp,
+    save_head,
+    save_mimo,
+)
 from paging import Sequences
 from safetensors.torch import load_file
 from torch import Tensor
@@ -36,7 +44,8 @@ def target(folder: Path) -> Decoder:
 class SlowHead:
     """The head over a whole sequence at once, its layer by transformers."""
 
-    def __init__(self, weights: Weights, embeddings: Tensor) -> None:
+    def __init__(self, weights: Weights, embeddings: Tensor, *, is_deepseek: bool = False) -> None:
+        self.is_deepseek = is_deepseek
         self.weights, self.embeddings = (
             {name.removeprefix(PREFIX): weights[name] for name in weights},
             embeddings,
@@ -55,14 +64,13 @@ class SlowHead:
             x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * self.weights[f"{name}.weight"]
         )
 
-    def forward(self, input_ids: Tensor, features: Tensor) -> Tensor:
-        x = torch.cat(
-            (
-                self.norm("hidden_layernorm", features),
-                self.norm("token_layernorm", self.embeddings[input_ids]),
-            ),
-            dim=-1,
+    def forward(self, input_ids: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """The features that the next step reads, and the same behind the final norm."""
+        halves = (
+            self.norm("hidden_layernorm", features),
+            self.norm("token_layernorm", self.embeddings[input_ids]),
         )
+        x = torch.cat(halves[::-1] if self.is_deepseek else halves, dim=-1)
         x = (x @ self.weights["input_proj.weight"].T)[None]
         positions = torch.arange(x.shape[1])[None]
         out = self.model.layers[0](
@@ -71,7 +79,8 @@ class SlowHead:
             position_ids=positions,
             position_embeddings=self.model.rotary_emb(x, positions),
         )
-        return self.norm("final_layernorm", out[0])
+        normed = self.norm("final_layernorm", out[0])
+        return out[0] if self.is_deepseek else normed, normed
 
 
 @torch.inference_mode()
@@ -83,18 +92,19 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
     )
     sequences = Sequences(1, LENGTH + num_steps)
     caches = [sequences.cache(model.config) for model in (target, head)]
-    aux_hidden_states, outputs = [], []
+    fused, outputs = [], []
     for start, end in ((0, 19), (19, LENGTH)):
         context = sequences.extend([end - start])
         hidden, last = target.forward(ids[start:end], context, caches[0], head.aux_layers)
         torch.testing.assert_close(target.norm(last), hidden, atol=1e-5, rtol=1e-5)
-        aux_hidden_states.append(last)
-        outputs.append(
-            head.forward(ids[start + 1 : end + 1], head.fuse(last), context, caches[1])[0]
+        fused.append(hidden if slow.is_deepseek else last)
+        drafted, normed = head.forward(
+            ids[start + 1 : end + 1], head.fuse(last), context, caches[1]
         )
-    features, next_ids, normed = torch.cat(aux_hidden_states), ids[1:], outputs[-1]
+        outputs.append(normed)
+    features, next_ids = torch.cat(fused), ids[1:]
     for step in range(num_steps):
-        expected = slow.forward(next_ids, features)
+        expected_features, expected = slow.forward(next_ids, features)
         found = torch.cat(outputs) if step == 0 else normed
         torch.testing.assert_close(found, expected[-len(found) :], atol=1e-4, rtol=1e-4)
         logits = head.draft_logits(normed[-1:])
@@ -102,8 +112,9 @@ def check_drafting(head: MtpHead, slow: SlowHead, target: Decoder, num_steps: in
             logits, expected[-1:] @ target.lm_head.weights.weight.T, atol=1e-4, rtol=1e-4
         )
         token = logits.argmax(-1)
-        features, next_ids = torch.cat((features, expected[-1:])), torch.cat((next_ids, token))
-        normed, _ = head.forward(token, normed[-1:], sequences.extend([1]), caches[1])
+        features = torch.cat((features, expected_features[-1:]))
+        next_ids = torch.cat((next_ids, token))
+        drafted, normed = head.forward(token, drafted[-1:], sequences.extend([1]), caches[1])
 
 
 def test_drafting_equals_the_slow_head(folder: Path, target: Decoder) -> None:
@@ -116,6 +127,22 @@ def test_a_folder_of_its_own(target: Decoder, tmp_path: Path) -> None:
     weights = random_mtp(CONFIG, seed=5)
     head = MtpHead.load(save_head(tmp_path, CONFIG, weights), target)
     check_drafting(head, SlowHead(weights, target.embedding.weight), target)
+
+
+def test_a_head_in_deepseeks_style(folder: Path, target: Decoder, tmp_path: Path) -> None:
+    """In the target's own folder, where it is numbered as one layer more."""
+    weights = random_mtp(CONFIG, seed=6)
+    stored = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}
+    copies = {
+        "model.layers.3.embed_tokens.weight": kept["model.embed_tokens.weight"].clone(),
+        "model.layers.3.shared_head.head.weight": kept["lm_head.weight"].clone(),
+    }
+    save_head(tmp_path, CONFIG, {**kept, **in_deepseeks_style(weights, 3), **copies})
+    assert MtpHead.is_in(tmp_path)
+    target = Decoder.load(tmp_path)
+    slow = SlowHead(weights, target.embedding.weight, is_deepseek=True)
+    check_drafting(MtpHead.load(tmp_path, target), slow, target)
 
 
 def test_the_target_is_a_qwen2_in_all_but_name(folder: Path, target: Decoder) -> None:
@@ -167,6 +194,7 @@ FAULTS: list[tuple[dict[str, Any], Callable[[Weights], object], str]] = [
         r"holds no tensor 'model\.mtp_layers\.0\.\*'; name the folder of a checkpoint with an MTP "
         r"head",
     ),
+    ({"nap_time": "noon"}, lambda weights: None, "'nap_time' 'noon' is unknown"),
     (
         {},
         lambda weights: weights.pop(f"{PREFIX}input_proj.weight"),
@@ -199,3 +227,22 @@ def test_what_does_not_fit(
 def test_no_folder(target: Decoder, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is not a folder"):
         MtpHead.load(tmp_path / "nowhere", target)
+
+
+@pytest.mark.parametrize("prefix", ["model.layers.3.", "mtp.layers.0.", "model.mtp_layers.0."])
+def test_a_target_loads_without_its_mtp_layers(prefix: str, folder: Path, tmp_path: Path) -> None:
+    """Numbered on behind its own, as DeepSeek has them, or under a name of their own."""
+    stored = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if not name.startswith(PREFIX)}
+    more = {f"{prefix}{name}.weight": torch.ones(24) for name in ("enorm", "hnorm")}
+    save_head(tmp_path, CONFIG, {**kept, **more})
+    assert kept.keys() <= Decoder.load(tmp_path).destinations().keys()
+
+
+def test_layers_behind_the_last_that_nothing_tells_of_are_left_over(
+    folder: Path, tmp_path: Path
+) -> None:
+    stored = load_file(folder / "model.safetensors")
+    save_head(tmp_path, CONFIG, {**stored, "model.layers.4.enorm.weight": torch.ones(24)})
+    with pytest.raises(CheckpointError, match=r"left over: model\.layers\.4\.enorm\.weight"):
+        Decoder.load(tmp_path)

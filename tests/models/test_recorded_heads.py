@@ -22,6 +22,7 @@ from recorded_heads import (
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specguide.errors import CheckpointError
 from specguide.models import Decoder, Eagle3Head
 
 RECORD = load_record()
@@ -81,3 +82,18 @@ def test_draft_logits_are_those_of_the_code_that_publishes_them(
     draft = step_by_step if head.mask_token_id is None else in_one_pass
     torch.testing.assert_close(draft(head, len(expected)), expected, atol=1e-4, rtol=1e-4)
     assert expected.std() > 0.3
+
+
+@pytest.mark.parametrize("name", RECORD)
+def test_a_field_that_nobody_knows_is_refused_wherever_it_stands(
+    name: str, target: Decoder, tmp_path: Path
+) -> None:
+    config = RECORD[name]["config"]
+    nested = ("transformer_layer_config", "eagle_config", "speculators_config")
+    places = [{"nap_time": 3}] + [
+        {place: {**config.get(place, {}), "nap_time": 3}} for place in nested if place in config
+    ]
+    for place in places:
+        folder = save_case(tmp_path, {**RECORD[name], "config": {**config, **place}})
+        with pytest.raises(CheckpointError, match=r"'nap_time'.* is unknown"):
+            Eagle3Head.load(folder, target)

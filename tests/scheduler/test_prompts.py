@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_scheduler import EOS, PAGE, K, make, request
 
-from specguide.batch import Batch, PiggybackLimits
+from specguide.batch import Batch
 from specguide.params import SamplingParams
+from specguide.piggyback import PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler
 from specguide.scheduler.sequence import SequenceState
 
 BESIDE = PiggybackLimits(max_chunks=3)
-FILLED = PiggybackLimits(max_chunks=2, sizes=(4, 8, 16), spread=2)
+FILLED = PiggybackLimits(max_chunks=2, sizes=(4, 8, 16))
 
 
 def decoding(piggyback: PiggybackLimits = BESIDE, **options) -> tuple[Scheduler, Request]:

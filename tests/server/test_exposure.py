@@ -14,12 +14,16 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 from live_server import Server, until
+from starlette.responses import Response
+from uvicorn.logging import AccessFormatter
 
 from specguide.config import EngineConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.errors import InvalidParams
 from specguide.server.app import create_app
 from specguide.server.config import Exposure, ServerConfig
+from specguide.server.middleware import RequestIds
+from specguide.server.request_log import WithRequestId, log_config
 from specguide.server.tls import check_tls
 
 KEY = "a secret"
@@ -77,24 +81,43 @@ def test_request_ids(plain):
         assert plain.get("/health", headers={"x-request-id": odd}).headers["x-request-id"] != odd
 
 
-def test_request_ids_are_in_the_logs(capsys, caplog):
+def test_the_log_ends_its_lines_with_the_requests_id(caplog):
+    async def answer(scope, receive, send):
+        line = "127.0.0.1:1", "GET", "/", "1.1", 200  # as uvicorn logs it while it is sent
+        logging.getLogger("uvicorn.access").info('%s - "%s %s HTTP/%s" %d', *line)
+        await Response()(scope, receive, send)
+
+    caplog.set_level(logging.INFO, "uvicorn.access")
+    form = log_config()["formatters"]["access"]["fmt"]
+    with caplog.filtering(WithRequestId()):
+        assert TestClient(RequestIds(answer)).get("/", headers={"x-request-id": "job-7"})
+    [record] = [one for one in caplog.records if one.name == "uvicorn.access"]
+    line = AccessFormatter(form, use_colors=False).format(record)
+    assert line.endswith('127.0.0.1:1 - "GET / HTTP/1.1" 200 OK job-7')
+
+
+def test_the_engine_logs_requests_with_the_ids(caplog):
     server = Server(EngineConfig(max_batch_size=2), ServerConfig("small"))
-    access = logging.getLogger("uvicorn.access")
-    level = access.level
-    access.setLevel(logging.INFO)
+    body, names = {"model": "small", "prompt": "One", "max_tokens": 2}, ["job-7", "job-8"]
     try:
         with caplog.at_level(logging.INFO, logger="specguide.requests"):
-            for name in ("job-7", "job-8"):
-                body = {"model": "small", "prompt": "One", "max_tokens": 2}
-                url, headers = f"{server.url}/v1/completions", {"x-request-id": name}
-                httpx.post(url, json=body, headers=headers, timeout=60)
+            for name in names:
+                headers = {"x-request-id": name}
+                httpx.post(f"{server.url}/v1/completions", json=body, headers=headers, timeout=60)
     finally:
         server.stop()
-        access.setLevel(level)
     lines = [json.loads(one.message) for one in caplog.records if one.name == "specguide.requests"]
-    assert [line["external_id"] for line in lines] == ["job-7", "job-8"]
-    told = [line.split() for line in capsys.readouterr().out.splitlines() if "HTTP/1.1" in line]
-    assert [words[-1] for words in told] == ["job-7", "job-8"]
+    assert [line["external_id"] for line in lines] == names
+
+
+def test_a_path_or_a_method_that_there_is_not_says_what_there_is(engine):
+    client = client_of(engine, keys=())
+    for method, path, status, words in (
+        ("GET", "/v1/nothing", 404, "/docs says"),
+        ("GET", "/v1/completions", 405, "takes POST, not GET"),
+    ):
+        answer = client.request(method, path)
+        assert answer.status_code == status and words in answer.json()["error"]["message"]
 
 
 def test_web_pages_of_some_origins_may_ask(engine):

@@ -25,6 +25,8 @@ LEAST = {
 GET_TIME = {"name": "get_time", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
+CALL_WITHOUT_ARGUMENTS = {**CALL, "function": {"name": "f", "arguments": None}}
+
 
 def replayed(*messages):
     return {"messages": [*USER, *messages, *USER]}
@@ -55,6 +57,8 @@ EVERYWHERE = [
     {"top_p": 0},
     {"ignore_eos": None, "min_tokens": None, "priority": None, "top_k": None},
     {"no_such_field": {"a": [1]}},
+    {"another_field": None},
+    {"model": ""},
 ]
 TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
     (CHAT, {"max_tokens": 2, "max_completion_tokens": 1}),
@@ -76,6 +80,7 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
         ),
     ),
     (CHAT, replayed({"role": "assistant", "tool_calls": [CALL]})),
+    (CHAT, replayed({"role": "assistant", "tool_calls": [CALL_WITHOUT_ARGUMENTS]})),
     (
         CHAT,
         replayed(
@@ -88,7 +93,9 @@ TAKEN = [(path, one) for path in LEAST for one in EVERYWHERE] + [
             {"role": "tool", "tool_call_id": "c", "content": "1"},
         ),
     ),
+    (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "a"}}),
     (RESPONSES, {"include": ["reasoning.encrypted_content"]}),
+    (RESPONSES, {"client_metadata": {"turn_id": "t"}}),
     (RESPONSES, {"reasoning": {"effort": "high", "summary": "auto"}}),
     (RESPONSES, {"text": {"verbosity": "low"}}),
     (RESPONSES, items({"type": "item_reference", "id": "msg_1"})),
@@ -123,6 +130,7 @@ def test_what_is_taken(http, path, given):
         (CHAT, {"skip_special_tokens": False}, "skip_special_tokens"),
         (CHAT, {"web_search_options": {}}, "web_search_options"),
         (CHAT, {"prompt": "x"}, "prompt"),
+        (CHAT, {"guided_regex": "a", "structured_outputs": {"regex": "b"}}, "guided_regex"),
         (CHAT, {"functions": [GET_TIME], "tools": []}, "functions"),
         (CHAT, {"function_call": {"name": "f"}}, "function_call"),
         (CHAT, {"structured_outputs": {"whitespace_pattern": " "}}, "structured_outputs.white"),
@@ -166,6 +174,18 @@ def test_null_and_defaults_are_as_if_left_out(path, body):
     }
     for values in (optional, dict.fromkeys(optional)):
         assert body.model_validate(LEAST[path] | values) == least
+
+
+def test_tokenizing_tells_what_it_ignores(http):
+    for path, body in (
+        ("/tokenize", {"prompt": "a"}),
+        ("/detokenize", {"tokens": [5]}),
+        ("/v1/messages/count_tokens", {"messages": USER}),
+    ):
+        answer = http.post(path, json=body | {"no_such_field": 1})
+        assert answer.status_code == 200 and answer.headers[HEADER] == "no_such_field"
+    refused = http.post("/tokenize", json={"messages": USER, "continue_final_message": True})
+    assert refused.json()["error"]["param"] == "continue_final_message"
 
 
 def test_both_limits_hold(http):
@@ -222,14 +242,14 @@ def test_old_functions_are_answered_in_the_old_way(client, stream):
 
 def test_unknown_fields_are_told_and_logged_once(caplog):
     body = ChatRequest.model_validate(
-        {"messages": USER, "a,b\r\n": 1, "\ud800": 2, "stream_options": {"pace": 1}}
+        {"messages": USER, "a,b\r\n": 1, "\ud800": 2, "": 3, "stream_options": {"pace": 1}}
     )
-    assert ignored_header(body) == {HEADER: "a%2Cb%0D%0A, %3F, stream_options.pace"}
+    assert ignored_header(body) == {HEADER: 'a%2Cb%0D%0A, %3F, "", stream_options.pace'}
     caplog.set_level(logging.WARNING)
     unknown = UnknownFields(is_strict=False)
     for _ in range(3):
         unknown.check(body)
-    assert len(caplog.records) == 3 and "stream_options.pace" in caplog.text
+    assert len(caplog.records) == 4 and "stream_options.pace" in caplog.text
     with pytest.raises(InvalidParams, match="unknown field a,b"):
         UnknownFields(is_strict=True).check(body)
 
@@ -244,3 +264,15 @@ def test_strict_fields(server, monkeypatch):
         )
         assert answer.status_code == status
     assert answer.json()["error"]["param"] == "no_such_field"
+
+
+def test_the_end_tokens_score_is_told_apart_from_the_text(http):
+    """Clients join the tokens of a piece, and take that for its text."""
+    asked = {"guided_regex": "It is (Anna|Bob)\\.", "logprobs": True, "temperature": 0}
+    body = LEAST[CHAT] | asked | {"max_tokens": 20, "stream": True}
+    lines = http.post(CHAT, json=body).text.split("\n\n")[:-2]
+    choices = [json.loads(line.removeprefix("data: "))["choices"][0] for line in lines]
+    told = [one for one in choices if one["logprobs"]]
+    spelled = ["".join(one["token"] for one in choice["logprobs"]["content"]) for choice in told]
+    *pieces, end = [choice["delta"].get("content") for choice in told]
+    assert pieces == spelled[:-1] and end is None

@@ -340,7 +340,7 @@ def test_guides_as_vllm_has_them(client, extra):
         ({"metadata": {"a": "\ud800"}}, "metadata", "not Unicode"),
         ({"instructions": "\ud800"}, None, "Unicode"),
         ({"tools": [{**WEATHER, "description": NESTED}]}, "tools", "nested too deeply"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0]", "'web_search'"),
+        ({"tools": [{"type": "custom", "name": "a"}]}, "tools[0]", "'custom'"),
         ({"tools": [{**WEATHER, "name": "a b"}]}, "tools[0].name", "1 to 128 letters"),
         ({"tools": [WEATHER, WEATHER]}, "tools[1].name", "two tools"),
         (

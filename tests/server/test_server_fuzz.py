@@ -19,12 +19,14 @@ from specguide.config import EngineConfig, GuideConfig, SpecConfig
 from specguide.engine import AsyncEngine, Engine
 from specguide.server.app import create_app, router
 from specguide.server.config import ServerConfig
+from specguide.server.plain_routes import router as plain_routes
 from specguide.server.requests import ChatRequest, CompletionRequest, ResponsesRequest
 
 BOUNDED = {
     "/v1/chat/completions": {"max_tokens": 3},
     "/v1/completions": {"max_tokens": 3},
     "/v1/responses": {"max_output_tokens": 3},
+    "/v1/messages": {"max_tokens": 3},
     "/playground/generate": {"max_tokens": 3},
 }
 USER = [{"role": "user", "content": "Hi"}]
@@ -99,7 +101,13 @@ VALID = {
         "instructions": "Be brief.",
         "text": {"format": {"type": "text"}},
         "tools": [
-            {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
+            {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}},
+            {
+                "type": "namespace",
+                "name": "n",
+                "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}],
+            },
+            {"type": "web_search"},
         ],
         "tool_choice": "auto",
         "include": [],
@@ -114,6 +122,30 @@ VALID = {
         "previous_response_id": None,
         "prompt": None,
         "temperature": 0.0,
+    },
+    "/v1/messages": {
+        "model": "small",
+        "max_tokens": 3,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "messages": [
+            *USER,
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": ""},
+                    {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}},
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]},
+        ],
+        "tools": [{"name": "f", "input_schema": {"type": "object", "properties": {}}}],
+        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        "thinking": {"type": "enabled", "budget_tokens": 2},
+        "output_config": {"effort": "low", "format": None},
+        "stop_sequences": ["x"],
+        "temperature": 0.0,
+        "top_k": 5,
+        "stream": False,
     },
     "/playground/generate": {
         "model": "small",
@@ -257,7 +289,7 @@ def check(answer):
     body = answer.json()
     if answer.request.url.path.startswith("/v1/messages"):
         assert body["type"] == "error" and body["error"].keys() == {"type", "message"}
-        return
+        return body["error"]
     assert body.keys() == {"error"} and body["error"].keys() == {"message", "type", "param", "code"}
     assert body["error"]["message"] and len(body["error"]["message"]) < 2100
     body["error"]["message"].encode()
@@ -302,6 +334,10 @@ def mutated(draw):
 @example(("/v1/completions", {"model": "small", "prompt": [1.5]}))
 @example(("/tokenize", {"prompt": "a", "add_special_tokens": 3}))
 @example(("/detokenize", {"tokens": [2**70]}))
+@example(
+    ("/v1/messages", {"messages": [{"role": "assistant", "content": [{"type": {"a": None}}]}]})
+)
+@example(("/v1/messages", {"messages": USER, "tool_choice": {"type": []}}))
 def test_mutated_bodies(client, case):
     path, body = case
     check(send(client, path, body))
@@ -378,7 +414,8 @@ def operations():
     from fastapi import FastAPI
 
     app = FastAPI()
-    app.include_router(router)
+    for routes in (router, plain_routes):
+        app.include_router(routes)
     schema = schemathesis.openapi.from_dict(app.openapi())
     return [found.ok() for found in schema.get_all_operations()]
 
@@ -400,7 +437,7 @@ def test_openapi(client, operation):
         body = case.body
         if isinstance(body, dict) and isinstance(body.get("model"), str):
             body = {**body, "model": "small"}  # to get further than that
-        path = case.operation.path
+        path = case.formatted_path
         answer = send(client, path, body) if operation.body else client.request(case.method, path)
         check(answer)
         case.validate_response(

@@ -7,7 +7,7 @@ import json
 import pytest
 import tiny
 from baseline_llm import baseline_llm
-from mtp_heads import PREFIX, random_mtp, save_head
+from mtp_heads import PREFIX, in_deepseeks_style, random_mtp, save_head
 from random_requests import cases
 from safetensors.torch import load_file
 
@@ -38,6 +38,21 @@ def test_speculation_changes_no_token(folders, mtp_head, params):
             (out.token_ids, out.finish_reason, None) for out in plain
         ]
         assert any(out.metrics.acceptance_length > 1.3 for out in outputs)
+
+
+def test_a_head_in_deepseeks_style_changes_no_token(folders, mtp_head, tmp_path):
+    target, _ = folders
+    config = json.loads((mtp_head / "config.json").read_text())
+    weights = load_file(mtp_head / "model.safetensors")
+    save_head(tmp_path, config, in_deepseeks_style(weights, config["num_hidden_layers"]))
+    prompts, all_params = cases(7, 6, temperature=0.0)
+    plain, drafted = (
+        LLM(target, spec=spec).generate(prompts, all_params)
+        for spec in (None, SpecConfig("mtp", tmp_path, K))
+    )
+    assert [(out.token_ids, out.error) for out in drafted] == [
+        (out.token_ids, None) for out in plain
+    ]
 
 
 def test_a_head_in_its_targets_folder(tmp_path):

@@ -75,7 +75,7 @@ def test_a_chain_as_a_tree_accepts_what_a_chain_does(folders, models):
 
 
 def test_a_wider_tree_accepts_more(folders, models):
-    prompts, all_params = cases(1, 30)
+    prompts, all_params = cases(1, 20)
     lengths = []
     for shape in (
         dict(num_draft_tokens=4),

@@ -51,6 +51,21 @@ def captured(call: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
     return graph, result
 
 
+def assert_near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+    """What a device has found, of the same dtype."""
+    torch.testing.assert_close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
+
+
+def check_replays(call: Callable[[], torch.Tensor]) -> None:
+    """Each of many replays of its graph gives what the call itself gives."""
+    expected = call()
+    graph, output = captured(call)
+    for _ in range(20):
+        output.zero_()
+        graph.replay()
+        assert torch.equal(output, expected)
+
+
 def check_warm_up(llm: LLM) -> None:
     """Batches of up to 6 requests need no graph that a warm-up has not captured; closes `llm`."""
     llm.warm_up()

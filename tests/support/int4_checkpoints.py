@@ -13,7 +13,7 @@ import tiny
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 SETTINGS = {
     **tiny.SETTINGS,
@@ -173,10 +173,12 @@ def rounded(weight: Tensor, form: Format, order: Tensor) -> Rounded:
     return Rounded(numbers, scales, zeros, group_ids)
 
 
-def save(folder: Path, form: Format, seed: int = 0) -> None:
-    """A Llama in this format; `exact/` in it holds the numbers that its weights stand for."""
+def save(folder: Path, form: Format, seed: int = 0, model: PreTrainedModel | None = None) -> None:
+    """A model, or else a Llama, in this format; `exact/` in it holds the numbers that its weights
+    stand for."""
     torch.manual_seed(seed)
-    LlamaForCausalLM(LlamaConfig(**SETTINGS)).save_pretrained(folder / "exact")
+    model = model or LlamaForCausalLM(LlamaConfig(**SETTINGS))
+    model.save_pretrained(folder / "exact")
     for place in (folder, folder / "exact"):
         tiny.save_tokenizer(place)
     weights = load_file(folder / "exact" / "model.safetensors")
@@ -205,4 +207,4 @@ def _order(name: str, num_columns: int, form: Format) -> Tensor:
 
 
 def is_converted(name: str) -> bool:
-    return name.endswith("_proj.weight") and not name.startswith(IGNORED)
+    return name.endswith(("_proj.weight", "_linear.weight")) and not name.startswith(IGNORED)

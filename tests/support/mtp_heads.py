@@ -72,6 +72,23 @@ def random_mtp(config: dict[str, Any], seed: int = 1) -> Weights:
     return weights
 
 
+_DEEPSEEK = {
+    "token_layernorm": "enorm",
+    "hidden_layernorm": "hnorm",
+    "input_proj": "eh_proj",
+    "final_layernorm": "shared_head.norm",
+}
+
+
+def in_deepseeks_style(weights: Weights, num_layers: int) -> Weights:
+    """The same tensors under the names of the layer behind a target's last one."""
+    found = {}
+    for name, tensor in weights.items():
+        stem, _, kind = name.removeprefix(PREFIX).rpartition(".")
+        found[f"model.layers.{num_layers}.{_DEEPSEEK.get(stem, stem)}.{kind}"] = tensor
+    return found
+
+
 def save_mimo(folder: Path, config: dict[str, Any] = CONFIG) -> Path:
     """A random target with the head in the same files, as MiMo-7B is published."""
     torch.manual_seed(0)

@@ -3,6 +3,8 @@ the cache."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,47 @@ def tree_mask(tree: DraftTree, seq_lens: list[int], num_own: int | None = None) 
         -(num_own or len(nodes)) :
     ]
     return TreeMask(ancestors.expand(len(seq_lens), -1, -1).contiguous(), positions)
+
+
+def scattered_pages(
+    lens: Sequence[int], page_size: int, spare_pages: int, random: torch.Generator
+) -> tuple[Tensor, int]:
+    """A block table [B, max_pages] of sequences so long, with columns to spare, and the number of
+    the cache's pages: some belong to none."""
+    num_pages = [-(-length // page_size) for length in lens]
+    order = torch.randperm(sum(num_pages) + 3, generator=random).to(torch.int32)
+    table = torch.full((len(lens), max(num_pages) + spare_pages), -1, dtype=torch.int32)
+    for seq, pages in enumerate(order[: sum(num_pages)].split(num_pages)):
+        table[seq, : len(pages)] = pages
+    return table, len(order)
+
+
+def pass_context(
+    table: Tensor,
+    lens: Sequence[int],
+    query_lens: Sequence[int],
+    page_size: int,
+    tree: DraftTree | None = None,
+) -> ForwardContext:
+    """A pass of the last `query_lens` tokens of sequences, or of nodes of a tree; stores
+    nothing."""
+    depths = [tree.depths if tree else range(query) for query in query_lens]
+    positions = [
+        length - len(own) + depth
+        for length, query, own in zip(lens, query_lens, depths, strict=True)
+        for depth in own[-query:]
+    ]
+    return ForwardContext(
+        position_ids=torch.tensor(positions, dtype=torch.int64),
+        slot_mapping=torch.full((sum(query_lens),), -1),
+        block_table=table,
+        query_start_loc=torch.tensor([0, *query_lens]).cumsum(0).to(torch.int32),
+        seq_lens=torch.tensor(lens, dtype=torch.int32),
+        max_query_len=max(query_lens),
+        page_size=page_size,
+        attention=TorchAttention(),
+        mask=tree_mask(tree, list(lens), max(query_lens)) if tree else CAUSAL,
+    )
 
 
 class Sequences:

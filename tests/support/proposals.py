@@ -47,7 +47,7 @@ def plain_outputs(folders, backend: str, temperature: float):
     """Without drafts, and the prompts and parameters; some prompts repeat themselves, for
     lookups."""
     params = dict(temperature=temperature, top_k=20, top_p=0.95) if temperature else {}
-    prompts, all_params = cases(1, 18, **params)
+    prompts, all_params = cases(1, 14, **params)
     prompts = [prompt * (1 + number % 4) for number, prompt in enumerate(prompts)]
     llm = make(folders, None, max_batch_size=8, guide=GuideConfig(backend=backend))
     return prompts, all_params, told(generate(llm, prompts, all_params))

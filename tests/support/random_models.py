@@ -302,6 +302,26 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+QUANTIZED = (
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma3",
+    "phi3",
+    "glm4",
+    "glm4-0414",
+    "granite3",
+    "granite4",
+    "olmo2",
+    "olmo3",
+    "smollm3",
+    "ministral",
+    "ministral3",
+)
+"""The cases in which each dense family is quantized."""
+
+
 def random_model(family: Any, **settings: Any) -> PreTrainedModel:
     """A small model in which every weight matters: norms and biases are random too."""
     torch.manual_seed(0)

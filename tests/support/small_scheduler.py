@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specguide.batch import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.cache import PageAllocator
 from specguide.params import SamplingParams
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.request import Request, RequestSpec
 from specguide.scheduler import Scheduler, SchedulerLimits
 

@@ -218,6 +218,14 @@ def test_chat_template(folder: Path) -> None:
         subject.apply_chat_template([{"role": "robot", "content": ""}])
 
 
+def test_a_chat_template_in_a_file_of_its_own(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": TEMPLATE}))
+    subject = Tokenizer.from_folder(folder)
+    prompt = subject.apply_chat_template([{"role": "user", "content": "hi"}])
+    assert subject.decode(prompt) == "user: hi\nassistant:"
+
+
 def test_chat_without_a_template(folder: Path) -> None:
     for subject in (Tokenizer.from_file(folder / "tokenizer.json"), _without_template(folder)):
         with pytest.raises(InvalidParams, match="no chat template; give it a plain prompt"):

@@ -6,12 +6,13 @@ from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from specguide.batch import NEVER_PIGGYBACK, Batch, PiggybackLimits, StepOutput
+from specguide.batch import Batch, StepOutput
 from specguide.cache import CacheSize
 from specguide.draft_layout import DraftLayout
 from specguide.errors import InvalidParams
 from specguide.guided.stream import GrammarStream
 from specguide.params import SamplingParams
+from specguide.piggyback import NEVER_PIGGYBACK, PiggybackLimits
 from specguide.resolved_config import ResolvedConfig
 from specguide.sampling import RequestProcessors
 from specguide.scheduler import SchedulerLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from specguide.config import GuideConfig
@@ -17,10 +17,13 @@ from specguide.errors import (
     UnsupportedGuide,
 )
 from specguide.guide import Guide
-from specguide.guided.backend import Written
+from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
+from specguide.guided.distinct import DistinctItems
 from specguide.guided.limits import check_limits
+from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.select import candidates, rewrites
 from specguide.guided.verdict import check_start, why_none
 from specguide.tokenizer.vocabulary import Vocabulary
@@ -49,6 +52,7 @@ class Libraries:
         self.config = config
         self.vocabulary = vocabulary
         self._backends: dict[str, Backend] = {}
+        self._distinct_items = DistinctItems(vocabulary)
         self._lock = threading.Lock()
 
     def first_enforcing(
@@ -72,7 +76,7 @@ class Libraries:
             try:
                 for rewritten in rewrites(guide, name):
                     try:
-                        written = self._backend(name).write(rewritten, self.config)
+                        written = self._written(rewritten, name)
                         return Enforced(written, name, self.compile(written, name))
                     except InvalidGuide as error:
                         reasons.setdefault(name, error)
@@ -80,10 +84,18 @@ class Libraries:
                 reasons.setdefault(name, error)
         raise why_none(guide, reasons)
 
+    def _written(self, rewritten: Rewritten, backend: str) -> Written:
+        written = self._backend(backend).write(rewritten, self.config)
+        schema = rewritten.value
+        places = distinct_places(schema) if isinstance(schema, CoreSchema) else []
+        return replace(written, distinct=places)
+
     def compile(self, guide: Guide | Written, backend: str) -> CompiledGrammar:
         """A guide, as it is written for the backend. Raises InvalidGuide, and UnsupportedGuide if
         it cannot begin."""
         grammar = self._backend(backend).compile(guide, self.config)
+        if isinstance(guide, Written) and guide.distinct:
+            grammar = self._distinct_items.guard(grammar, guide.distinct)
         check_start(grammar, self.vocabulary)
         return grammar
 

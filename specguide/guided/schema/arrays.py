@@ -35,8 +35,11 @@ def lower_array(lowering: Lowering, schema: Mapping[str, Json], place: Place) ->
     least, most = (_count(schema, keyword) for keyword in ("minItems", "maxItems"))
     asked = Arrays(least, most, prefix, rest)
     if schema.get("uniqueItems") and not _holds_one_item(asked):
-        with at_work("uniqueItems", place.path):
-            yield any_of(place.path, _distinct(lowering, schema, asked, place))
+        if lowering.capabilities.tells_items_apart:
+            asked = replace(asked, is_distinct=True)
+        else:
+            with at_work("uniqueItems", place.path):
+                yield any_of(place.path, _distinct(lowering, schema, asked, place))
     yield Node(place.path, Kinds(arrays=asked))
     if "contains" in schema:
         yield Node(place.path, all_of=(_contains(lowering, schema, place),))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from specguide.guided.regex.charset import Ranges
+from specguide.guided.schema.keywords import UNIQUE_ITEMS
 from specguide.guided.schema.nodes import Node
 
 Condition = Callable[[Node], str | None]
@@ -51,3 +52,12 @@ class Capabilities:
     has_open_objects: bool
     counts_characters: bool
     merges_fractions: bool
+
+    @property
+    def tells_items_apart(self) -> bool:
+        """Whether `uniqueItems` is enforced beside the grammar."""
+        return self.keywords[UNIQUE_ITEMS].level is Level.ENFORCED
+
+    def with_guard(self) -> Capabilities:
+        """The same of a whole text, whose arrays a guard can follow."""
+        return replace(self, keywords={**self.keywords, UNIQUE_ITEMS: Support(Level.ENFORCED)})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from specguide.errors import UnsupportedGuide
 from specguide.guided.schema.json_values import Json
-from specguide.guided.schema.keywords import Value, keywords
+from specguide.guided.schema.keywords import UNIQUE_ITEMS, Value, keywords
 from specguide.guided.schema.nodes import CoreSchema, Node
 
 
@@ -22,7 +22,11 @@ def emit(schema: CoreSchema) -> dict[str, Json]:
 
 def _written(value: Value) -> Json:
     if isinstance(value, Node):
-        return {keyword: _written(one) for keyword, one in keywords(value).items()}
+        return {
+            keyword: _written(one)
+            for keyword, one in keywords(value).items()
+            if keyword != UNIQUE_ITEMS
+        }
     if isinstance(value, (tuple, list)):
         return [_written(item) for item in value]
     if isinstance(value, Mapping):

@@ -74,6 +74,8 @@ def _takes_string(asked: Strings, value: str) -> bool:
 
 def _takes_array(asked: Arrays, value: list[Json], definitions: Definitions) -> bool:
     wanted = [*asked.prefix[: len(value)], *[asked.rest] * (len(value) - len(asked.prefix))]
+    if asked.is_distinct and len(set(map(value_key, value))) < len(value):
+        return False
     return _is_counted(len(value), asked.min_items, asked.max_items) and all(
         takes(child, item, definitions) for child, item in zip(wanted, value, strict=True)
     )

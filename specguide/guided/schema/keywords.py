@@ -29,6 +29,9 @@ Value: TypeAlias = Core | tuple[Core, ...] | Mapping[str, Core] | Json
 NO_INTEGER = {"type": "integer"}
 """The only `not` of the core, for numbers that are no integers."""
 
+UNIQUE_ITEMS = "uniqueItems"
+"""The only keyword of the core that no library is told: a guard beside the grammar enforces it."""
+
 _DEFINITIONS = "#/$defs/"
 
 
@@ -86,6 +89,7 @@ def _of_arrays(asked: Arrays) -> dict[str, Value | None]:
         "maxItems": asked.max_items,
         "prefixItems": asked.prefix or None,
         "items": None if asked.rest is True else asked.rest,
+        UNIQUE_ITEMS: True if asked.is_distinct else None,
     }
 
 

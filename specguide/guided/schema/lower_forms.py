@@ -12,7 +12,7 @@ from specguide.guided.budget import at_work, spend
 from specguide.guided.regex.automaton import everything_but
 from specguide.guided.regex.tree import MAX_CHARS, UnsupportedRegex
 from specguide.guided.schema.lowering import Lowering
-from specguide.guided.schema.names import only_names
+from specguide.guided.schema.names import few_names, only_names, with_one_of
 from specguide.guided.schema.negation.forms import (
     Branch,
     Choice,
@@ -181,4 +181,7 @@ def _only_matching(lowering: Lowering, failed: Core, pattern: str, path: str) ->
     text = write_pattern(node, lowering.capabilities.characters)
     if text is None:
         return False
+    names = few_names(text)
+    if names:
+        return with_one_of(path, names, failed)
     return objects(path, Objects(patterns={text: failed}, additional=False, min_properties=1))

@@ -27,7 +27,13 @@ from specguide.guided.schema.nodes import (
     Strings,
     refuse,
 )
-from specguide.guided.schema.patterns import MAX_NAMES, Cell, Patterns, pattern_automaton
+from specguide.guided.schema.patterns import (
+    MAX_NAMES,
+    Cell,
+    Patterns,
+    have_common_text,
+    pattern_automaton,
+)
 
 Atom: TypeAlias = Node
 """A node of a choice alone, or of kinds and values alone."""
@@ -137,11 +143,20 @@ def merge_strings(
     try:
         common = patterns.common(texts, least or 0, most)
     except UnsupportedRegex:
+        if not _may_have_common_text(texts, least or 0, most):
+            return None
         others = tuple(Node(path, Kinds(strings=Strings(pattern=text))) for text in texts[1:])
         return Strings(least, most, texts[0]), others
     if common is None:
         return None
     return Strings(least, most, common or None), ()
+
+
+def _may_have_common_text(texts: tuple[str, ...], least: int, most: int | None) -> bool:
+    try:
+        return have_common_text(texts, least, most)
+    except UnsupportedRegex:
+        return True
 
 
 def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | None:
@@ -157,7 +172,7 @@ def merge_arrays(conjoin: Conjoin, atoms: list[Atom], path: str) -> Arrays | Non
     fewest = least or 0
     if (most is not None and fewest > most) or (rest is False and fewest > len(prefix)):
         return None
-    return Arrays(least, most, tuple(prefix), rest)
+    return Arrays(least, most, tuple(prefix), rest, any(one.is_distinct for one in asked))
 
 
 def _asked_of_item(asked: Arrays, i: int) -> Core:

@@ -18,12 +18,15 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     Strings,
+    any_of,
     listed,
     objects,
     refuse,
 )
 from specguide.guided.schema.pattern_text import read_pattern, write_pattern
+from specguide.guided.schema.patterns import pattern_automaton
 
+_FEW_NAMES = 8
 _ANY_CHAR = Chars(CharSet(EVERYTHING, EVERYTHING))
 
 
@@ -56,13 +59,31 @@ def _under_names(
 
 
 def only_names(lowering: Lowering, core: Core, place: Place) -> Core:
-    """Objects of one property at least, whose names all fit `core`."""
+    """Objects of one property at least, whose names all fit `core`; where only a few names do,
+    objects that have one of these."""
+    few = [name for name in listed(core) if isinstance(name, str)]
+    if 0 < len(few) <= _FEW_NAMES:
+        return with_one_of(place.path, few, True)
     properties: dict[str, Core] = {}
     patterns, additional = _under_names(core, place, properties, True)
     characters = lowering.capabilities.characters
     texts = (write_pattern(node, characters) for node, _ in patterns)
     written: dict[str, Core] = {text: True for text in texts if text is not None}
     return objects(place.path, Objects(properties, written, additional, min_properties=1))
+
+
+def few_names(pattern: str) -> list[str]:
+    """All names that a core's pattern matches; none where they are not few."""
+    try:
+        found = pattern_automaton(pattern)
+        return list(found.texts()) if found.num_texts(_FEW_NAMES) <= _FEW_NAMES else []
+    except UnsupportedRegex:
+        return []
+
+
+def with_one_of(path: str, names: Iterable[str], core: Core) -> Core:
+    """Objects that have one of these properties, and it fits `core`."""
+    return any_of(path, [objects(path, Objects({name: core}, required=(name,))) for name in names])
 
 
 def names_alone(lowering: Lowering, schema: Mapping[str, Json], place: Place) -> Core:

@@ -44,12 +44,16 @@ class Strings:
 
 @dataclass(frozen=True)
 class Arrays:
-    """What is asked of arrays: of the first items by their place, and of the rest."""
+    """What is asked of arrays: of the first items by their place, and of the rest.
+
+    is_distinct: no two items are equal; this is for the guard, and no library is told
+    """
 
     min_items: int | None = None
     max_items: int | None = None
     prefix: tuple[Core, ...] = ()
     rest: Core = True
+    is_distinct: bool = False
 
 
 @dataclass(frozen=True)

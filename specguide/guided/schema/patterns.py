@@ -3,8 +3,10 @@ that no two of them overlap."""
 
 from __future__ import annotations
 
+from itertools import count
+
 from specguide.errors import UnsupportedGuide
-from specguide.guided.budget import at_work, kept
+from specguide.guided.budget import at_work, kept, spend
 from specguide.guided.regex.automaton import Automaton, automaton
 from specguide.guided.regex.charset import EVERYTHING, CharSet
 from specguide.guided.regex.nfa import TextMatcher
@@ -15,6 +17,8 @@ from specguide.guided.regex.writer import whole, write
 MAX_NAMES = 64
 """Up to so many names that a pattern matches are few: they may be written out as properties."""
 MAX_WORK = 15_000
+MAX_LOOKS = 25_000
+"""So many states of several automata at once are looked at for a text that all of them take."""
 _MAX_COUNTED = 200
 _MAX_CELLS = 32
 
@@ -41,6 +45,47 @@ def pattern_matches(pattern: str, text: str) -> bool:
 @kept
 def _pattern_matcher(pattern: str) -> TextMatcher:
     return TextMatcher(whole(parse(pattern), search=True))
+
+
+@kept
+def have_common_text(patterns: tuple[str, ...], least: int, most: int | None) -> bool:
+    """Whether a string of `least` to `most` characters matches all of a core's patterns. Raises
+    UnsupportedRegex where it takes too long to find out."""
+    found = [pattern_automaton(pattern) for pattern in patterns]
+    if not all(one.edges for one in found):
+        return False
+    states, seen, num_looked = {(0,) * len(found)}, set[tuple[int, ...]](), 0
+    for length in count():
+        if not states or (most is not None and length > most):
+            return False
+        if length >= least:
+            if any(_all_accept(found, state) for state in states):
+                return True
+            states -= seen
+            seen |= states
+        num_looked += 1 + len(states)
+        if num_looked > MAX_LOOKS:
+            raise UnsupportedRegex("the schema compares too many patterns with each other")
+        states = {after for state in states for after in _after(found, state)}
+    return False
+
+
+def _all_accept(found: list[Automaton], states: tuple[int, ...]) -> bool:
+    return all(state in one.accepting for one, state in zip(found, states, strict=True))
+
+
+def _after(found: list[Automaton], states: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """The states that one character more leads to, all of them by the same."""
+    ways: list[tuple[int, int, tuple[int, ...]]] = [(0, 0x10FFFF, ())]
+    for one, state in zip(found, states, strict=True):
+        spend(2 + len(ways) * len(one.edges[state]) // 8)
+        ways = [
+            (max(low, first), min(high, last), (*path, to))
+            for low, high, path in ways
+            for first, last, to in one.edges[state]
+            if first <= high and low <= last
+        ]
+    return {path for _, _, path in ways}
 
 
 class Patterns:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 from specguide.kernels.attention.interface import AttentionMask, AttentionPlan, ForwardContext
+from specguide.kernels.attention.sinks import fitting_keys, with_sinks
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 
 # Longer queries go one sequence at a time: their masks outgrow what batching saves.
@@ -105,7 +106,7 @@ class _Span:
         if self.is_causal and window is None and sinks is None:
             return None
         mask = self.sequence.mask(window)[0]
-        return mask if sinks is None else _with_sinks(mask, sinks[:, None].expand(-1, len(mask)))
+        return mask if sinks is None else with_sinks(mask, sinks[:, None].expand(-1, len(mask)))
 
 
 def _spans(context: ForwardContext) -> tuple[_Span, ...]:
@@ -170,7 +171,7 @@ def _attend_one(
     """query [Q, num_heads, head_dim], keys and values [S, num_kv_heads, head_dim] → [Q, num_heads,
     head_dim]."""
     query, keys, values = (tensor.transpose(0, 1)[None] for tensor in (query, keys, values))
-    keys, values = _fitting(mask, keys, values)
+    keys, values = fitting_keys(mask, keys, values)
     output = scaled_dot_product_attention(
         query, keys, values, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True
     )
@@ -195,7 +196,7 @@ class _PaddedKeys:
         if sinks is None:
             return mask
         query_len = mask.shape[2] // group
-        return _with_sinks(mask, sinks.view(-1, group).repeat_interleave(query_len, 1))
+        return with_sinks(mask, sinks.view(-1, group).repeat_interleave(query_len, 1))
 
 
 def _pad(context: ForwardContext, seqs: slice) -> _PaddedKeys:
@@ -275,29 +276,7 @@ def _attend_padded(
         .transpose(1, 2)
         for cache in (key_cache, value_cache)
     )
-    keys, values = _fitting(mask, keys, values)
+    keys, values = fitting_keys(mask, keys, values)
     output = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
     output = output.view(num_seqs, num_kv_heads, group, query_len, head_dim).permute(0, 3, 1, 2, 4)
     return output.reshape(query.shape)
-
-
-def _with_sinks(mask: Tensor, sinks: Tensor) -> Tensor:
-    """What is added to the scores of S keys and of one more, which stands for the sinks.
-
-    mask:  bool [..., R, S], the same for all heads
-    sinks: [heads, R]
-    Returns [..., heads, R, S + 1] of the sinks' dtype.
-    """
-    scores = torch.zeros(mask.shape, dtype=sinks.dtype, device=sinks.device)
-    scores.masked_fill_(~mask, float("-inf"))
-    shape = (*mask.shape[:-3], *sinks.shape)
-    return torch.cat(
-        [scores.expand(*shape, -1), sinks.expand(shape)[..., None].to(scores.dtype)], dim=-1
-    )
-
-
-def _fitting(mask: Tensor | None, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values [..., S, head_dim], with one more of zeros where the mask has the sinks'."""
-    if mask is None or mask.shape[-1] == keys.shape[-2]:
-        return keys, values
-    return pad(keys, (0, 0, 0, 1)), pad(values, (0, 0, 0, 1))

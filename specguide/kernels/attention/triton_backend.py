@@ -11,7 +11,14 @@ import triton
 from torch import Tensor
 
 from specguide.kernels.attention.interface import ForwardContext, KernelMask
-from specguide.kernels.attention.triton_kernels import attention_kernel, combine_kernel
+from specguide.kernels.attention.triton_kernels import (
+    Cache,
+    Parts,
+    Queries,
+    attention_kernel,
+    combine_kernel,
+)
+from specguide.kernels.attention.triton_rows import Sequences, Tree
 from specguide.kernels.kv_scales import UNSCALED, KVScales
 from specguide.kernels.triton.device import num_multiprocessors, overlap
 
@@ -66,15 +73,15 @@ class TritonPlan:
         launch = self._launch(query, key_cache)
         if output is None:
             output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        parts = log_sums = output
+        parts = Parts(output, None)
         if launch.num_splits > 1:
-            shape = (*query.shape[:2], launch.num_splits)
-            parts = torch.empty(*shape, query.shape[2], dtype=torch.float32, device=query.device)
-            log_sums = torch.empty(shape, dtype=torch.float32, device=query.device)
-        caches = key_cache, value_cache
-        self._attend(query, *caches, parts, log_sums, launch, scale, sliding_window, sinks, scales)
+            parts = _empty_parts(query, launch.num_splits)
+        table = self.context.block_table
+        cache = Cache(key_cache, value_cache, table, table.stride(0), scales.value)
+        scale = scale * scales.key * math.log2(math.e)
+        self._attend(query, cache, parts, launch, scale, sliding_window, sinks)
         if launch.num_splits > 1:
-            _combine(parts, log_sums, output)
+            _combine(parts, output)
         return output
 
     def _launch(self, query: Tensor, key_cache: Tensor) -> Launch:
@@ -86,47 +93,32 @@ class TritonPlan:
     def _attend(
         self,
         query: Tensor,
-        key_cache: Tensor,
-        value_cache: Tensor,
-        parts: Tensor,
-        log_sums: Tensor,
+        cache: Cache,
+        parts: Parts,
         launch: Launch,
         scale: float,
-        sliding_window: int | None,
+        window: int | None,
         sinks: Tensor | None,
-        scales: KVScales,
     ) -> None:
         """Each split's attention into `parts`, and its sum of exponentials."""
         context = self.context
         ancestor_mask, tree_positions, num_tree_keys = self.mask
-        page_size, num_kv_heads, head_dim = key_cache.shape[1:]
+        page_size, num_kv_heads, head_dim = cache.key_cache.shape[1:]
         group = query.shape[1] // num_kv_heads
         num_blocks = triton.cdiv(context.max_query_len, launch.block_rows // group)
         grid = (num_kv_heads, context.seq_lens.shape[0] * num_blocks, launch.num_splits)
         attention_kernel[grid](
-            query,
-            key_cache,
-            value_cache,
-            parts,
-            log_sums,
-            context.block_table,
-            context.query_start_loc,
-            context.seq_lens,
-            context.position_ids,
-            ancestor_mask,
-            tree_positions,
+            Queries(query, query.stride(0), query.stride(1)),
+            cache,
+            Sequences(context.query_start_loc, context.seq_lens, context.position_ids),
+            None if ancestor_mask is None else Tree(ancestor_mask, tree_positions),
             sinks,
-            scale * scales.key * math.log2(math.e),
-            scales.value,
-            query.stride(0),
-            query.stride(1),
-            context.block_table.stride(0),
+            parts,
+            scale,
             num_blocks,
             launch.num_splits,
             num_tree_keys,
-            sliding_window or 0,
-            HAS_WINDOW=sliding_window is not None,
-            IS_SPLIT=launch.num_splits > 1,
+            window,
             NUM_KV_HEADS=num_kv_heads,
             GROUP=group,
             HEAD_DIM=head_dim,
@@ -140,13 +132,21 @@ class TritonPlan:
         )
 
 
-def _combine(parts: Tensor, log_sums: Tensor, output: Tensor) -> None:
-    """The attention of all splits [T, num_heads, num_splits, head_dim] as one, into `output`."""
-    num_tokens, num_heads, num_splits, head_dim = parts.shape
+def _empty_parts(query: Tensor, num_splits: int) -> Parts:
+    """[T, num_heads, num_splits, head_dim], and without the last."""
+    num_tokens, num_heads, head_dim = query.shape
+    shape = num_tokens, num_heads, num_splits
+    output = torch.empty(*shape, head_dim, dtype=torch.float32, device=query.device)
+    return Parts(output, torch.empty(shape, dtype=torch.float32, device=query.device))
+
+
+def _combine(parts: Parts, output: Tensor) -> None:
+    """The attention of all splits as one, into `output`."""
+    num_tokens, num_heads, num_splits, head_dim = parts.output.shape
     block_splits = triton.next_power_of_2(num_splits)
     combine_kernel[(num_tokens * num_heads,)](
-        parts,
-        log_sums,
+        parts.output,
+        parts.log_sums,
         output,
         num_splits,
         HEAD_DIM=head_dim,

@@ -15,41 +15,44 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
+from specguide.kernels.attention.triton_rows import (
+    key_range,
+    load_rows,
+    load_sequence,
+    visible_keys,
+)
 from specguide.kernels.triton.device import await_results
 
 
-class _Rows(NamedTuple):
-    """The rows of a tile, [rows].
+class Queries(NamedTuple):
+    """A pointer to the query heads of all tokens; from a token, and a head, to the next."""
 
-    query_id, head: of their queries
-    token:          the same query, counted from the sequence's first of this pass
-    position:       of their tokens; None without a window
-    """
-
-    query_id: Any
-    head: Any
-    token: Any
-    exists: Any
-    position: Any
+    query: Any
+    stride: Any
+    head_stride: Any
 
 
-class _LastKeys(NamedTuple):
-    """The last keys of a sequence: those of its tokens of this pass, or of its tree.
-
-    ancestor_mask: points to the sequence's mask of a tree, [Q, num]; None where there is none
-    positions:     points to where they stand
-    earlier:       number of the keys before them
-    """
-
-    ancestor_mask: Any
-    positions: Any
-    num: Any
-    earlier: Any
-
-
-class _Cache(NamedTuple):
-    """Pointers to the paged cache and to the sequence's first page id. value_scale: factor on the
+class Cache(NamedTuple):
+    """Pointers to the paged cache and to the page ids of all sequences. value_scale: factor on the
     values"""
+
+    key_cache: Any
+    value_cache: Any
+    block_table: Any
+    block_table_stride: Any
+    value_scale: Any
+
+
+class Parts(NamedTuple):
+    """Pointers to each row's attention, and to the logarithm of its sum of exponentials: None where
+    keys are not split."""
+
+    output: Any
+    log_sums: Any
+
+
+class _Pages(NamedTuple):
+    """Pointers to the paged cache and to the sequence's first page id."""
 
     key_cache: Any
     value_cache: Any
@@ -58,55 +61,25 @@ class _Cache(NamedTuple):
     value_scale: Any
 
 
-@triton.jit
-def _tile(query_len, block, kv_head, GROUP: tl.constexpr, ROWS: tl.constexpr):
-    """Tokens of a sequence, heads that share a key head, and whether the rows exist."""
-    TOKENS: tl.constexpr = ROWS // GROUP
-    row = tl.arange(0, ROWS)
-    token = block * TOKENS + row // GROUP
-    exists = (row < TOKENS * GROUP) & (token < query_len)
-    return token, kv_head * GROUP + row % GROUP, exists
+class _Span(NamedTuple):
+    """Keys begin … end - 1 that a program looks at, the factor on their scores, and the window,
+    None where there is none."""
+
+    begin: Any
+    end: Any
+    scale: Any
+    window: Any
 
 
 @triton.jit
-def _load_queries(query, rows, dim, query_stride, query_head_stride, HEAD_DIM: tl.constexpr):
+def _load_queries(queries, rows, dim, HEAD_DIM: tl.constexpr):
     """Query heads of the tile's rows, [rows, dim], 0 where none is."""
-    source = rows.query_id.to(tl.int64) * query_stride + rows.head * query_head_stride
+    source = rows.query_id.to(tl.int64) * queries.stride + rows.head * queries.head_stride
     return tl.load(
-        query + source[:, None] + dim[None, :],
+        queries.query + source[:, None] + dim[None, :],
         mask=rows.exists[:, None] & (dim < HEAD_DIM)[None, :],
         other=0,
     )
-
-
-@triton.jit
-def _key_range(
-    last,
-    position,
-    seq_len,
-    num_own,
-    split,
-    num_splits,
-    window,
-    IS_SPLIT: tl.constexpr,
-    KEYS: tl.constexpr,
-):
-    """The first key that a program looks at, and the one behind its last.
-
-    position: of the tile's rows; None without a window
-    num_own:  of the last keys, those that any row of the tile sees where there is no tree
-    """
-    begin, end = 0, seq_len
-    if last.ancestor_mask is None:
-        end = tl.minimum(seq_len, last.earlier + num_own)
-    if position is not None:
-        begin = tl.minimum(last.earlier, tl.min(position, 0) - window + 1)
-        begin = tl.maximum(0, begin) // KEYS * KEYS
-    if IS_SPLIT:
-        share = tl.cdiv(tl.cdiv(end - begin, KEYS), num_splits) * KEYS
-        begin += split * share
-        end = tl.minimum(end, begin + share)
-    return begin, end
 
 
 @triton.jit
@@ -131,24 +104,6 @@ def _load_kv(
     keys = tl.load(cache.key_cache + source, mask=is_value, other=0.0)
     values = tl.load(cache.value_cache + source, mask=is_value, other=0.0)
     return keys.to(dtype), values.to(dtype)
-
-
-@triton.jit
-def _visible(last, rows, key_id, exists, window):
-    """Which keys a row sees, [rows, keys]: by the tree or by their order, and within the window
-    where there is one."""
-    own = key_id - last.earlier
-    if last.ancestor_mask is None:
-        visible = exists[None, :] & (own[None, :] <= rows.token[:, None])
-    else:
-        is_own = rows.exists[:, None] & (exists & (own >= 0))[None, :]
-        seen = last.ancestor_mask + rows.token[:, None] * last.num + own[None, :]
-        visible = exists[None, :] & (tl.load(seen, mask=is_own, other=1) != 0)
-    if rows.position is not None:
-        own_position = tl.load(last.positions + own, mask=exists & (own >= 0), other=0).to(tl.int32)
-        key_position = tl.where(own < 0, key_id, own_position)
-        visible = visible & (rows.position[:, None] - key_position[None, :] < window)
-    return visible
 
 
 @triton.jit
@@ -185,30 +140,28 @@ def _attend(
     queries,
     rows,
     cache,
-    last,
-    begin,
-    end,
-    best,
-    total,
+    tree,
+    seq,
+    start,
+    span,
     dim,
-    scale,
-    window,
     NUM_KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     PAGE_SIZE: tl.constexpr,
     KEYS: tl.constexpr,
 ):
-    """Each row's greatest score, sum of exponentials and attention over keys begin … end - 1, from
+    """Each row's greatest score, sum of exponentials and attention over a span of keys; `start`:
     the first two before them."""
+    best, total = start
     mixed = tl.full((queries.shape[0], queries.shape[1]), 0, tl.float32)
-    for start in range(begin, end, KEYS):
-        key_id = start + tl.arange(0, KEYS)
-        exists = key_id < end
+    for first in range(span.begin, span.end, KEYS):
+        key_id = first + tl.arange(0, KEYS)
+        exists = key_id < span.end
         keys, values = _load_kv(
             cache, key_id, exists, dim, queries.dtype, PAGE_SIZE, NUM_KV_HEADS, HEAD_DIM
         )
-        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * scale
-        visible = _visible(last, rows, key_id, exists, window)
+        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee") * span.scale
+        visible = visible_keys(tree, seq, rows, key_id, exists, span.window)
         scores = tl.where(visible, scores, float("-inf"))
         best, total, mixed = _online_softmax(scores, values, best, total, mixed)
     mixed = mixed / tl.where(total == 0, 1.0, total)[:, None]
@@ -216,24 +169,15 @@ def _attend(
 
 
 @triton.jit
-def _store_rows(
-    output,
-    log_sums,
-    found,
-    row_id,
-    is_row,
-    dim,
-    IS_SPLIT: tl.constexpr,
-    HEAD_DIM: tl.constexpr,
-):
+def _store_rows(parts, found, row_id, is_row, dim, HEAD_DIM: tl.constexpr):
     """Each row's attention, as `_attend` found it; of a split also the logarithm of the row's sum
     of exponentials."""
     best, total, mixed = found
-    if IS_SPLIT:
-        tl.store(log_sums + row_id, best + tl.log2(total), mask=is_row)
+    if parts.log_sums is not None:
+        tl.store(parts.log_sums + row_id, best + tl.log2(total), mask=is_row)
         is_row = is_row & (total != 0)
     tl.store(
-        output + row_id[:, None] * HEAD_DIM + dim[None, :],
+        parts.output + row_id[:, None] * HEAD_DIM + dim[None, :],
         mixed,
         mask=is_row[:, None] & (dim < HEAD_DIM)[None, :],
     )
@@ -241,29 +185,17 @@ def _store_rows(
 
 @triton.jit(do_not_specialize=["num_blocks", "num_splits", "num_tree_keys"])
 def attention_kernel(
-    query,
-    key_cache,
-    value_cache,
-    output,
-    log_sums,
-    block_table,
-    query_start_loc,
-    seq_lens,
-    position_ids,
-    ancestor_mask,
-    tree_positions,
+    queries,
+    cache,
+    sequences,
+    tree,
     sinks,
+    parts,
     scale,
-    value_scale,
-    query_stride,
-    query_head_stride,
-    block_table_stride,
     num_blocks,
     num_splits,
     num_tree_keys,
     window,
-    HAS_WINDOW: tl.constexpr,
-    IS_SPLIT: tl.constexpr,
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -274,53 +206,28 @@ def attention_kernel(
     OVERLAP: tl.constexpr,
 ):
     """Attention of one tile of rows over its split of the keys. `scale` includes that of the keys
-    and log₂ e: exponents are to base 2."""
+    and log₂ e: exponents are to base 2. `tree` and `window` are None where there is none."""
     await_results(OVERLAP)
     kv_head, split = tl.program_id(0), tl.program_id(2)
-    seq, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
-    first = tl.load(query_start_loc + seq)
-    query_len = tl.load(query_start_loc + seq + 1) - first
-    seq_len = tl.load(seq_lens + seq)
-    num_last, last_positions = query_len, position_ids + first
-    if ancestor_mask is not None:
-        num_last, last_positions = num_tree_keys, tree_positions + seq * num_tree_keys
-        ancestor_mask += seq * query_len * num_tree_keys
-    last = _LastKeys(ancestor_mask, last_positions, num_last, seq_len - num_last)
-    if block * (ROWS // GROUP) < query_len:
+    index, block = tl.program_id(1) // num_blocks, tl.program_id(1) % num_blocks
+    seq = load_sequence(sequences, tree, index, num_tree_keys)
+    if block * (ROWS // GROUP) < seq.query_len:
         dim = tl.arange(0, BLOCK_DIM)
-        token, head, exists = _tile(query_len, block, kv_head, GROUP, ROWS)
-        position = None
-        if HAS_WINDOW:
-            position = tl.load(position_ids + first + token, mask=exists, other=2**31 - 1)
-            position = position.to(tl.int32)
-        rows = _Rows(first + token, head, token, exists, position)
-        queries = _load_queries(query, rows, dim, query_stride, query_head_stride, HEAD_DIM)
-        num_own = tl.minimum((block + 1) * (ROWS // GROUP), query_len)
-        begin, end = _key_range(
-            last, position, seq_len, num_own, split, num_splits, window, IS_SPLIT, KEYS
+        rows = load_rows(sequences.position_ids, seq, block, kv_head, GROUP, ROWS)
+        own = _load_queries(queries, rows, dim, HEAD_DIM)
+        IS_SPLIT: tl.constexpr = parts.log_sums is not None
+        begin, end = key_range(
+            tree, seq, rows, block, split, num_splits, window, IS_SPLIT, ROWS // GROUP, KEYS
         )
-        best, total = _start(sinks, rows, split, ROWS)
-        pages = block_table + seq * block_table_stride
-        cache = _Cache(key_cache, value_cache, pages, kv_head, value_scale)
+        span = _Span(begin, end, scale, window)
+        start = _start(sinks, rows, split, ROWS)
+        page = cache.block_table + index * cache.block_table_stride
+        pages = _Pages(cache.key_cache, cache.value_cache, page, kv_head, cache.value_scale)
         found = _attend(
-            queries,
-            rows,
-            cache,
-            last,
-            begin,
-            end,
-            best,
-            total,
-            dim,
-            scale,
-            window,
-            NUM_KV_HEADS,
-            HEAD_DIM,
-            PAGE_SIZE,
-            KEYS,
+            own, rows, pages, tree, seq, start, span, dim, NUM_KV_HEADS, HEAD_DIM, PAGE_SIZE, KEYS
         )
         row_id = (rows.query_id.to(tl.int64) * NUM_KV_HEADS * GROUP + rows.head) * num_splits
-        _store_rows(output, log_sums, found, row_id + split, rows.exists, dim, IS_SPLIT, HEAD_DIM)
+        _store_rows(parts, found, row_id + split, rows.exists, dim, HEAD_DIM)
 
 
 @triton.jit(do_not_specialize=["num_splits"])

@@ -10,7 +10,7 @@ import triton
 from torch import Tensor
 
 from specguide.kernels.bitmask_rows import BitmaskRows
-from specguide.kernels.triton.argmax_kernels import argmax_kernel, combine_kernel
+from specguide.kernels.triton.argmax_kernels import Parts, argmax_kernel, combine_kernel
 from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.device import num_multiprocessors
 
@@ -31,16 +31,6 @@ class Launch:
     num_warps: int
 
 
-@dataclass(frozen=True)
-class Parts:
-    """What each split found in each row, [n, num_splits]: float32 best logit, int32 its column,
-    int32 any allowed."""
-
-    best: Tensor
-    at: Tensor
-    reached: Tensor
-
-
 def masked_argmax(
     logits: Tensor,
     rows: BitmaskRows | None,
@@ -53,16 +43,10 @@ def masked_argmax(
     parts = launch_argmax(logits, masks, target_ids, launch, output)
     if parts is not None:
         combine_kernel[(num_rows,)](
-            masks.bitmask,
-            masks.ids,
+            masks,
             target_ids,
             output,
-            parts.best,
-            parts.at,
-            parts.reached,
-            masks.num_words,
-            masks.bitmask_stride,
-            masks.ids_stride,
+            parts,
             launch.num_splits,
             BLOCK=MOST_SPLITS,
             num_warps=1,
@@ -82,44 +66,33 @@ def launch_argmax(
     num_rows, vocab_size = logits.shape
     parts = None
     if launch.num_splits > 1 or output is None:
-        shape = (num_rows, launch.num_splits)
-        parts = Parts(
-            *(
-                torch.empty(shape, dtype=dtype, device=logits.device)
-                for dtype in (torch.float32, torch.int32, torch.int32)
-            )
-        )
-    bests, ats, reacheds = (
-        (parts.best, parts.at, parts.reached) if parts is not None else (None, None, None)
-    )
+        parts = _empty_parts(num_rows, launch.num_splits, logits.device)
     # A thread loads 16 bytes of logits or of ids; lanes of both are alike, or the tiles would have
     # to be exchanged.
     lanes = 4 if target_ids is not None else 16 // logits.element_size()
     argmax_kernel[(triton.cdiv(num_rows, launch.rows), launch.num_splits)](
         logits,
-        masks.bitmask,
-        masks.guided,
-        masks.ids,
+        masks,
         target_ids,
         output,
-        bests,
-        ats,
-        reacheds,
+        parts,
         num_rows,
         vocab_size,
-        masks.num_words,
         logits.stride(0),
-        masks.bitmask_stride,
-        masks.ids_stride,
         launch.share,
         launch.num_splits,
         ROWS=launch.rows,
         GROUPS=launch.tile // lanes,
         LANES=lanes,
-        KEEP_PARTS=parts is not None,
         num_warps=launch.num_warps,
     )
     return parts
+
+
+def _empty_parts(num_rows: int, num_splits: int, device: torch.device) -> Parts:
+    dtypes = torch.float32, torch.int32, torch.int32
+    shape = num_rows, num_splits
+    return Parts(*(torch.empty(shape, dtype=dtype, device=device) for dtype in dtypes))
 
 
 def choose_launch(num_rows: int, vocab_size: int, device: torch.device, *, pruned: bool) -> Launch:

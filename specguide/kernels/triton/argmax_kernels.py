@@ -9,10 +9,21 @@ tile waits for its logits alone; rows that share a program share its load of tar
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import triton
 import triton.language as tl
 
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
+
+
+class Parts(NamedTuple):
+    """What each split found in each row, [n, num_splits]: float32 best logit, int32 its column,
+    int32 any allowed."""
+
+    best: Any
+    at: Any
+    reached: Any
 
 
 @triton.jit
@@ -179,40 +190,32 @@ def _best_column(logits, words, target_ids, best, at, end, is_guided, LANES: tl.
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def argmax_kernel(
     logits,
-    bitmask,
-    guided,
-    row_ids,
+    masks,
     target_ids,
     output,
-    bests,
-    ats,
-    reacheds,
+    parts,
     num_rows,
     vocab_size,
-    num_words,
     logits_stride,
-    bitmask_stride,
-    row_ids_stride,
     share,
     num_splits,
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
     LANES: tl.constexpr,
-    KEEP_PARTS: tl.constexpr,
 ):
-    """Some rows' best over `share` columns: the token itself where that is all of them, else a part
-    of it."""
+    """Some rows' best over `share` columns: a part of it, or, where `parts` is None, the token
+    itself."""
     index = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     # The last program may take the last row more than once.
     row = tl.minimum(index, num_rows - 1).to(tl.int64)
     first_words = None
     words = None
     is_guided = None
-    if bitmask is not None:
-        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-        first_words = bitmask + mask_row * bitmask_stride
+    if masks.bitmask is not None:
+        mask_row = tl.load(masks.ids + row * masks.ids_stride).to(tl.int64)
+        first_words = masks.bitmask + mask_row * masks.bitmask_stride
         words = first_words[None, None, :]
-        is_guided = (tl.load(guided + mask_row) != 0)[None, None, :]
+        is_guided = (tl.load(masks.guided + mask_row) != 0)[None, None, :]
     logits += (row * logits_stride)[None, None, :]
     split = tl.program_id(1)
     begin, end = split * share, tl.minimum((split + 1) * share, vocab_size)
@@ -222,28 +225,22 @@ def argmax_kernel(
     best, at = _best_column(logits, words, target_ids, best, at, end, is_guided, LANES)
     reached = tl.max(reached, 0)
     exists = index < num_rows
-    if KEEP_PARTS:
+    if parts is not None:
         part = row * num_splits + split
-        tl.store(bests + part, best, mask=exists)
-        tl.store(ats + part, at, mask=exists)
-        tl.store(reacheds + part, reached, mask=exists)
+        tl.store(parts.best + part, best, mask=exists)
+        tl.store(parts.at + part, at, mask=exists)
+        tl.store(parts.reached + part, reached, mask=exists)
     else:
-        token = _token(best, at, reached, first_words, target_ids, num_words)
+        token = _token(best, at, reached, first_words, target_ids, masks.num_words)
         tl.store(output + row, token, mask=exists)
 
 
 @triton.jit(do_not_specialize=["num_splits"])
 def combine_kernel(
-    bitmask,
-    row_ids,
+    masks,
     target_ids,
     output,
-    bests,
-    ats,
-    reacheds,
-    num_words,
-    bitmask_stride,
-    row_ids_stride,
+    parts,
     num_splits,
     BLOCK: tl.constexpr,
 ):
@@ -251,11 +248,12 @@ def combine_kernel(
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)
     split = tl.arange(0, BLOCK)[None, :]
     part, exists = row[:, None] * num_splits + split, split < num_splits
-    best = tl.load(bests + part, mask=exists, other=float("-inf"))
-    at = tl.load(ats + part, mask=exists, other=_NONE)
-    reached = tl.max(tl.load(reacheds + part, mask=exists, other=0), 1)
+    best = tl.load(parts.best + part, mask=exists, other=float("-inf"))
+    at = tl.load(parts.at + part, mask=exists, other=_NONE)
+    reached = tl.max(tl.load(parts.reached + part, mask=exists, other=0), 1)
     best1, at1 = row_max(best[:, :, None], at[:, :, None])
     words = None
-    if bitmask is not None:
-        words = bitmask + tl.load(row_ids + row * row_ids_stride).to(tl.int64) * bitmask_stride
-    tl.store(output + row, _token(best1, at1, reached, words, target_ids, num_words))
+    if masks.bitmask is not None:
+        mask_row = tl.load(masks.ids + row * masks.ids_stride).to(tl.int64)
+        words = masks.bitmask + mask_row * masks.bitmask_stride
+    tl.store(output + row, _token(best1, at1, reached, words, target_ids, masks.num_words))

@@ -5,6 +5,8 @@ activation."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -19,12 +21,19 @@ _CHUNK = 1024
 """Features of a program, where it need not see a whole row."""
 
 
+class Float8Scales(NamedTuple):
+    """Pointers to where a row's scales are written, and to the scale of all; None: by what is
+    rounded."""
+
+    scales: Any
+    static_scale: Any
+
+
 @triton.jit
 def store_float8(
     values,
     output,
-    scales,
-    static_scale,
+    float8,
     row,
     column,
     num_rows,
@@ -38,24 +47,26 @@ def store_float8(
     row = row.to(tl.int64)
     exists = (row < num_rows) & (column < DIM)
     groups = tl.reshape(values, (ROWS, WIDTH // GROUP, GROUP))
-    if static_scale is not None:
-        scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(static_scale)
+    if float8.static_scale is not None:
+        scale = tl.zeros((ROWS, WIDTH // GROUP), tl.float32) + tl.load(float8.static_scale)
     else:
-        scale = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW) / _LARGEST
-    groups = groups / scale[:, :, None]
+        largest = tl.maximum(tl.max(tl.abs(groups), 2), _LEAST_ROW)
+        scale = tl.div_rn(largest, tl.full((ROWS, WIDTH // GROUP), _LARGEST, tl.float32))
+    inverse = tl.div_rn(tl.full((ROWS, WIDTH // GROUP), 1.0, tl.float32), scale)
+    groups = groups * inverse[:, :, None]
     rounded = tl.reshape(tl.minimum(tl.maximum(groups, -_LARGEST), _LARGEST), (ROWS, WIDTH))
     tl.store(output + row * DIM + column, rounded.to(output.dtype.element_ty), mask=exists)
     NUM_GROUPS: tl.constexpr = (DIM + GROUP - 1) // GROUP
     group = tl.min(column) // GROUP + tl.arange(0, WIDTH // GROUP)[None, :]
-    tl.store(scales + row * NUM_GROUPS + group, scale, mask=(row < num_rows) & (group < NUM_GROUPS))
+    sink = float8.scales + row * NUM_GROUPS + group
+    tl.store(sink, scale, mask=(row < num_rows) & (group < NUM_GROUPS))
 
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _round_kernel(
     x,
     output,
-    scales,
-    static_scale,
+    float8,
     num_rows,
     row_stride,
     GATED: tl.constexpr,
@@ -73,7 +84,7 @@ def _round_kernel(
         up = tl.load(source + DIM, mask=column < DIM, other=0).to(tl.float32)
         values = values / (1.0 + tl.exp(-values)) * up
         values = values.to(x.dtype.element_ty).to(tl.float32)
-    store_float8(values, output, scales, static_scale, row, column, num_rows, DIM, 1, WIDTH, GROUP)
+    store_float8(values, output, float8, row, column, num_rows, DIM, 1, WIDTH, GROUP)
 
 
 def to_float8(x: Tensor, scaling: Float8Scaling) -> Float8Rows:
@@ -103,8 +114,8 @@ def _round(x: Tensor, dim: int, scaling: Float8Scaling, *, is_gated: bool) -> Fl
         width = triton.next_power_of_2(dim)
     _round_kernel[(len(x), triton.cdiv(dim, width))](
         x,
-        *rows,
-        scaling.static_scale,
+        rows.values,
+        Float8Scales(rows.scale, scaling.static_scale),
         len(x),
         x.stride(0),
         GATED=is_gated,

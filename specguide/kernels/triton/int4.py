@@ -149,12 +149,12 @@ def choose_tile(
 
 
 def _num_splits(num_programs: int, weight: Int4Matrix, device: torch.device) -> int:
-    """Over so many programs each sum may be spread before there are more of them than
-    multiprocessors."""
+    """Over so many programs each sum may be spread before there are more of them than two to a
+    multiprocessor."""
     num_splits, num_tiles = 1, weight.words.shape[0]
     while (
         num_splits < 4
-        and 2 * num_splits * num_programs <= num_multiprocessors(device)
+        and num_splits * num_programs <= num_multiprocessors(device)
         and num_tiles % (2 * num_splits) == 0
     ):
         num_splits *= 2

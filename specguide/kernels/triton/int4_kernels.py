@@ -18,6 +18,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from specguide.kernels.triton.device import await_results, prefetch
+from specguide.kernels.triton.linear import with_bias
 
 
 class Int4Pointers(NamedTuple):
@@ -71,6 +72,23 @@ def _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST: tl.constexpr, GR
     return zero
 
 
+class _Tile(NamedTuple):
+    """The packed numbers of some features in a tile, and scales and zeros of its planes."""
+
+    packed: Any
+    scale: Any
+    zero: Any
+
+
+@triton.jit
+def _load_tile(matrix, words, tile, feature, WIDTH, LAST: tl.constexpr, GROUP):
+    """words: points to those of the first tile"""
+    packed = tl.load(words + tile.to(tl.int64) * matrix.tile_len)
+    scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
+    zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
+    return _Tile(packed, scale, zero)
+
+
 @triton.jit
 def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.constexpr):
     """Some columns of the rows, [columns, rows]."""
@@ -81,16 +99,14 @@ def _load_inputs(inputs_at, is_row, column, IN_FEATURES: tl.constexpr, TILE: tl.
 
 
 @triton.jit
-def _scaled_product(
-    packed, inputs, scale, zero, like, HAS_ZEROS, UNPACK, MAGIC, PLANE: tl.constexpr
-):
+def _scaled_product(tile, inputs, like, HAS_ZEROS, UNPACK, MAGIC, PLANE: tl.constexpr):
     """Of one plane: scale · (numbers - zero) · inputs, float32 [features, rows]."""
     if HAS_ZEROS:
-        offset = -MAGIC - zero.to(tl.float32)
+        offset = -MAGIC - tile.zero[PLANE].to(tl.float32)
     else:
-        offset = tl.full((packed.shape[0],), -MAGIC - 8.0, tl.float32)
-    weights = _plane(packed, offset[:, None], like, UNPACK, PLANE)
-    return tl.dot(weights, inputs) * scale.to(tl.float32)[:, None]
+        offset = tl.full((tile.packed.shape[0],), -MAGIC - 8.0, tl.float32)
+    weights = _plane(tile.packed, offset[:, None], like, UNPACK, PLANE)
+    return tl.dot(weights, inputs) * tile.scale[PLANE].to(tl.float32)[:, None]
 
 
 @triton.jit
@@ -102,13 +118,20 @@ def _prefetch_words(words, up_words, GATED: tl.constexpr, WIDTH: tl.constexpr):
         prefetch(up_words + line)
 
 
+class _Block(NamedTuple):
+    """What a program multiplies: rows of the input, by pointers to their first columns [1, rows],
+    with features [outputs] of so many."""
+
+    inputs_at: Any
+    is_row: Any
+    feature: Any
+    num_outputs: Any
+
+
 @triton.jit
 def _products(
-    inputs_at,
-    is_row,
+    block,
     matrix,
-    feature,
-    num_outputs,
     first_tile,
     num_tiles,
     IN_FEATURES: tl.constexpr,
@@ -122,47 +145,35 @@ def _products(
     too."""
     LAST: tl.constexpr = (IN_FEATURES - 1) // GROUP
     HAS_ZEROS: tl.constexpr = matrix.zeros is not None
+    inputs_at, is_row, feature, num_outputs = block
     within = tl.arange(0, WIDTH)
     words = matrix.words + feature[:, None] * WIDTH + within[None, :]
     total = tl.zeros((feature.shape[0], is_row.shape[0]), tl.float32)
     total_up = total
     for step in range(num_tiles):
-        tile = first_tile + step
-        packed = tl.load(words + tile.to(tl.int64) * matrix.tile_len)
-        scale = _of_planes(matrix.scales, tile, feature, matrix.group_len, WIDTH, LAST, GROUP)
-        zero = _zeros_of_planes(matrix, scale, tile, feature, WIDTH, LAST, GROUP)
+        at = first_tile + step
+        tile = _load_tile(matrix, words, at, feature, WIDTH, LAST, GROUP)
         if GATED:
-            up = feature + num_outputs
-            up_packed = tl.load(words + num_outputs * WIDTH + tile.to(tl.int64) * matrix.tile_len)
-            up_scale = _of_planes(matrix.scales, tile, up, matrix.group_len, WIDTH, LAST, GROUP)
-            up_zero = _zeros_of_planes(matrix, up_scale, tile, up, WIDTH, LAST, GROUP)
+            up_words, up = words + num_outputs * WIDTH, feature + num_outputs
+            up_tile = _load_tile(matrix, up_words, at, up, WIDTH, LAST, GROUP)
         for plane in tl.static_range(4):
-            column = tile * (4 * WIDTH) + plane * WIDTH + within
+            column = at * (4 * WIDTH) + plane * WIDTH + within
             inputs = _load_inputs(inputs_at, is_row, column, IN_FEATURES, 4 * WIDTH)
-            total += _scaled_product(
-                packed,
-                inputs,
-                scale[plane],
-                zero[plane],
-                inputs_at,
-                HAS_ZEROS,
-                UNPACK,
-                MAGIC,
-                plane,
-            )
+            total += _scaled_product(tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane)
             if GATED:
                 total_up += _scaled_product(
-                    up_packed,
-                    inputs,
-                    up_scale[plane],
-                    up_zero[plane],
-                    inputs_at,
-                    HAS_ZEROS,
-                    UNPACK,
-                    MAGIC,
-                    plane,
+                    up_tile, inputs, inputs_at, HAS_ZEROS, UNPACK, MAGIC, plane
                 )
     return total, total_up
+
+
+@triton.jit
+def _await_inputs(matrix, first_tile, source, num_outputs, GATED, WIDTH: tl.constexpr):
+    """Have the first words brought to the cache while the kernels before still run."""
+    cuda.gdc_launch_dependents()
+    first = matrix.words + first_tile * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
+    _prefetch_words(first, first + num_outputs * WIDTH, GATED, WIDTH)
+    cuda.gdc_wait()
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -193,32 +204,14 @@ def int4_linear_kernel(
     split = tl.program_id(2)
     share = tl.cdiv(tl.cdiv(IN_FEATURES, 4 * WIDTH), NUM_SPLITS)
     if OVERLAP:
-        cuda.gdc_launch_dependents()
-        first = (
-            matrix.words + split * share * matrix.tile_len.to(tl.int64) + source[:, None] * WIDTH
-        )
-        _prefetch_words(first, first + num_outputs * WIDTH, GATED, WIDTH)
-        cuda.gdc_wait()
+        _await_inputs(matrix, split * share, source, num_outputs, GATED, WIDTH)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inputs_at = x + row[None, :].to(tl.int64) * x_stride
+    block = _Block(inputs_at, row < num_rows, source, num_outputs)
     total, total_up = _products(
-        x + row[None, :].to(tl.int64) * x_stride,
-        row < num_rows,
-        matrix,
-        source,
-        num_outputs,
-        split * share,
-        share,
-        IN_FEATURES,
-        GROUP,
-        WIDTH,
-        GATED,
-        UNPACK,
-        MAGIC,
+        block, matrix, split * share, share, IN_FEATURES, GROUP, WIDTH, GATED, UNPACK, MAGIC
     )
-    if bias is not None:
-        total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
-        if GATED:
-            total_up += tl.load(bias + num_outputs + source).to(tl.float32)[:, None]
+    total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if GATED:
         total = total / (1.0 + tl.exp(-total)) * total_up
     sink = output + (split * num_rows + row[None, :]).to(tl.int64) * num_outputs + feature[:, None]

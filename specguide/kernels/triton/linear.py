@@ -72,7 +72,7 @@ def _await_inputs(
 
 
 @triton.jit
-def _with_bias(total, total_up, bias, split, source, num_outputs, GATED: tl.constexpr):
+def with_bias(total, total_up, bias, split, source, num_outputs, GATED: tl.constexpr):
     """The first split's sums take it in."""
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
@@ -120,7 +120,7 @@ def _linear_kernel(
         if GATED:
             up = weights + tl.cast(num_outputs, tl.int64) * ROW_LEN
             total_up = tl.dot(tl.load(up), inputs, total_up)
-    total, total_up = _with_bias(total, total_up, bias, split, source, num_outputs, GATED)
+    total, total_up = with_bias(total, total_up, bias, split, source, num_outputs, GATED)
     if GATED:
         total = total / (1.0 + tl.exp(-total)) * total_up
     sink = output + (split * num_rows + row[None, :]).to(tl.int64) * num_outputs + feature[:, None]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -21,7 +22,7 @@ from triton.language.extra import cuda
 
 from specguide.kernels import float8
 from specguide.kernels.float8 import BLOCK, Float8Rows
-from specguide.kernels.triton.device import num_multiprocessors, overlap
+from specguide.kernels.triton.device import num_multiprocessors, overlap, prefetch
 
 _MOST_ROWS = {(9, 0): 64}
 """By compute capability: up to so many rows Triton's kernel is the faster one. `python -m
@@ -58,22 +59,53 @@ def _prefetch(weight, PREFETCHED: tl.constexpr, row, row_len):
         + row[:, None].to(tl.int64) * row_len
         + tl.arange(0, PREFETCHED // 128)[None, :] * 128
     )
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.u32 $0, 0;",
-        "=r,l",
-        [lines],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    prefetch(lines)
+
+
+class _Factors(NamedTuple):
+    """Pointers to the rows and the weight, each with its scales."""
+
+    x: Any
+    x_scale: Any
+    weight: Any
+    scale: Any
+
+
+@triton.jit
+def _products(
+    factors,
+    row,
+    is_row,
+    source,
+    begin,
+    ROW_LEN: tl.constexpr,
+    SHARE: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    HAS_BLOCKS: tl.constexpr,
+):
+    """Sums over SHARE columns from `begin` on, float32 [features, rows]; scaled where the weight
+    has blocks."""
+    NUM_BLOCKS: tl.constexpr = ROW_LEN // 128
+    total = tl.zeros((source.shape[0], row.shape[0]), tl.float32)
+    for start in range(0, SHARE, COLUMNS):
+        column = begin + start + tl.arange(0, COLUMNS)
+        inputs_at = factors.x + row[None, :] * ROW_LEN + column[:, None]
+        inputs = tl.load(inputs_at, mask=is_row[None, :], other=0.0)
+        weights_at = factors.weight + source[:, None].to(tl.int64) * ROW_LEN + column[None, :]
+        weights = tl.load(weights_at)
+        if HAS_BLOCKS:
+            block = (begin + start) // 128
+            x_scales = tl.load(factors.x_scale + row * NUM_BLOCKS + block, mask=is_row, other=0)
+            scales = tl.load(factors.scale + (source // 128) * NUM_BLOCKS + block)
+            total += tl.dot(weights, inputs) * (scales[:, None] * x_scales[None, :])
+        else:
+            total = tl.dot(weights, inputs, total, max_num_imprecise_acc=128)
+    return total
 
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _linear_kernel(
-    x,
-    x_scale,
-    weight,
-    scale,
+    factors,
     bias,
     output,
     num_rows,
@@ -93,30 +125,18 @@ def _linear_kernel(
     source = tl.where(exists, feature, 0)
     split = tl.program_id(1)
     SHARE: tl.constexpr = ROW_LEN // NUM_SPLITS
-    NUM_BLOCKS: tl.constexpr = ROW_LEN // 128
     if OVERLAP:
         cuda.gdc_launch_dependents()
-        _prefetch(weight + split * SHARE, PREFETCHED, source, ROW_LEN)
+        _prefetch(factors.weight + split * SHARE, PREFETCHED, source, ROW_LEN)
         cuda.gdc_wait()
     row = (tl.program_id(2) * ROWS + tl.arange(0, ROWS)).to(tl.int64)
     is_row = row < num_rows
-    total = tl.zeros((OUTPUTS, ROWS), tl.float32)
-    for start in range(0, SHARE, COLUMNS):
-        column = split * SHARE + start + tl.arange(0, COLUMNS)
-        inputs = tl.load(
-            x + row[None, :] * ROW_LEN + column[:, None], mask=is_row[None, :], other=0.0
-        )
-        weights = tl.load(weight + source[:, None].to(tl.int64) * ROW_LEN + column[None, :])
-        if HAS_BLOCKS:
-            block = (split * SHARE + start) // 128
-            x_scales = tl.load(x_scale + row * NUM_BLOCKS + block, mask=is_row, other=0)
-            scales = tl.load(scale + (source // 128) * NUM_BLOCKS + block)
-            total += tl.dot(weights, inputs) * (scales[:, None] * x_scales[None, :])
-        else:
-            total = tl.dot(weights, inputs, total, max_num_imprecise_acc=128)
+    total = _products(
+        factors, row, is_row, source, split * SHARE, ROW_LEN, SHARE, COLUMNS, HAS_BLOCKS
+    )
     if not HAS_BLOCKS:
-        x_scales = tl.load(x_scale + row, mask=is_row, other=0)
-        total *= tl.load(scale + source)[:, None] * x_scales[None, :]
+        x_scales = tl.load(factors.x_scale + row, mask=is_row, other=0)
+        total *= tl.load(factors.scale + source)[:, None] * x_scales[None, :]
     if bias is not None:
         total += tl.where(split == 0, tl.load(bias + source).to(tl.float32), 0.0)[:, None]
     sink = output + (split * num_rows + row[None, :]) * num_outputs + feature[:, None]
@@ -147,9 +167,17 @@ def linear_float8_parts(
 def library(
     x: Float8Rows, weight: Tensor, scale: Tensor, bias: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
-    """torch's product with scales of rows; bfloat16, and features in multiples of 16."""
+    """torch's product with scales of rows; bfloat16, and features in multiples of 16.
+
+    Its sums stay in the tensor cores: 14 bits of a float, which is far finer than float8."""
     return torch._scaled_mm(
-        x.values, weight.t(), x.scale, scale[None, :], bias=bias, out_dtype=dtype
+        x.values,
+        weight.t(),
+        x.scale,
+        scale[None, :],
+        bias=None if bias is None else bias.to(dtype),
+        out_dtype=dtype,
+        use_fast_accum=True,
     )
 
 
@@ -181,7 +209,7 @@ def choose_tile(x: Float8Rows, weight: Tensor, scale: Tensor, *, may_split: bool
     rows = min(_LARGEST_TILE, max(16, triton.next_power_of_2(num_rows)))
     is_wide = rows == _LARGEST_TILE or num_outputs >= 128 * num_processors
     outputs = 128 if is_wide else 64
-    can_double = scale.dim() == 1 and rows <= 64 and row_len % (2 * BLOCK) == 0
+    can_double = scale.dim() == 1 and not is_wide and row_len % (2 * BLOCK) == 0
     columns = 2 * BLOCK if can_double else BLOCK
     num_programs = triton.cdiv(num_outputs, outputs) * triton.cdiv(num_rows, rows)
     return Tile(
@@ -225,9 +253,7 @@ def launch(
         triton.cdiv(num_rows, tile.rows),
     )
     _linear_kernel[grid](
-        *x,
-        weight,
-        scale,
+        _Factors(*x, weight, scale),
         bias,
         output,
         num_rows,

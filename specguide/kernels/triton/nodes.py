@@ -113,15 +113,28 @@ def place_nodes(
     return input_ids, own_positions, slot_mapping, seq_lens, positions
 
 
-class _SlotTree(NamedTuple):
-    """Pointers to the nodes of a slot's tree, to the places of the nodes that it accepted last, and
-    to the request's path."""
+class _Trees(NamedTuple):
+    """Pointers to nodes of trees, to the places of the nodes that were accepted last, and to the
+    requests' paths: the first slot's and request's, or one's own."""
 
     tokens: Any
     parents: Any
     places: Any
     accepted_path: Any
     path: Any
+
+
+@triton.jit
+def _tree_of(trees, slot, request, NUM_TREE_NODES, DEPTH, MOST_DEPTH):
+    """Those of one request."""
+    first = slot * NUM_TREE_NODES
+    return _Trees(
+        trees.tokens + first,
+        trees.parents + first,
+        trees.places + first,
+        trees.accepted_path + slot * MOST_DEPTH,
+        trees.path + request * (DEPTH + 1),
+    )
 
 
 @triton.jit
@@ -171,11 +184,11 @@ def _follow_tree(
 
 
 @triton.jit
-def _store_length(lengths, max_lens, active, length, is_active, has_ended, is_held):
+def _store_length(state, slot, length, is_active, has_ended, is_held):
     """Of a slot, and whether it goes on."""
-    tl.store(lengths, length, mask=is_held == 0)
-    is_over = (has_ended != 0) | (length + 1 >= tl.load(max_lens))
-    tl.store(active, is_active & (is_over == 0), mask=is_held == 0)
+    tl.store(state.lengths + slot, length, mask=is_held == 0)
+    is_over = (has_ended != 0) | (length + 1 >= tl.load(state.max_lens + slot))
+    tl.store(state.active + slot, is_active & (is_over == 0), mask=is_held == 0)
 
 
 @triton.jit
@@ -183,19 +196,9 @@ def _accept_kernel(
     target_tokens,
     slots,
     start,
-    node_tokens,
-    node_parents,
-    node_places,
-    tokens,
-    accepted_path,
-    late,
-    active,
-    lengths,
-    max_lens,
-    end_ids,
-    slot_num_accepted,
+    state,
+    trees,
     num_accepted,
-    path,
     start_stride,
     NUM_NODES: tl.constexpr,
     NUM_TREE_NODES: tl.constexpr,
@@ -205,40 +208,31 @@ def _accept_kernel(
     NUM_END_IDS: tl.constexpr,
     BLOCK_NODES: tl.constexpr,
 ):
-    """One request; a warp holds its nodes and end tokens. `node_parents` is None where each node
-    follows the one before."""
+    """One request; a warp holds its nodes and end tokens. `trees` is None where each node follows
+    the one before."""
     request = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + request)
     node = tl.arange(0, BLOCK_NODES)
     said = target_tokens + request * NUM_NODES + node
     tokens_after = tl.load(said, mask=node < NUM_NODES, other=-1)
-    ends = tl.load(end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
-    is_active = tl.load(active + slot) != 0
-    is_held = (tl.load(late + slot) != 0) | (is_active == 0)
-    tokens += slot * NUM_PLACES
-    if node_parents is None:
+    ends = tl.load(state.end_ids + slot * NUM_END_IDS + tl.arange(0, NUM_END_IDS))
+    is_active = tl.load(state.active + slot) != 0
+    is_held = (tl.load(state.late + slot) != 0) | (is_active == 0)
+    tokens = state.tokens + slot * NUM_PLACES
+    if trees is None:
         num_matches, next_token, has_ended = _follow_path(
             tokens_after, tokens + 1, ends, node, NUM_NODES, BLOCK_NODES
         )
     else:
-        first = slot * NUM_TREE_NODES
-        tree = _SlotTree(
-            node_tokens + first,
-            node_parents + first,
-            node_places + first,
-            accepted_path + slot * MOST_DEPTH,
-            path + request * (DEPTH + 1),
-        )
+        tree = _tree_of(trees, slot, request, NUM_TREE_NODES, DEPTH, MOST_DEPTH)
         num_matches, next_token, has_ended = _follow_tree(
             tokens_after, tree, ends, node, is_held, NUM_NODES, DEPTH, BLOCK_NODES
         )
-    tl.store(slot_num_accepted + slot, tl.where(is_held, -1, num_matches))
+    tl.store(state.num_accepted + slot, tl.where(is_held, -1, num_matches))
     tl.store(num_accepted + request, tl.where(is_held, -1, num_matches))
     tl.store(tokens, next_token, mask=is_held == 0)
     length = tl.load(start + request * start_stride) + num_matches + 1
-    _store_length(
-        lengths + slot, max_lens + slot, active + slot, length, is_active, has_ended, is_held
-    )
+    _store_length(state, slot, length, is_active, has_ended, is_held)
 
 
 def accept_drafts(
@@ -247,30 +241,20 @@ def accept_drafts(
     """See sampling.accept.accept_drafts."""
     num_requests, num_nodes = target_tokens.shape
     num_accepted = torch.empty(num_requests, dtype=torch.int32, device=target_tokens.device)
-    node_tokens, node_parents, node_places, accepted_path, path = (None,) * 5
+    pointers, path = None, None
     num_tree_nodes = depth = most_depth = 0
     if branches is not None:
         trees, depth, accepted_path = branches
-        node_tokens, node_parents, node_places = trees.tokens, trees.parents, trees.places
         num_tree_nodes, most_depth = trees.tokens.shape[1], accepted_path.shape[1]
         path = torch.empty(num_requests, depth + 1, dtype=torch.int64, device=num_accepted.device)
+        pointers = _Trees(trees.tokens, trees.parents, trees.places, accepted_path, path)
     _accept_kernel[(num_requests,)](
         target_tokens,
         slots,
         start,
-        node_tokens,
-        node_parents,
-        node_places,
-        state.tokens,
-        accepted_path,
-        state.late,
-        state.active.view(torch.uint8),
-        state.lengths,
-        state.max_lens,
-        state.end_ids,
-        state.num_accepted,
+        state._replace(active=state.active.view(torch.uint8)),
+        pointers,
         num_accepted,
-        path,
         start.stride(0),
         NUM_NODES=num_nodes,
         NUM_TREE_NODES=num_tree_nodes,

@@ -5,6 +5,8 @@ adds up its input, and those that round what they give to float8."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -13,9 +15,20 @@ from torch import Tensor
 from specguide.kernels.float8 import BLOCK as FLOAT8_GROUP
 from specguide.kernels.float8 import Float8Rows, Float8Scaling
 from specguide.kernels.triton.device import await_results, overlap
-from specguide.kernels.triton.float8 import empty_rows, store_float8
+from specguide.kernels.triton.float8 import Float8Scales, empty_rows, store_float8
 
 _NO_SCALING = Float8Scaling()
+
+
+class _Strides(NamedTuple):
+    """From a row, head or part of the input, a row of the residual and one of the output, to the
+    next."""
+
+    row: Any
+    head: Any
+    part: Any
+    residual: Any
+    output: Any
 
 
 @triton.jit
@@ -27,6 +40,15 @@ def _with_residual(values, residual, total, exists):
     return values.to(tl.float32)
 
 
+@triton.jit
+def _load_sum(x, source, part_stride, exists, NUM_PARTS: tl.constexpr):
+    """The parts of some values, added up in float32."""
+    values = tl.load(x + source, mask=exists, other=0).to(tl.float32)
+    for part in tl.static_range(1, NUM_PARTS):
+        values += tl.load(x + part * part_stride + source, mask=exists, other=0)
+    return values
+
+
 @triton.jit(do_not_specialize=["num_rows"])
 def _norm_kernel(
     x,
@@ -35,14 +57,9 @@ def _norm_kernel(
     weight,
     total,
     output,
-    output_scale,
-    static_scale,
+    float8,
     num_rows,
-    row_stride,
-    head_stride,
-    part_stride,
-    residual_stride,
-    output_stride,
+    strides,
     eps,
     NUM_PARTS: tl.constexpr,
     NUM_HEADS: tl.constexpr,
@@ -53,7 +70,8 @@ def _norm_kernel(
     GROUP: tl.constexpr,
     OVERLAP: tl.constexpr,
 ):
-    """GROUP: features that share a scale, where the output has scales."""
+    """float8: None where the output is not rounded
+    GROUP:  features that share a scale, where it is"""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     dim = tl.arange(0, BLOCK)[None, :]
     exists = (row < num_rows) & (dim < DIM)
@@ -62,24 +80,20 @@ def _norm_kernel(
     token = (row // NUM_HEADS).to(tl.int64)
     if row_ids is not None:
         token = tl.load(row_ids + token, mask=row < num_rows, other=0).to(tl.int64)
-    source = token * row_stride + (row % NUM_HEADS) * head_stride + dim
-    sink = row.to(tl.int64) * output_stride + dim
-    values = tl.load(x + source, mask=exists, other=0).to(tl.float32)
-    for part in tl.static_range(1, NUM_PARTS):
-        values += tl.load(x + part * part_stride + source, mask=exists, other=0)
+    source = token * strides.row + (row % NUM_HEADS) * strides.head + dim
+    sink = row.to(tl.int64) * strides.output + dim
+    values = _load_sum(x, source, strides.part, exists, NUM_PARTS)
     if residual is not None:
-        added = residual + row.to(tl.int64) * residual_stride + dim
+        added = residual + row.to(tl.int64) * strides.residual + dim
         values = _with_residual(values, added, total + row.to(tl.int64) * DIM + dim, exists)
     scale = tl.rsqrt(tl.sum(values * values, 1) / DIM + eps)[:, None]
     normed = values * scale * weights.to(tl.float32)
-    if output_scale is None:
+    if float8 is None:
         tl.store(output + sink, normed, mask=exists)
     else:
         kept = x.dtype.element_ty if residual is None else residual.dtype.element_ty
         normed = tl.where(exists, normed, 0.0).to(kept).to(tl.float32)
-        store_float8(
-            normed, output, output_scale, static_scale, row, dim, num_rows, DIM, ROWS, BLOCK, GROUP
-        )
+        store_float8(normed, output, float8, row, dim, num_rows, DIM, ROWS, BLOCK, GROUP)
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -128,6 +142,12 @@ def add_rms_norm_float8(
     return total, rows
 
 
+def _strides(parts: Tensor, residual: Tensor | None, output: Tensor) -> _Strides:
+    of_part, of_row, of_head, _ = parts.stride()
+    of_residual = 0 if residual is None else residual.stride(0)
+    return _Strides(of_row, of_head, of_part, of_residual, output.stride(0))
+
+
 def _launch(
     parts: Tensor,
     row_ids: Tensor | None,
@@ -152,14 +172,9 @@ def _launch(
         weight,
         total,
         output,
-        None if rows is None else rows.scale,
-        scaling.static_scale,
+        None if rows is None else Float8Scales(rows.scale, scaling.static_scale),
         num_rows,
-        parts.stride(1),
-        parts.stride(2),
-        parts.stride(0),
-        0 if residual is None else residual.stride(0),
-        output.stride(0),
+        _strides(parts, residual, output),
         eps,
         NUM_PARTS=num_parts,
         NUM_HEADS=num_heads,

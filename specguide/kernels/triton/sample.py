@@ -12,6 +12,8 @@ which is all that the filters ask, are sums over one pass.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -25,10 +27,11 @@ from specguide.kernels.triton.argmax import (
     launch_argmax,
     masked_argmax,
 )
+from specguide.kernels.triton.argmax_kernels import Parts
 from specguide.kernels.triton.bitmask import RowArguments
 from specguide.kernels.triton.noise import row_state
 from specguide.kernels.triton.sample_passes import kth_log_weight, race, rank
-from specguide.kernels.triton.sample_tokens import Logits, Masks, RowTokens, find_row, log_weights
+from specguide.kernels.triton.sample_tokens import Logits, RowTokens, find_row, log_weights
 
 _GREEDY: tl.constexpr = tl.constexpr(GREEDY_TEMPERATURE)
 _NONE: tl.constexpr = tl.constexpr(2**31 - 1)
@@ -60,26 +63,40 @@ def _load_or(values, row, neutral):
     return value
 
 
+class _Draws(NamedTuple):
+    """Pointers to what rows are drawn by; min_ps may be None."""
+
+    temperatures: Any
+    min_ps: Any
+    seeds: Any
+    positions: Any
+
+
+class _Race(NamedTuple):
+    """What each split of a race found, [n, num_splits]: float32 fastest clock, int32 its column,
+    float64 the mass."""
+
+    clocks: Any
+    winners: Any
+    masses: Any
+
+
+@triton.jit
+def _state_of(draws, row):
+    """Of the row's noise."""
+    return row_state(tl.load(draws.seeds + row), tl.load(draws.positions + row))
+
+
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def _race_kernel(
     logits,
-    bitmask,
-    guided,
-    row_ids,
-    bests,
-    ats,
-    temperatures,
-    min_ps,
-    seeds,
-    positions,
-    clocks,
-    winners,
-    masses,
+    masks,
+    parts,
+    draws,
+    found,
     num_rows,
     vocab_size,
     logits_stride,
-    bitmask_stride,
-    row_ids_stride,
     num_splits,
     share,
     WORDS: tl.constexpr,
@@ -88,20 +105,19 @@ def _race_kernel(
     """The race of one row over `share` columns."""
     row = tl.program_id(0).to(tl.int64)
     split = tl.program_id(1)
-    temperature = tl.load(temperatures + row)
+    temperature = tl.load(draws.temperatures + row)
     if temperature >= _GREEDY:
-        best, _at = _load_best(bests, ats, row, num_splits, BLOCK)
-        masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
-        min_p = _load_or(min_ps, row, 0.0)
+        best, _at = _load_best(parts.best, parts.at, row, num_splits, BLOCK)
         rows = Logits(logits, logits_stride, num_rows, vocab_size)
+        min_p = _load_or(draws.min_ps, row, 0.0)
         place = find_row(rows, masks, row)
         tokens = RowTokens(rows, masks, place, best, temperature, min_p)
-        state = row_state(tl.load(seeds + row), tl.load(positions + row))
+        state = _state_of(draws, row)
         last = tl.minimum((split + 1) * share, vocab_size)
         clock, winner, mass = race(tokens, state, split * share, last, float("-inf"), _NONE, WORDS)
-        tl.store(clocks + row * num_splits + split, clock)
-        tl.store(winners + row * num_splits + split, winner)
-        tl.store(masses + row * num_splits + split, mass)
+        tl.store(found.clocks + row * num_splits + split, clock)
+        tl.store(found.winners + row * num_splits + split, winner)
+        tl.store(found.masses + row * num_splits + split, mass)
 
 
 @triton.jit
@@ -131,46 +147,35 @@ def _settle(tokens, state, token, mass, top_k, top_p, WORDS: tl.constexpr):
 @triton.jit(do_not_specialize=["num_rows", "num_splits"])
 def _settle_kernel(
     logits,
-    bitmask,
-    guided,
-    row_ids,
-    bests,
-    ats,
-    temperatures,
+    masks,
+    parts,
+    draws,
     top_ks,
     top_ps,
-    min_ps,
-    seeds,
-    positions,
-    clocks,
-    winners,
-    masses,
+    found,
     output,
     num_rows,
     vocab_size,
     logits_stride,
-    bitmask_stride,
-    row_ids_stride,
     num_splits,
     WORDS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """One row's token: the race's winner, once top-k and top-p keep it."""
     row = tl.program_id(0).to(tl.int64)
-    best, token = _load_best(bests, ats, row, num_splits, BLOCK)
-    temperature = tl.load(temperatures + row)
+    best, token = _load_best(parts.best, parts.at, row, num_splits, BLOCK)
+    temperature = tl.load(draws.temperatures + row)
     if (temperature >= _GREEDY) & (best > float("-inf")):
-        _clock, token = _load_best(clocks, winners, row, num_splits, BLOCK)
+        _clock, token = _load_best(found.clocks, found.winners, row, num_splits, BLOCK)
         top_k = _load_or(top_ks, row, tl.full((), 0, tl.int64))
         top_p = _load_or(top_ps, row, 1.0)
         if (top_k > 0) | (top_p < 1):
-            masks = Masks(bitmask, bitmask_stride, guided, row_ids, row_ids_stride)
-            min_p = _load_or(min_ps, row, 0.0)
             rows = Logits(logits, logits_stride, num_rows, vocab_size)
+            min_p = _load_or(draws.min_ps, row, 0.0)
             place = find_row(rows, masks, row)
             tokens = RowTokens(rows, masks, place, best, temperature, min_p)
-            state = row_state(tl.load(seeds + row), tl.load(positions + row))
-            mass = _load_sum(masses, row, num_splits, BLOCK)
+            state = _state_of(draws, row)
+            mass = _load_sum(found.masses, row, num_splits, BLOCK)
             token = _settle(tokens, state, token, mass, top_k, top_p, WORDS)
     tl.store(output + row, tl.where(best == float("-inf"), -1, token))
 
@@ -189,34 +194,16 @@ def masked_sample(
     masks = RowArguments.of(rows)
     parts = launch_argmax(logits, masks, None, launch, None)
     assert parts is not None
-    clocks, winners = torch.empty_like(parts.best), torch.empty_like(parts.at)
-    masses = torch.empty(clocks.shape, dtype=torch.float64, device=logits.device)
+    draws = _Draws(params.temperature, params.min_p, params.seed, positions)
+    found = _empty_race(parts)
     output = torch.empty(num_rows, dtype=torch.int32, device=logits.device)
-    inputs = (
-        logits,
-        masks.bitmask,
-        masks.guided,
-        masks.ids,
-        parts.best,
-        parts.at,
-        params.temperature,
-    )
-    sizes = (
-        num_rows,
-        vocab_size,
-        logits.stride(0),
-        masks.bitmask_stride,
-        masks.ids_stride,
-        launch.num_splits,
-    )
+    sizes = num_rows, vocab_size, logits.stride(0), launch.num_splits
     _race_kernel[(num_rows, launch.num_splits)](
-        *inputs,
-        params.min_p,
-        params.seed,
-        positions,
-        clocks,
-        winners,
-        masses,
+        logits,
+        masks,
+        parts,
+        draws,
+        found,
         *sizes,
         launch.share,
         WORDS=launch.tile // 32,
@@ -224,15 +211,13 @@ def masked_sample(
         num_warps=launch.num_warps,
     )
     _settle_kernel[(num_rows,)](
-        *inputs,
+        logits,
+        masks,
+        parts,
+        draws,
         params.top_k,
         params.top_p,
-        params.min_p,
-        params.seed,
-        positions,
-        clocks,
-        winners,
-        masses,
+        found,
         output,
         *sizes,
         WORDS=128,
@@ -240,3 +225,11 @@ def masked_sample(
         num_warps=16,
     )
     return output
+
+
+def _empty_race(parts: Parts) -> _Race:
+    return _Race(
+        torch.empty_like(parts.best),
+        torch.empty_like(parts.at),
+        torch.empty_like(parts.best, dtype=torch.float64),
+    )

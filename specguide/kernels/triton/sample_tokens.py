@@ -24,16 +24,6 @@ class Logits(NamedTuple):
     vocab_size: Any
 
 
-class Masks(NamedTuple):
-    """Pointers and strides of bitmask rows; without row_ids, and a bitmask, all rows are free."""
-
-    bitmask: Any
-    stride: Any
-    guided: Any
-    row_ids: Any
-    row_ids_stride: Any
-
-
 class Place(NamedTuple):
     """Where a row is. Scalars, but for [1, 1, 1] of its mask.
 
@@ -48,7 +38,8 @@ class Place(NamedTuple):
 
 
 class RowTokens(NamedTuple):
-    """The tokens of the row at a place of Logits under Masks; the rest are scalars.
+    """The tokens of the row at a place of Logits under masks (RowArguments; without ids, and a
+    bitmask, all rows are free); the rest are scalars.
 
     best:  its greatest logit
     min_p: of the row; 0 keeps all
@@ -64,16 +55,16 @@ class RowTokens(NamedTuple):
 
 @triton.jit
 def find_row(rows, masks, row):
-    """The Place of a row of Logits under Masks."""
+    """The Place of a row of Logits under masks."""
     row3 = row + tl.arange(0, 1)[:, None, None]
     exists = row3 < rows.num_rows
     mask_row = row3.to(tl.int64)
     is_guided = row3 < 0
-    if masks.row_ids is not None:
-        ids = masks.row_ids + row3 * masks.row_ids_stride
+    if masks.ids is not None:
+        ids = masks.ids + row3 * masks.ids_stride
         mask_row = tl.load(ids, mask=exists, other=0).to(tl.int64)
         is_guided = tl.load(masks.guided + mask_row, mask=exists, other=0) != 0
-    return Place(row * rows.stride, mask_row * masks.stride, is_guided, exists)
+    return Place(row * rows.stride, mask_row * masks.bitmask_stride, is_guided, exists)
 
 
 @triton.jit

@@ -5,6 +5,8 @@ then put together."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -30,22 +32,43 @@ def _store_best(values, columns, value_to, column_to, K: tl.constexpr):
         values = tl.where(columns == at, float("-inf"), values)
 
 
+class _Parts(NamedTuple):
+    """What each block of columns has found in each row.
+
+    logits, columns: float32 and int32 [n, splits, K], the likeliest; -inf and -1 where there are
+                     fewer
+    best, total:     float32 [n, splits], greatest logit, and sum of exponentials less it
+    reached:         int32 [n, splits], whether any is allowed
+    """
+
+    logits: Any
+    columns: Any
+    best: Any
+    total: Any
+    reached: Any
+
+
+@triton.jit
+def _load_allowed(masks, row, token, exists):
+    """Which tokens a row allows."""
+    allowed = exists
+    if masks.bitmask is not None:
+        mask_row = tl.load(masks.ids + row * masks.ids_stride).to(tl.int64)
+        is_guided = tl.load(masks.guided + mask_row) != 0
+        words = masks.bitmask + mask_row * masks.bitmask_stride
+        word = tl.load(words + (token >> 5), mask=exists & is_guided, other=-1)
+        allowed = exists & (((word >> (token & 31)) & 1) != 0)
+    return allowed
+
+
 @triton.jit
 def _top_k_kernel(
     logits,
-    bitmask,
-    guided,
-    row_ids,
+    masks,
     target_ids,
-    values_out,
-    columns_out,
-    bests,
-    totals,
-    reacheds,
+    parts,
     vocab_size,
     logits_stride,
-    bitmask_stride,
-    row_ids_stride,
     K: tl.constexpr,
     BLOCK: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
@@ -57,13 +80,7 @@ def _top_k_kernel(
     token = column
     if target_ids is not None:
         token = tl.load(target_ids + column, mask=exists, other=0).to(tl.int32)
-    allowed = exists
-    if bitmask is not None:
-        mask_row = tl.load(row_ids + row * row_ids_stride).to(tl.int64)
-        is_guided = tl.load(guided + mask_row) != 0
-        words = bitmask + mask_row * bitmask_stride
-        word = tl.load(words + (token >> 5), mask=exists & is_guided, other=-1)
-        allowed = exists & (((word >> (token & 31)) & 1) != 0)
+    allowed = _load_allowed(masks, row, token, exists)
     value = tl.load(logits + row * logits_stride + column, mask=allowed, other=float("-inf")).to(
         tl.float32
     )
@@ -71,10 +88,10 @@ def _top_k_kernel(
     best = tl.max(value, 0)
     shift = tl.where(tl.abs(best) == float("inf"), 0.0, best)
     part = row * NUM_SPLITS + split
-    tl.store(bests + part, best)
-    tl.store(totals + part, tl.sum(tl.exp(tl.minimum(value - shift, 88.0)), 0))
-    tl.store(reacheds + part, tl.max(allowed.to(tl.int32), 0))
-    _store_best(value, column, values_out + part * K, columns_out + part * K, K)
+    tl.store(parts.best + part, best)
+    tl.store(parts.total + part, tl.sum(tl.exp(tl.minimum(value - shift, 88.0)), 0))
+    tl.store(parts.reached + part, tl.max(allowed.to(tl.int32), 0))
+    _store_best(value, column, parts.logits + part * K, parts.columns + part * K, K)
 
 
 @triton.jit
@@ -108,19 +125,11 @@ def _store_only(tokens, logprobs, words, num_words):
 
 @triton.jit
 def _combine_kernel(
-    bitmask,
-    row_ids,
+    masks,
     target_ids,
-    values_in,
-    columns_in,
-    bests,
-    totals,
-    reacheds,
+    parts,
     tokens,
     logprobs,
-    num_words,
-    bitmask_stride,
-    row_ids_stride,
     K: tl.constexpr,
     NUM_SPLITS: tl.constexpr,
     BLOCK_SPLITS: tl.constexpr,
@@ -129,11 +138,13 @@ def _combine_kernel(
     """One row's likeliest from those of its blocks."""
     row = tl.program_id(0).to(tl.int64)
     part, tokens, logprobs = row * NUM_SPLITS, tokens + row * K, logprobs + row * K
-    greatest, log_total = _log_total(bests + part, totals + part, NUM_SPLITS, BLOCK_SPLITS)
+    greatest, log_total = _log_total(
+        parts.best + part, parts.total + part, NUM_SPLITS, BLOCK_SPLITS
+    )
     index = tl.arange(0, BLOCK)
     is_place = index < NUM_SPLITS * K
-    value = tl.load(values_in + part * K + index, mask=is_place, other=float("-inf"))
-    column = tl.load(columns_in + part * K + index, mask=is_place, other=-1)
+    value = tl.load(parts.logits + part * K + index, mask=is_place, other=float("-inf"))
+    column = tl.load(parts.columns + part * K + index, mask=is_place, other=-1)
     for place in tl.static_range(K):
         top = tl.max(value, 0)
         at = tl.min(tl.where(value == top, column, 2**31 - 1), 0)
@@ -145,12 +156,24 @@ def _combine_kernel(
         tl.store(tokens + place, token)
         tl.store(logprobs + place, tl.where(is_any, logprob, float("-inf")))
         value = tl.where(column == at, float("-inf"), value)
-    if bitmask is not None and target_ids is not None:
+    if masks.bitmask is not None and target_ids is not None:
         split = tl.arange(0, BLOCK_SPLITS)
-        reached = tl.load(reacheds + part + split, mask=split < NUM_SPLITS, other=0)
+        reached = tl.load(parts.reached + part + split, mask=split < NUM_SPLITS, other=0)
         if tl.max(reached, 0) == 0:
-            mask_row = tl.load(row_ids + row * row_ids_stride + tl.arange(0, 1)).to(tl.int64)
-            _store_only(tokens, logprobs, bitmask + mask_row * bitmask_stride, num_words)
+            mask_row = tl.load(masks.ids + row * masks.ids_stride + tl.arange(0, 1)).to(tl.int64)
+            words = masks.bitmask + mask_row * masks.bitmask_stride
+            _store_only(tokens, logprobs, words, masks.num_words)
+
+
+def _empty_parts(num_rows: int, num_splits: int, k: int, device: torch.device) -> _Parts:
+    shape = num_rows, num_splits
+    return _Parts(
+        torch.empty(*shape, k, dtype=torch.float32, device=device),
+        torch.empty(*shape, k, dtype=torch.int32, device=device),
+        torch.empty(shape, dtype=torch.float32, device=device),
+        torch.empty(shape, dtype=torch.float32, device=device),
+        torch.empty(shape, dtype=torch.int32, device=device),
+    )
 
 
 def masked_top_k(
@@ -163,53 +186,29 @@ def masked_top_k(
     num_rows, vocab_size = logits.shape
     num_splits = triton.cdiv(vocab_size, _BLOCK)
     masks = RowArguments.of(rows)
-
-    def empty(dtype: torch.dtype, *shape: int) -> Tensor:
-        return torch.empty(num_rows, *shape, dtype=dtype, device=logits.device)
-
-    values, columns = empty(torch.float32, num_splits, k), empty(torch.int32, num_splits, k)
-    bests, totals, reacheds = (
-        empty(torch.float32, num_splits),
-        empty(torch.float32, num_splits),
-        empty(torch.int32, num_splits),
-    )
-    tokens, logprobs = empty(torch.int32, k), empty(torch.float32, k)
+    parts = _empty_parts(num_rows, num_splits, k, logits.device)
+    tokens = torch.empty(num_rows, k, dtype=torch.int32, device=logits.device)
+    logprobs = torch.empty(num_rows, k, dtype=torch.float32, device=logits.device)
     if num_rows == 0:
         return tokens, logprobs
     _top_k_kernel[(num_rows, num_splits)](
         logits,
-        masks.bitmask,
-        masks.guided,
-        masks.ids,
+        masks,
         target_ids,
-        values,
-        columns,
-        bests,
-        totals,
-        reacheds,
+        parts,
         vocab_size,
         logits.stride(0),
-        masks.bitmask_stride,
-        masks.ids_stride,
         K=k,
         BLOCK=_BLOCK,
         NUM_SPLITS=num_splits,
         num_warps=8,
     )
     _combine_kernel[(num_rows,)](
-        masks.bitmask,
-        masks.ids,
+        masks,
         target_ids,
-        values,
-        columns,
-        bests,
-        totals,
-        reacheds,
+        parts,
         tokens,
         logprobs,
-        masks.num_words,
-        masks.bitmask_stride,
-        masks.ids_stride,
         K=k,
         NUM_SPLITS=num_splits,
         BLOCK_SPLITS=triton.next_power_of_2(num_splits),

@@ -15,12 +15,13 @@ import triton.language as tl
 from torch import Tensor
 
 from specguide.kernels.host_values import constant
+from specguide.kernels.triton.growth_kernels import Growing
 from specguide.kernels.triton.score_order import chosen, in_order
 from specguide.tree_layout import TreeExpansion
 
 
 class _Nodes(NamedTuple):
-    """Pointers to the nodes of a slot's tree, as SlotTrees has them."""
+    """Pointers to the nodes of all slots' trees, as SlotTrees has them, or of one."""
 
     tokens: Any
     parents: Any
@@ -49,6 +50,14 @@ class _Places(NamedTuple):
     parent_place: Any
     leaf_place: Any
     is_leaf: Any
+
+
+@triton.jit
+def _nodes_of(trees, first):
+    """Those of the slot whose first node it is."""
+    return _Nodes(
+        trees.tokens + first, trees.parents + first, trees.depths + first, trees.places + first
+    )
 
 
 @triton.jit
@@ -152,18 +161,13 @@ def _store_paths(
 
 @triton.jit
 def _finish_kernel(
-    candidate_tokens,
-    candidate_scores,
-    candidate_places,
+    candidates,
     slots,
     num_accepted,
     fixed,
     candidate_depths,
     expanded_places,
-    tokens,
-    parents,
-    depths,
-    places,
+    trees,
     ancestor_mask,
     walk_tokens,
     walk_parents,
@@ -185,14 +189,13 @@ def _finish_kernel(
     slot = tl.load(slots + tree)
     is_held = tl.load(num_accepted + tree) < 0
     index, first = tl.arange(0, BLOCK), tree * NUM_CANDIDATES
-    is_chosen = _is_chosen(fixed, candidate_scores, first, index, NUM_CANDIDATES, NUM_NODES - 1)
-    taken = _load_chosen(candidate_tokens, candidate_depths, first, index, is_chosen)
-    found = _load_places(candidate_places, expanded_places, first, taken, CHILDREN, FIRST_LEAF)
+    is_chosen = _is_chosen(fixed, candidates.scores, first, index, NUM_CANDIDATES, NUM_NODES - 1)
+    taken = _load_chosen(candidates.tokens, candidate_depths, first, index, is_chosen)
+    found = _load_places(candidates.places, expanded_places, first, taken, CHILDREN, FIRST_LEAF)
     parent_of += tree * NUM_NODES
     parent = _find_parents(node_at + tree * NUM_PLACES, parent_of, taken, found)
     is_told = is_chosen & (is_held == 0)
-    node = slot * NUM_SLOT_NODES
-    nodes = _Nodes(tokens + node, parents + node, depths + node, places + node)
+    nodes = _nodes_of(trees, slot * NUM_SLOT_NODES)
     _store_nodes(nodes, taken, parent, found.place, is_told)
     walk = walk_tokens + slot * NUM_PLACES
     _clear(nodes.tokens, NUM_NODES, NUM_SLOT_NODES, is_held, BLOCK_SLOT_NODES)
@@ -217,18 +220,13 @@ def finish_trees(
         else constant(expansion.fixed.is_chosen(expansion.num_candidates), device)
     )
     _finish_kernel[(num_trees,)](
-        growing.tokens,
-        growing.scores,
-        growing.places,
+        Growing(growing.tokens, growing.scores, growing.places),
         growing.slots,
         growing.num_accepted,
         fixed,
         constant(expansion.candidate_depths, device),
         constant(expansion.expanded_places, device),
-        trees.tokens,
-        trees.parents,
-        trees.depths,
-        trees.places,
+        _Nodes(trees.tokens, trees.parents, trees.depths, trees.places),
         trees.ancestor_mask.view(torch.uint8),
         walk_tokens,
         walk_parents,

@@ -72,7 +72,7 @@ def _load(spec: SpecConfig, target: DraftTarget) -> Decoder:
             param="spec",
         )
     folder = Path(target.folder or target.shipped / "target")
-    return _load_small_model(Path(spec.model), target.model, folder)
+    return _load_small_model(Path(spec.model), spec.quantization, target.model, folder)
 
 
 def _propose(model: Any, cache: KVCache | None, table: SlotTable) -> ModelDrafter:
@@ -80,7 +80,9 @@ def _propose(model: Any, cache: KVCache | None, table: SlotTable) -> ModelDrafte
     return ModelDrafter(model, cache, table)
 
 
-def _load_small_model(folder: Path, target: Decoder, target_folder: Path) -> Decoder:
+def _load_small_model(
+    folder: Path, quantization: str | None, target: Decoder, target_folder: Path
+) -> Decoder:
     """Any dense model. It reads and proposes the target's token ids, so theirs must be the same
     tokens."""
     num_positions = read_config(folder).max_position_embeddings
@@ -102,7 +104,13 @@ def _load_small_model(folder: Path, target: Decoder, target_folder: Path) -> Dec
             "differ, the first is "
             f"{first}: {tokens.get(first)!r} here, {target_tokens.get(first)!r} in {target_folder}"
         )
-    model = load_decoder(folder, target.device, target.dtype, max_positions=target.max_positions)
+    model = load_decoder(
+        folder,
+        target.device,
+        target.dtype,
+        max_positions=target.max_positions,
+        quantization=quantization,
+    )
     model.fit_vocabulary(target.config.vocab_size)
     return model
 

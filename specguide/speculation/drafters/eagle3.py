@@ -11,7 +11,9 @@ from specguide.speculation.drafters.heads import with_head
 
 
 def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
-    head = Eagle3Head.load(spec.model or target.shipped / "eagle3", target.model)
+    head = Eagle3Head.load(
+        spec.model or target.shipped / "eagle3", target.model, quantization=spec.quantization
+    )
     if head.mask_token_id is not None:
         raise CheckpointError(
             f"{spec.model}: holds a P-EAGLE head, which makes all its drafts in one pass: name the "

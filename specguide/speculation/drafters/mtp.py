@@ -10,7 +10,11 @@ from specguide.speculation.drafters.heads import with_head
 
 
 def _load(spec: SpecConfig, target: DraftTarget) -> MtpHead:
-    return MtpHead.load(spec.model or target.folder or target.shipped / "mtp", target.model)
+    return MtpHead.load(
+        spec.model or target.folder or target.shipped / "mtp",
+        target.model,
+        quantization=spec.quantization,
+    )
 
 
 DRAFTER = DrafterSpec(method_named("mtp"), load=_load, propose=with_head)

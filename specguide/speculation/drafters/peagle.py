@@ -90,7 +90,9 @@ class ParallelHeadDrafter(HeadDrafter):
 
 
 def _load(spec: SpecConfig, target: DraftTarget) -> Eagle3Head:
-    head = Eagle3Head.load(spec.model or target.shipped / "peagle", target.model)
+    head = Eagle3Head.load(
+        spec.model or target.shipped / "peagle", target.model, quantization=spec.quantization
+    )
     if head.mask_token_id is None:
         raise CheckpointError(
             f"{spec.model}: holds an EAGLE-3 head without 'mask_hidden', which drafts step by step:"

@@ -2,22 +2,18 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
+import { check, KEY, MODEL, QUESTION, run, SENTENCE, URL } from "./client_case.mjs";
 
 const provider = createOpenAICompatible({
   name: "specguide",
-  baseURL: `${process.env.SPECGUIDE_URL}/v1`,
-  apiKey: "none",
+  baseURL: `${URL}/v1`,
+  apiKey: KEY,
   supportsStructuredOutputs: true,
 });
-const model = provider("small");
-const SENTENCE = "My name is Anna and I am 31 years old.";
+const model = provider(MODEL);
 const person = z.object({ name: z.string().max(20), age: z.number().int() });
 
-function check(holds, words) {
-  if (!holds) throw new Error(words);
-}
-
-const cells = {
+await run({
   async structured() {
     const { object } = await generateObject({ model, schema: person, prompt: SENTENCE });
     check(typeof object.name === "string" && Number.isInteger(object.age), "no person");
@@ -34,7 +30,7 @@ const cells = {
       tools: { get_weather: weather },
       toolChoice: "required",
       stopWhen: stepCountIs(2),
-      prompt: "I want to get the weather in Riga.",
+      prompt: QUESTION,
     });
     check(called.length > 0, "no call");
   },
@@ -53,13 +49,4 @@ const cells = {
     }
     throw new Error("no error");
   },
-};
-
-for (const [cell, run] of Object.entries(cells)) {
-  try {
-    await run();
-    console.log(JSON.stringify({ cell, outcome: "works" }));
-  } catch (error) {
-    console.log(JSON.stringify({ cell, outcome: "fails", why: String(error).slice(0, 300) }));
-  }
-}
+});

@@ -6,9 +6,11 @@ import anthropic
 from client_case import KEY, MODEL, QUESTION, SENTENCE, URL, get_weather, run
 
 CLIENT = anthropic.Anthropic(base_url=URL, api_key=KEY, max_retries=0, timeout=60)
+COLD = {"temperature": 0}
 ASKED = {
     "model": MODEL,
     "max_tokens": 200,
+    "extra_body": COLD,
     "messages": [{"role": "user", "content": SENTENCE}],
 }
 SCHEMA = {
@@ -33,7 +35,7 @@ def tools():
     }
     tool = {"name": "get_weather", "description": "Weather of a city", "input_schema": schema}
     messages = [{"role": "user", "content": QUESTION}]
-    asked = {"model": MODEL, "max_tokens": 200, "tools": [tool]}
+    asked = {"model": MODEL, "max_tokens": 200, "tools": [tool], "extra_body": COLD}
     called = CLIENT.messages.create(**asked, messages=messages, tool_choice={"type": "any"})
     results = [
         {

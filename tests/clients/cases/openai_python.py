@@ -7,7 +7,8 @@ from client_case import KEY, MODEL, QUESTION, SENTENCE, URL, get_weather, run
 from pydantic import BaseModel
 
 CLIENT = openai.OpenAI(base_url=f"{URL}/v1", api_key=KEY, max_retries=0, timeout=60)
-ASKED = {"model": MODEL, "messages": [{"role": "user", "content": SENTENCE}]}
+COLD = {"model": MODEL, "temperature": 0}
+ASKED = {**COLD, "messages": [{"role": "user", "content": SENTENCE}]}
 PARAMETERS = {
     "type": "object",
     "properties": {"city": {"type": "string", "maxLength": 20}},
@@ -24,14 +25,14 @@ class Person(BaseModel):
 def structured():
     parsed = CLIENT.chat.completions.parse(**ASKED, response_format=Person).choices[0].message
     assert isinstance(parsed.parsed, Person)
-    answer = CLIENT.responses.parse(model=MODEL, input=SENTENCE, text_format=Person)
+    answer = CLIENT.responses.parse(**COLD, input=SENTENCE, text_format=Person)
     assert isinstance(answer.output_parsed, Person)
 
 
 def tools():
     function = {"name": "get_weather", "parameters": PARAMETERS, "strict": True}
     messages = [{"role": "user", "content": QUESTION}]
-    asked = {"model": MODEL, "tools": [{"type": "function", "function": function}]}
+    asked = {**COLD, "tools": [{"type": "function", "function": function}]}
     called = CLIENT.chat.completions.create(**asked, messages=messages, tool_choice="required")
     message = called.choices[0].message
     messages.append(message)
@@ -43,10 +44,10 @@ def tools():
 
 
 def streaming():
-    whole = CLIENT.chat.completions.create(**ASKED, temperature=0).choices[0].message.content
-    chunks = CLIENT.chat.completions.create(**ASKED, temperature=0, stream=True)
+    whole = CLIENT.chat.completions.create(**ASKED).choices[0].message.content
+    chunks = CLIENT.chat.completions.create(**ASKED, stream=True)
     assert whole == "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-    with CLIENT.responses.stream(model=MODEL, input=SENTENCE) as stream:
+    with CLIENT.responses.stream(**COLD, input=SENTENCE) as stream:
         assert stream.get_final_response().output_text
 
 

@@ -37,6 +37,7 @@ from specguide.guided.schema.nodes import (
 from specguide.guided.schema.patterns import pattern_matches
 
 _ANY = "any"
+_MAX_COUNTED_RULES = 2_000
 
 
 def schema_rules(schema: CoreSchema, whitespace: str) -> str:
@@ -160,16 +161,53 @@ class _Rules:
         ]
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
-        if (least > 0 or most is not None) and len(required) < len(items):
-            raise NoRules
         if most is not None and most < 0:
             raise NoRules
         extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        if (least > 0 or most is not None) and len(required) < len(items):
+            return self._counted_object(items, extra, asked)
         if least > 0 and not extra:
             raise NoRules
         if extra:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {self._members(items)} "}}"')
+
+    def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:
+        """An object whose members are counted, some of which may be left out: a rule for each place
+        and number of members before it."""
+        least, most = asked.min_properties or 0, asked.max_properties
+        greatest = least if most is None else most
+        if len(items) * (greatest + 1) > _MAX_COUNTED_RULES:
+            raise NoRules
+        after = {}  # what may follow so many members; not there: nothing
+        for num in range(greatest + 1):
+            needed, left = max(0, least - num), None if most is None else most - num
+            if extra and left != 0:
+                after[num] = self._repeated(extra, needed, left, is_first=num == 0)
+            elif needed == 0:
+                after[num] = ""
+        for item, is_required in reversed(items):
+            before = {}
+            for num in range(greatest + 1):
+                next_num = min(num + 1, greatest) if most is None else num + 1
+                ways = [] if is_required or num not in after else [after[num]]
+                if next_num in after:
+                    member = f'"," {item}' if num else item
+                    ways.append(f"{member} {after[next_num]}")
+                if ways:
+                    before[num] = self._either(ways)
+            after = before
+        if 0 not in after:
+            raise NoRules
+        return self._rule(f'"{{" {after[0]} "}}"')
+
+    def _either(self, ways: list[str]) -> str:
+        """One of some terms, of which one may be nothing."""
+        said = [way.strip() for way in ways if way.strip()]
+        if not said:
+            return ""
+        rule = self._rule(" | ".join(dict.fromkeys(said)))
+        return rule if len(said) == len(ways) else f"({rule})?"
 
     def _extra(self, names: list[str], patterns: Mapping[str, Core], additional: Core) -> str:
         """A property that is not named."""

@@ -10,13 +10,21 @@ from specguide.guided.budget import kept
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
-from specguide.guided.regex.tree import MAX_CHARS, Chars, Concat, Either, Repeat, literal
+from specguide.guided.regex.tree import (
+    MAX_CHARS,
+    Chars,
+    Concat,
+    Either,
+    Repeat,
+    UnsupportedRegex,
+    literal,
+)
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import whole, write
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
 from specguide.guided.schema.nodes import Node, Numbers
-from specguide.guided.schema.patterns import pattern_matches
+from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.schema_numbers import number_regex, spellings
 
 _ESCAPES = {0x08: "b", 0x09: "t", 0x0A: "n", 0x0C: "f", 0x0D: "r", 0x22: '"', 0x5C: "\\"}
@@ -69,7 +77,7 @@ def scalar_terminals(node: Node, name: str) -> list[str]:
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return [_string(node)]
+        return _string(node)
     return _number(node.kinds.numbers, name)
 
 
@@ -98,7 +106,7 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node) -> str:
+def _string(node: Node) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -107,18 +115,16 @@ def _string(node: Node) -> str:
     if least or most is not None:
         parts.append(f'/"{_CHAR}{{{least},{"" if most is None else most}}}"/')
     if not parts:
-        return ANY_STRING
+        return [ANY_STRING]
     if patterns and len(parts) > 1:
-        witness = _shortest(whole(parse(patterns[0]), search=True))
-        if (
-            witness is None
-            or not all(pattern_matches(pattern, witness) for pattern in patterns[1:])
-            or not least <= len(witness) <= (len(witness) if most is None else most)
-        ):
-            raise NoRules  # there may be no such string, which the library would find out
-    elif most is not None and least > most:
-        raise NoRules
-    return parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
+        try:
+            has_text = have_common_text(tuple(patterns), least, most)
+        except UnsupportedRegex:
+            raise NoRules from None  # there may be no such string, which the library would find out
+    else:
+        has_text = most is None or least <= most
+    text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
+    return [text] if has_text else []
 
 
 @kept
@@ -147,20 +153,3 @@ def _escaped(node: Regex) -> Regex:
     if isinstance(node, (Concat, Either)):
         return type(node)(tuple(map(_escaped, node.items)))
     raise NoRules
-
-
-def _shortest(node: Regex) -> str | None:
-    """A text of few characters that a tree without anchors matches; None for none."""
-    if isinstance(node, Chars):
-        return chr(node.chars.inner[0][0]) if node.chars.inner else None
-    if isinstance(node, Repeat):
-        item = _shortest(node.item) if node.least else ""
-        return None if item is None else item * node.least
-    if isinstance(node, Concat):
-        parts = list(map(_shortest, node.items))
-        return None if None in parts else "".join(part for part in parts if part)
-    if isinstance(node, Either):
-        return min(
-            (text for text in map(_shortest, node.items) if text is not None), key=len, default=None
-        )
-    return None

@@ -1,0 +1,69 @@
+// Owns the items of arrays whose items must differ; see distinct_index.h.
+#include "backends/distinct_index.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace specguide {
+
+void DistinctIndex::put(const std::shared_ptr<DistinctItem>& last) {
+  if (last == nullptr || find(last.get()) != nullptr) return;
+  std::vector<const DistinctItem*> missing;
+  const Known* found = nullptr;
+  for (const DistinctItem* item = last.get(); item != nullptr && found == nullptr; item = item->before.get()) {
+    missing.push_back(item);
+    found = find(item->before.get());
+  }
+  Known* known = const_cast<Known*>(found);
+  if (known == nullptr) {
+    if (known_.size() < kMostArrays) known_.emplace_back();
+    next_ = (next_ + 1) % known_.size();
+    known_[next_] = std::make_unique<Known>();
+    known = known_[next_].get();
+  }
+  for (const DistinctItem* item : missing) known->add(*item);
+  known->last = last;
+}
+
+bool DistinctIndex::holds(const DistinctItem* last, const std::string& canonical) const {
+  for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
+    if (const Known* known = find(item)) return known->canonical.count(canonical) > 0;
+    if (item->canonical == canonical) return true;
+  }
+  return false;
+}
+
+bool DistinctIndex::rules_out(const DistinctItem* last, std::string_view start) const {
+  for (const DistinctItem* item = last; item != nullptr; item = item->before.get()) {
+    if (const Known* known = find(item)) return known->rules_out(start);
+    const auto& dead = item->dead;
+    if (std::any_of(dead.begin(), dead.end(), [&](const auto& one) { return begins_with(start, one); })) return true;
+  }
+  return false;
+}
+
+const DistinctIndex::Known* DistinctIndex::find(const DistinctItem* last) const {
+  if (last == nullptr) return nullptr;
+  for (const auto& known : known_) {
+    if (known != nullptr && known->last.get() == last) return known.get();
+  }
+  return nullptr;
+}
+
+void DistinctIndex::Known::add(const DistinctItem& item) {
+  canonical.insert(item.canonical);
+  for (const std::string& one : item.dead) {
+    dead.insert(one);
+    dead_lengths.insert(one.size());
+  }
+}
+
+bool DistinctIndex::Known::rules_out(std::string_view start) const {
+  for (const size_t length : dead_lengths) {
+    if (length > start.size()) return false;
+    if (dead.count(std::string(start.substr(0, length))) > 0) return true;
+  }
+  return false;
+}
+
+}  // namespace specguide

@@ -1,0 +1,65 @@
+// Owns the items that an array whose items must differ holds, and the quick answer whether one is among them.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+namespace specguide {
+
+// An item of an array whose items must differ, and those before it.
+//
+// text:               as it was written, but for whitespace between values
+// raw_start, raw_end: where it stands in the text; the end of strings, arrays and objects is their last byte
+// is_settled:         whether `dead` is known, or does not matter
+// dead:               how an item must not begin any more, since each that begins so is there
+struct DistinctItem {
+  std::shared_ptr<DistinctItem> before;
+  std::string text, canonical;
+  size_t raw_start = 0, raw_end = 0;
+  bool is_settled = false;
+  std::vector<std::string> dead;
+
+  // One by one: there may be too many for the stack.
+  ~DistinctItem() {
+    while (before != nullptr && before.use_count() == 1) {
+      before = std::shared_ptr<DistinctItem>(std::move(before->before));
+    }
+  }
+};
+
+inline bool begins_with(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+// What the items up to one are, by their texts. Of those behind it each is looked at.
+class DistinctIndex {
+ public:
+  // Puts in all up to `last`, which are settled.
+  void put(const std::shared_ptr<DistinctItem>& last);
+  // Whether one of the items up to `last` is equal to one, by its canonical text.
+  bool holds(const DistinctItem* last, const std::string& canonical) const;
+  // Whether an item must not begin so.
+  bool rules_out(const DistinctItem* last, std::string_view start) const;
+
+ private:
+  // Of the items of one array, as far as it went once.
+  struct Known {
+    std::shared_ptr<DistinctItem> last;
+    std::unordered_set<std::string> canonical, dead;
+    std::set<size_t> dead_lengths;
+
+    void add(const DistinctItem& item);
+    bool rules_out(std::string_view start) const;
+  };
+  static constexpr size_t kMostArrays = 4;
+
+  const Known* find(const DistinctItem* last) const;
+
+  std::vector<std::unique_ptr<Known>> known_;
+  size_t next_ = 0;  // to be given up for another array
+};
+
+}  // namespace specguide

@@ -1,0 +1,300 @@
+// Owns the guard of arrays whose items must differ; see distinct_matcher.h.
+#include "backends/distinct_matcher.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "backends/forced_tokens.h"
+
+namespace specguide {
+
+using Mode = DistinctState::Mode;
+
+namespace {
+
+constexpr std::string_view kEnding = "\",]} \t\n\r";
+constexpr std::string_view kSpaces = " \t\n\r";
+
+void set_bit(std::vector<int32_t>& row, int32_t token) {
+  row[token / 32] = static_cast<int32_t>(static_cast<uint32_t>(row[token / 32]) | 1u << (token % 32));
+}
+
+// Whether it may go on behind an array's item, by more than the first byte of another one.
+bool holds_item(std::string_view bytes) {
+  const size_t comma = bytes.find(',');
+  if (comma == std::string_view::npos) return false;
+  const size_t next = bytes.find_first_not_of(kSpaces, comma + 1);
+  return next != std::string_view::npos && bytes.find_first_not_of(kSpaces, next + 1) != std::string_view::npos;
+}
+
+// Whether it may hold a whole value, from its start on.
+bool holds_value(std::string_view bytes) {
+  const size_t start = bytes.find_first_not_of(kSpaces);
+  return start != std::string_view::npos && bytes.find_first_of(kEnding, start + 1) != std::string_view::npos;
+}
+
+// How a grammar may have an item written, but for more zeros: numbers have some spellings.
+std::vector<std::string> spellings(const DistinctItem& item, const std::string& written) {
+  if (item.canonical == "0") return {"0", "-0", "0.0", "-0.0"};
+  const bool is_whole = written.find_first_not_of("-0123456789") == std::string::npos;
+  return is_whole ? std::vector<std::string>{written, written + ".0"} : std::vector<std::string>{written};
+}
+
+bool is_zero(std::string_view number) { return number.find_first_not_of("-0.") == std::string_view::npos; }
+
+// Whether it may begin an item that is a power of zero; see DistinctWalk.
+bool may_be_power_of_zero(std::string_view bytes) {
+  const size_t power = bytes.find_first_of("eE");
+  return power != std::string_view::npos && is_zero(bytes.substr(0, power));
+}
+
+const DistinctFrame* nearest_distinct(const DistinctState& state) {
+  const DistinctFrame* frame = state.top.get();
+  while (frame != nullptr && !frame->is_distinct()) frame = frame->parent.get();
+  return frame;
+}
+
+}  // namespace
+
+DistinctTokens::DistinctTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::move(words)) {
+  const auto num_words = static_cast<size_t>(vocabulary->num_words());
+  ending.assign(num_words, 0);
+  whole = closing = holding = quoting = ending;
+  of_byte.fill(-1);
+  for (int32_t token = 0; token < vocabulary->size(); ++token) {
+    const std::string& bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
+    if (bytes.size() == 1) of_byte[static_cast<uint8_t>(bytes[0])] = token;
+    const bool ends = bytes.find_first_of(kEnding) != std::string::npos;
+    const bool is_power = may_be_power_of_zero(bytes);
+    if (ends || is_power) set_bit(ending, token);
+    const bool closes = holds_item(bytes) || bytes.find_first_of("]}") != std::string::npos;
+    if (holds_value(bytes) || closes || is_power) set_bit(whole, token);
+    if (holds_item(bytes)) set_bit(holding, token);
+    if (closes) set_bit(closing, token);
+    if (bytes.find('"') != std::string::npos) set_bit(quoting, token);
+  }
+}
+
+DistinctMatcher::DistinctMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const DistinctTokens> tokens,
+                                 std::shared_ptr<const DistinctPlaces> places)
+    : inner_(std::move(inner)), tokens_(std::move(tokens)), walk_(std::move(places)) {
+  if (!inner_ || !tokens_) throw std::invalid_argument("distinct items need a matcher and tokens");
+}
+
+bool DistinctMatcher::accept(int32_t token) {
+  const bool is_text = !inner_->is_terminated() && vocabulary().is_text(token);
+  DistinctState after = state_;
+  if (is_text) {
+    settle();
+    if (!inner_->accept(token)) return false;
+    after = state_;
+    if (!walk_.take(after, bytes_of(token))) {
+      inner_->rollback(1);
+      return false;
+    }
+  } else if (!inner_->accept(token)) {
+    return false;
+  }
+  taken_.push_back({token, std::exchange(state_, std::move(after))});
+  return true;
+}
+
+void DistinctMatcher::fill(int32_t* row) {
+  if (!inner_->is_terminated()) settle();
+  inner_->fill(row);
+  mask(state_, row);
+}
+
+void DistinctMatcher::rollback(int n) {
+  if (n < 0 || n > static_cast<int>(taken_.size())) {
+    throw std::invalid_argument("rollback of " + std::to_string(n) + " tokens, " + std::to_string(taken_.size()) +
+                                " were accepted");
+  }
+  if (n == 0) return;
+  inner_->rollback(n);
+  state_ = std::move(taken_[taken_.size() - static_cast<size_t>(n)].before);
+  taken_.resize(taken_.size() - static_cast<size_t>(n));
+}
+
+std::vector<int32_t> DistinctMatcher::forced_tokens() {
+  if (is_terminated()) return {};
+  row_.resize(static_cast<size_t>(vocabulary().num_words()));
+  return find_forced_tokens(*this, vocabulary(), row_.data());
+}
+
+std::vector<SpeltToken> DistinctMatcher::forced_drafts(const int32_t* row, size_t num_words, size_t limit,
+                                                       const Spelling& spelling) {
+  const int32_t first = forced_token(row, vocabulary());
+  if (first < 0) return only_token(row, num_words);
+  row_.resize(num_words);
+  return find_forced_drafts(*this, vocabulary(), first, limit, spelling, row_.data());
+}
+
+void DistinctMatcher::mask(const DistinctState& state, int32_t* row) {
+  const Suspects wanted = suspects(state);
+  for (int word = 0; word < vocabulary().num_words(); ++word) {
+    const auto at = static_cast<size_t>(word);
+    const int32_t leaving = state.is_in_string() ? tokens_->quoting[at] : -1;
+    const int32_t among = wanted.words == nullptr ? -1 : (*wanted.words)[at] & leaving;
+    for (auto bits = static_cast<uint32_t>(row[word] & among); bits != 0; bits &= bits - 1) {
+      const int bit = __builtin_ctz(bits);
+      const std::string& bytes = bytes_of(word * 32 + bit);
+      const bool closes = ((tokens_->closing[at] & leaving) >> bit & 1) != 0;
+      if (bytes.empty() || (!closes && !wanted.first[static_cast<uint8_t>(bytes[0])])) continue;
+      DistinctState after = state;
+      if (!walk_.take(after, bytes)) row[word] = static_cast<int32_t>(static_cast<uint32_t>(row[word]) & ~(1u << bit));
+    }
+  }
+}
+
+DistinctMatcher::Suspects DistinctMatcher::suspects(const DistinctState& state) const {
+  Suspects found{&tokens_->ending, going_wrong(state)};
+  if (found.first.any()) found.words = nullptr;
+  const DistinctFrame* nearest = nearest_distinct(state);
+  if (nearest == nullptr) return {&tokens_->holding, Bytes().set()};
+  if (nearest != state.top.get()) {
+    if (found.words != nullptr) found.words = &tokens_->closing;
+    return found;
+  }
+  const bool has_escape = state.is_in_string() && walk_.begun(state, *nearest).find('\\') != std::string_view::npos;
+  const bool is_plain = state.is_in_string() && nearest->place->room != DistinctPlace::Room::kFew && !has_escape;
+  found.first |= is_plain ? repeating(state) : Bytes().set();
+  if (found.words != nullptr && state.mode == Mode::kValue) found.words = &tokens_->whole;
+  return found;
+}
+
+// The bytes by which a string may go on to repeat an item. It has no escapes so far.
+DistinctMatcher::Bytes DistinctMatcher::repeating(const DistinctState& state) const {
+  const std::string_view start = walk_.begun(state, *state.top);
+  Bytes found;
+  found.set('\\');
+  for (const DistinctItem* item = state.top->items.get(); item != nullptr; item = item->before.get()) {
+    const std::string& known = item->canonical;
+    if (known.size() > start.size() && begins_with(known, start)) found.set(static_cast<uint8_t>(known[start.size()]));
+  }
+  return found;
+}
+
+// The bytes by which an item that is open may go on so as it must not begin.
+DistinctMatcher::Bytes DistinctMatcher::going_wrong(const DistinctState& state) const {
+  Bytes found;
+  for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    const bool is_top = frame == state.top.get();
+    if (!frame->is_tight() || (is_top && state.mode == Mode::kAfter)) continue;
+    const bool is_open = !is_top || state.mode != Mode::kValue;
+    const std::string_view start = is_open ? walk_.begun(state, *frame) : std::string_view();
+    for (const DistinctItem* item = frame->items.get(); item != nullptr; item = item->before.get()) {
+      for (const std::string& dead : item->dead) {
+        if (dead.size() > start.size() && begins_with(dead, start)) found.set(static_cast<uint8_t>(dead[start.size()]));
+      }
+    }
+  }
+  if (found.any() && !state.is_in_string()) {
+    for (const char space : kSpaces) found.set(static_cast<uint8_t>(space));
+  }
+  return found;
+}
+
+void DistinctMatcher::settle() {
+  if (walk_.expected_end() != state_.raw_size) walk_.expect(nullptr);
+  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    if (!frame->is_tight()) continue;
+    std::vector<std::shared_ptr<DistinctItem>> unsettled;
+    for (auto item = frame->items; item && !item->is_settled; item = item->before) unsettled.push_back(item);
+    for (auto item = unsettled.rbegin(); item != unsettled.rend(); ++item) settle(*item);
+  }
+  for (const DistinctFrame* frame = state_.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    if (frame->is_distinct()) walk_.index().put(frame->items);
+  }
+  if (state_.mode == Mode::kScalar && state_.top != nullptr && state_.top->is_tight()) settle_scalar();
+}
+
+// A comma both ends a scalar and asks for another item.
+void DistinctMatcher::settle_scalar() {
+  const int32_t comma = tokens_->of_byte[','];
+  if (state_.top->place->room != DistinctPlace::Room::kFew || comma < 0 || !inner_->accept(comma)) return;
+  inner_->rollback(1);
+  std::shared_ptr<DistinctItem> item = walk_.ended(state_);
+  if (item->is_settled || walk_.is_expected(*item)) return;
+  settle(item);
+  walk_.expect(std::move(item));
+}
+
+void DistinctMatcher::settle(const std::shared_ptr<DistinctItem>& item) {
+  item->is_settled = true;
+  const auto behind = std::upper_bound(taken_.begin(), taken_.end(), item->raw_start, [](size_t raw, const Taken& one) {
+    return raw < one.before.raw_size;
+  });
+  const auto first = behind - 1;  // the token in which it begins
+  const DistinctState start = first->before;
+  std::string bytes;
+  for (auto taken = first; taken != taken_.end(); ++taken) bytes += bytes_of(taken->token);
+  bytes.resize(item->raw_end - start.raw_size);
+  const std::string written = walk_.text_behind(start);
+  inner_->rollback(static_cast<int>(taken_.end() - first));
+  const size_t num_before = item->raw_start - start.raw_size;
+  for (const std::string& spelling : spellings(*item, bytes.substr(num_before))) {
+    find_dead(item, start, bytes.substr(0, num_before) + spelling);
+  }
+  walk_.put_back(start, written);
+  for (auto taken = first; taken != taken_.end(); ++taken) {
+    if (!inner_->accept(taken->token)) throw std::runtime_error("a matcher refuses what it took before");
+  }
+}
+
+void DistinctMatcher::find_dead(const std::shared_ptr<DistinctItem>& item, const DistinctState& start,
+                                std::string_view bytes) {
+  int num_taken = 0;
+  walk_.go_on_unsettled(true);  // items within the item are not settled on the way
+  find_dead(item, start, bytes, num_taken);
+  walk_.go_on_unsettled(false);
+  inner_->rollback(num_taken);
+}
+
+// Back from the whole item to the first place where another one can go on; nowhere if a byte of it is no token.
+void DistinctMatcher::find_dead(const std::shared_ptr<DistinctItem>& item, DistinctState state, std::string_view bytes,
+                                int& num_taken) {
+  std::vector<DistinctState> passed;
+  for (size_t i = 0; i <= bytes.size(); ++i) {
+    if (state.raw_size == item->raw_start) {
+      auto frame = std::make_shared<DistinctFrame>(*state.top);
+      frame->items = item;
+      state.top = std::move(frame);
+    }
+    if (state.raw_size >= item->raw_start) passed.push_back(state);
+    if (i == bytes.size()) break;
+    const int32_t token = tokens_->of_byte[static_cast<uint8_t>(bytes[i])];
+    if (token < 0 || !inner_->accept(token)) return;
+    ++num_taken;
+    if (!walk_.take(state, bytes.substr(i, 1))) return;
+  }
+  while (!passed.empty() && !is_live(passed.back())) {
+    const DistinctState& here = passed.back();
+    const DistinctFrame* frame = here.top.get();
+    while (frame->items != item) frame = frame->parent.get();
+    item->dead.emplace_back(here.raw_size == item->raw_start ? "" : walk_.begun(here, *frame));
+    passed.pop_back();
+    if (passed.empty()) return;
+    inner_->rollback(1);
+    --num_taken;
+  }
+}
+
+// Whether another item may go on from a state of the matcher underneath. Whitespace brings none on.
+bool DistinctMatcher::is_live(const DistinctState& state) {
+  scratch_.resize(static_cast<size_t>(vocabulary().num_words()));
+  inner_->fill(scratch_.data());
+  mask(state, scratch_.data());
+  for (int word = 0; word < vocabulary().num_words(); ++word) {
+    for (auto bits = static_cast<uint32_t>(scratch_[static_cast<size_t>(word)]); bits != 0; bits &= bits - 1) {
+      const std::string& bytes = bytes_of(word * 32 + __builtin_ctz(bits));
+      const bool is_space = !bytes.empty() && kSpaces.find(bytes[0]) != std::string_view::npos;
+      if (state.is_in_string() || !is_space) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace specguide

@@ -1,0 +1,214 @@
+// Owns the way through a JSON text; see distinct_walk.h.
+#include "backends/distinct_walk.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "json_canonical.h"
+
+namespace specguide {
+
+using Mode = DistinctState::Mode;
+using Room = DistinctPlace::Room;
+
+namespace {
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}'; }
+
+bool is_opener(std::string_view text) { return text == "\"" || text == "[" || text == "{"; }
+
+}  // namespace
+
+DistinctPlaces::DistinctPlaces(std::vector<DistinctPlace> places) : places_(std::move(places)) {
+  if (places_.empty()) throw std::invalid_argument("there must be a place of the whole text");
+  const auto check = [&](int place) {
+    const bool is_known = place < static_cast<int>(places_.size());
+    if (!is_known) throw std::invalid_argument("there is no place " + std::to_string(place));
+  };
+  for (DistinctPlace& place : places_) {
+    std::unordered_map<std::string, int> properties;
+    for (const auto& [name, inner] : place.properties) {
+      check(inner);
+      properties[canonical_json(name)] = inner;
+    }
+    place.properties = std::move(properties);
+    for (const int inner : place.prefix) check(inner);
+    check(place.rest);
+    check(place.other);
+  }
+}
+
+const DistinctPlace* DistinctPlaces::item(const DistinctPlace* array, size_t index) const {
+  if (array == nullptr) return nullptr;
+  return at(index < array->prefix.size() ? array->prefix[index] : array->rest);
+}
+
+const DistinctPlace* DistinctPlaces::property(const DistinctPlace* object, const std::string& canonical_name) const {
+  if (object == nullptr) return nullptr;
+  const auto found = object->properties.find(canonical_name);
+  return at(found == object->properties.end() ? object->other : found->second);
+}
+
+bool DistinctWalk::take(DistinctState& state, std::string_view bytes) {
+  unsettled_ = nullptr;
+  for (const char byte : bytes) {
+    if (!step(state, byte)) return false;
+    ++state.raw_size;
+  }
+  return !is_dead(state);
+}
+
+bool DistinctWalk::step(DistinctState& state, char byte) {
+  switch (state.mode) {
+    case Mode::kEscape:
+      append(state, byte);
+      state.mode = Mode::kString;
+      return true;
+    case Mode::kString:
+      append(state, byte);
+      if (byte == '\\') state.mode = Mode::kEscape;
+      return byte != '"' || end_string(state);
+    case Mode::kScalar:
+      if (!ends_scalar(byte)) {
+        append(state, byte);
+        return !is_power_of_zero(state);
+      }
+      return end_value(state) && step_between(state, byte);
+    default:
+      return step_between(state, byte);
+  }
+}
+
+// Whether an item is a zero with an exponent, of which there are many and none is another number.
+bool DistinctWalk::is_power_of_zero(const DistinctState& state) const {
+  if (state.top == nullptr || !state.top->is_distinct() || (text_.back() != 'e' && text_.back() != 'E')) return false;
+  return std::string_view(text_).substr(state.start).find_first_not_of("-0.eE") == std::string_view::npos;
+}
+
+// A byte that stands in no string and no scalar.
+bool DistinctWalk::step_between(DistinctState& state, char byte) {
+  if (is_space(byte)) return true;
+  const bool ends = byte == ']' || byte == '}';
+  if (state.mode == Mode::kValue && !ends) begin_value(state);
+  if (byte == '[' || byte == '{') open(state, byte == '{');
+  append(state, byte);
+  switch (byte) {
+    case '[':
+      state.mode = Mode::kValue;
+      return true;
+    case '{':
+      state.mode = Mode::kKey;
+      return true;
+    case ']':
+    case '}':
+      if (state.top == nullptr) throw std::runtime_error("a text closes more than it opened");
+      state.top = state.top->parent;
+      return end_value(state);
+    case ',':
+      state.mode = state.top != nullptr && state.top->is_object ? Mode::kKey : Mode::kValue;
+      return may_go_on(state);
+    case ':':
+      state.mode = Mode::kValue;
+      return true;
+    default:
+      state.is_key = state.mode == Mode::kKey;
+      state.start = state.size - 1;
+      state.mode = byte == '"' ? Mode::kString : Mode::kScalar;
+      return true;
+  }
+}
+
+void DistinctWalk::begin_value(DistinctState& state) const {
+  if (state.top == nullptr || !state.top->is_distinct()) return;
+  auto frame = std::make_shared<DistinctFrame>(*state.top);
+  frame->start = state.size;
+  frame->raw_start = state.raw_size;
+  state.top = std::move(frame);
+}
+
+void DistinctWalk::open(DistinctState& state, bool is_object) {
+  const DistinctFrame* outer = state.top.get();
+  const DistinctPlace* place = outer == nullptr    ? places_->root()
+                               : outer->is_object ? outer->inner
+                                                  : places_->item(outer->place, outer->num_items);
+  auto frame = std::make_shared<DistinctFrame>();
+  frame->parent = state.top;
+  frame->is_object = is_object;
+  frame->place = place;
+  state.top = std::move(frame);
+}
+
+bool DistinctWalk::end_string(DistinctState& state) {
+  if (!state.is_key) return end_value(state);
+  state.mode = Mode::kAfter;
+  state.is_key = false;
+  if (state.top->place == nullptr) return true;
+  auto frame = std::make_shared<DistinctFrame>(*state.top);
+  const auto name = std::string_view(text_).substr(state.start, state.size - state.start);
+  frame->inner = places_->property(frame->place, canonical_json(name));
+  state.top = std::move(frame);
+  return true;
+}
+
+bool DistinctWalk::end_value(DistinctState& state) {
+  state.mode = Mode::kAfter;
+  if (state.top == nullptr || state.top->is_object || state.top->place == nullptr) return true;
+  auto frame = std::make_shared<DistinctFrame>(*state.top);
+  if (frame->is_distinct()) {
+    std::shared_ptr<DistinctItem> item = ended(state);
+    if (index_.holds(frame->items.get(), item->canonical)) return false;
+    frame->items = is_expected(*item) ? expected_ : std::move(item);
+    unsettled_ = frame->items->is_settled ? nullptr : frame->items.get();
+  }
+  ++frame->num_items;
+  state.top = std::move(frame);
+  return true;
+}
+
+std::shared_ptr<DistinctItem> DistinctWalk::ended(const DistinctState& state) const {
+  auto item = std::make_shared<DistinctItem>();
+  item->before = state.top->items;
+  item->text = begun(state, *state.top);
+  item->canonical = canonical_json(item->text);
+  item->raw_start = state.top->raw_start;
+  item->raw_end = state.raw_size;
+  item->is_settled = !state.top->is_tight() || !state.top->is_even();
+  return item;
+}
+
+bool DistinctWalk::is_expected(const DistinctItem& item) const {
+  return expected_ != nullptr && expected_->before == item.before && expected_->raw_end == item.raw_end &&
+         expected_->canonical == item.canonical;
+}
+
+// Whether behind a comma there may be another item.
+bool DistinctWalk::may_go_on(const DistinctState& state) const {
+  const DistinctFrame* frame = state.top.get();
+  if (frame == nullptr || !frame->is_tight()) return true;
+  const bool is_unsettled = unsettled_ != nullptr && unsettled_ == frame->items.get();
+  if (is_unsettled && !may_go_on_unsettled_ && frame->place->room == Room::kFew) return false;
+  return !index_.rules_out(frame->items.get(), "");
+}
+
+// Whether an item that is open begins as it must not.
+bool DistinctWalk::is_dead(const DistinctState& state) const {
+  const bool is_open = state.mode == Mode::kScalar || state.is_in_string();
+  for (const DistinctFrame* frame = state.top.get(); frame != nullptr; frame = frame->parent.get()) {
+    if (!frame->is_tight() || (frame == state.top.get() && !is_open)) continue;
+    const std::string_view start = begun(state, *frame);
+    if (index_.rules_out(frame->items.get(), start)) return true;
+    const bool is_after_unsettled = unsettled_ != nullptr && frame->items.get() == unsettled_;
+    if (is_after_unsettled && !is_opener(start) && begins_with(unsettled_->text, start)) return true;
+  }
+  return false;
+}
+
+void DistinctWalk::append(DistinctState& state, char byte) {
+  text_.resize(state.size);
+  text_ += byte;
+  ++state.size;
+}
+
+}  // namespace specguide

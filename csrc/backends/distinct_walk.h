@@ -1,0 +1,131 @@
+// Owns the way through a JSON text that finds arrays whose items must differ, and items that are there already.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/distinct_index.h"
+
+namespace specguide {
+
+// What is known of the values at a place of a schema.
+//
+// is_distinct: an array's items must differ
+// room:        how many values its items may have
+// prefix, rest, properties, other: the places of an array's items and of an object's values, by number; -1: nothing
+//              within must differ. Properties go by their names as canonical JSON.
+struct DistinctPlace {
+  // kFree: whatever was begun can be ended in endlessly many ways; kEndless: there are always more, but what was begun
+  // may be one that is there already; kFew: they may be used up.
+  enum class Room { kFree, kEndless, kFew };
+
+  bool is_distinct = false;
+  Room room = Room::kFew;
+  std::vector<int> prefix;
+  int rest = -1;
+  std::unordered_map<std::string, int> properties;
+  int other = -1;
+};
+
+// All places of a schema, the first that of the whole text. Shared and immutable.
+class DistinctPlaces {
+ public:
+  // Throws std::invalid_argument for numbers of places that there are not. Names of properties are JSON strings.
+  explicit DistinctPlaces(std::vector<DistinctPlace> places);
+
+  const DistinctPlace* root() const { return &places_[0]; }
+  const DistinctPlace* item(const DistinctPlace* array, size_t index) const;
+  const DistinctPlace* property(const DistinctPlace* object, const std::string& canonical_name) const;
+
+ private:
+  const DistinctPlace* at(int place) const { return place < 0 ? nullptr : &places_[static_cast<size_t>(place)]; }
+
+  std::vector<DistinctPlace> places_;
+};
+
+// An array or object that is open.
+//
+// place:     what is known of it; null: nothing
+// inner:     what is known of an object's value that follows
+// start:     where the item that was begun last begins, in the text without whitespace
+struct DistinctFrame {
+  std::shared_ptr<const DistinctFrame> parent;
+  bool is_object;
+  const DistinctPlace* place;
+  const DistinctPlace* inner = nullptr;
+  size_t num_items = 0, start = 0, raw_start = 0;
+  std::shared_ptr<DistinctItem> items{};
+
+  bool is_distinct() const { return place != nullptr && !is_object && place->is_distinct; }
+  // Whether the items from here on are all of one kind.
+  bool is_even() const { return num_items >= place->prefix.size(); }
+  // Whether items may be used up, or what was begun may be; then items are settled.
+  bool is_tight() const { return is_distinct() && place->room != DistinctPlace::Room::kFree; }
+};
+
+// Where a text has come to. size, raw_size: of the text without whitespace between values, and with it
+// start: where the string or scalar begins that is open
+struct DistinctState {
+  enum class Mode : unsigned char { kValue, kKey, kAfter, kScalar, kString, kEscape };
+
+  std::shared_ptr<const DistinctFrame> top;
+  Mode mode = Mode::kValue;
+  bool is_key = false;
+  size_t size = 0, raw_size = 0, start = 0;
+
+  bool is_in_string() const { return mode == Mode::kString || mode == Mode::kEscape; }
+};
+
+// Takes bytes of texts that a grammar of JSON allows, and refuses items that are there already.
+class DistinctWalk {
+ public:
+  explicit DistinctWalk(std::shared_ptr<const DistinctPlaces> places) : places_(std::move(places)) {}
+
+  // Goes on from `state` by `bytes`. False: an item would come twice, or begin as it must not; `state` is spoilt then.
+  bool take(DistinctState& state, std::string_view bytes);
+
+  // How the item of a frame begins, which is open in `state`.
+  std::string_view begun(const DistinctState& state, const DistinctFrame& frame) const {
+    return std::string_view(text_).substr(frame.start, state.size - frame.start);
+  }
+
+  // An item that a scalar may end as, settled.
+  void expect(std::shared_ptr<DistinctItem> item) { expected_ = std::move(item); }
+  size_t expected_end() const { return expected_ == nullptr ? 0 : expected_->raw_end; }
+  // The items of open arrays; they are settled.
+  DistinctIndex& index() { return index_; }
+  // Whether an array may go on behind an item of which nothing is known yet, also where few may be left.
+  void go_on_unsettled(bool may) { may_go_on_unsettled_ = may; }
+  // What `take` wrote over since a state, to be put back: states behind that one are of use again then.
+  std::string text_behind(const DistinctState& state) const { return text_.substr(state.size); }
+  void put_back(const DistinctState& state, const std::string& text) { text_.resize(state.size), text_ += text; }
+  // The item that ends in `state`, as it would be put behind those before it.
+  std::shared_ptr<DistinctItem> ended(const DistinctState& state) const;
+  bool is_expected(const DistinctItem& item) const;
+
+ private:
+  bool step(DistinctState& state, char byte);
+  bool step_between(DistinctState& state, char byte);
+  void begin_value(DistinctState& state) const;
+  void open(DistinctState& state, bool is_object);
+  bool end_value(DistinctState& state);
+  bool end_string(DistinctState& state);
+  bool is_power_of_zero(const DistinctState& state) const;
+  bool may_go_on(const DistinctState& state) const;
+  bool is_dead(const DistinctState& state) const;
+  void append(DistinctState& state, char byte);
+
+  const std::shared_ptr<const DistinctPlaces> places_;
+  std::string text_;  // of the state that took a byte last, without whitespace between values
+  std::shared_ptr<DistinctItem> expected_;
+  bool may_go_on_unsettled_ = false;
+  DistinctIndex index_;
+  // The item that the bytes taken ended, before it was settled.
+  const DistinctItem* unsettled_ = nullptr;
+};
+
+}  // namespace specguide

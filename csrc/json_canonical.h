@@ -1,0 +1,14 @@
+// Owns the question whether two JSON texts are the same value.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace specguide {
+
+// A text that equal JSON values share and unequal ones do not: numbers by their value, strings with the escapes alone
+// that they need, properties by name, of equal names the last. A string without escapes stays as it is.
+// json: a value without whitespace around it. Throws std::runtime_error where it is nested too deep, or cut off.
+std::string canonical_json(std::string_view json);
+
+}  // namespace specguide

@@ -1,0 +1,183 @@
+"""Owns the places of a core schema at which arrays of distinct items may stand.
+
+No grammar compares an array's items, so a guard follows the text beside the matcher
+(`csrc/backends/distinct_matcher.h`). It knows a place by the way to it alone: by names and
+indices. Where several subschemas may hold there, of a choice, the items differ if one asks so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+from specguide.errors import UnsupportedGuide
+from specguide.guided.budget import spend
+from specguide.guided.schema.evaluate import asked_of
+from specguide.guided.schema.json_values import Json
+from specguide.guided.schema.nodes import (
+    NO_ARRAYS,
+    Arrays,
+    Core,
+    CoreSchema,
+    Node,
+    children,
+    refuse,
+)
+from specguide.guided.schema.num_values import MANY, always_goes_on, num_values
+
+_MAX_PLACES = 2_000
+
+
+def distinct_places(schema: CoreSchema) -> list[dict[str, Json]]:
+    """The fields of native.DistinctPlace for each place, the first that of the whole text; none
+    where no items must differ.
+
+    Raises UnsupportedGuide where there are too many, or items could be used up before their array
+    is long enough.
+    """
+    if not any(_asks(core) for core in _all_nodes(schema)):
+        return []
+    return _Places(schema).found
+
+
+def _asks(node: Node) -> bool:
+    return node.kinds.arrays.is_distinct
+
+
+def _all_nodes(schema: CoreSchema) -> Iterator[Node]:
+    """Every node, some more than once."""
+    todo: list[Core] = [schema.root, *schema.definitions.values()]
+    while todo:
+        core = todo.pop()
+        spend()
+        if isinstance(core, Node):
+            yield core
+            todo += chain(children(core), core.all_of)
+
+
+class _Places:
+    """A place is a set of nodes of which some may hold there, and at most all."""
+
+    def __init__(self, schema: CoreSchema) -> None:
+        self.found: list[dict[str, Json]] = []
+        self._definitions = schema.definitions
+        self._asking = _asking(schema)
+        self._numbers: dict[frozenset[int], int] = {}
+        self._to_describe: list[list[Node]] = []
+        self._number([schema.root])
+        while len(self.found) < len(self._to_describe):
+            self.found.append(self._described(self._to_describe[len(self.found)]))
+
+    def _number(self, cores: Iterable[Core]) -> int:
+        """Of the place where these may hold; -1 where no items within must differ."""
+        nodes = self._holding(cores)
+        key = frozenset(map(id, nodes))
+        if not key & self._asking:
+            return -1
+        if key not in self._numbers:
+            if len(self._numbers) >= _MAX_PLACES:
+                raise UnsupportedGuide(
+                    f"arrays of distinct items may stand in more than {_MAX_PLACES} places",
+                    keyword="uniqueItems",
+                )
+            self._numbers[key] = len(self._numbers)
+            self._to_describe.append(nodes)
+        return self._numbers[key]
+
+    def _holding(self, cores: Iterable[Core]) -> list[Node]:
+        """The nodes that hold, or may, with all that they lead to at the same value."""
+        found: dict[int, Node] = {}
+        todo = list(cores)
+        while todo:
+            core = todo.pop()
+            spend()
+            if isinstance(core, bool) or id(core) in found:
+                continue
+            found[id(core)] = core
+            todo += core.any_of + core.all_of
+            if core.ref is not None:
+                todo.append(self._definitions[core.ref])
+        return list(found.values())
+
+    def _described(self, nodes: list[Node]) -> dict[str, Json]:
+        arrays = [node.kinds.arrays for node in nodes if _may_be(node, "array")]
+        objects = [node.kinds.objects for node in nodes if _may_be(node, "object")]
+        num_placed = max((len(one.prefix) for one in arrays), default=0)
+        asking = [node for node in nodes if _may_be(node, "array") and _asks(node)]
+        names = dict.fromkeys(name for one in objects for name in one.properties)
+        spend(len(names))
+        unnamed = chain.from_iterable((*one.patterns.values(), one.additional) for one in objects)
+        other = self._number(unnamed)
+        properties = {
+            json.dumps(name): self._number(
+                child for one in objects for child in asked_of(one, name)
+            )
+            for name in names
+        }
+        return {
+            "is_distinct": bool(asking),
+            "room": self._room(asking, arrays),
+            "prefix": [self._number(_item(one, i) for one in arrays) for i in range(num_placed)],
+            "rest": self._number(one.rest for one in arrays),
+            "properties": {name: at for name, at in properties.items() if at != other},
+            "other": other,
+        }
+
+    def _room(self, asking: list[Node], arrays: list[Arrays]) -> str:
+        """How many values items may have: "FREE", "ENDLESS" or "FEW"."""
+        if not asking:
+            return "FREE"
+        told = [one for one in arrays if one is not NO_ARRAYS]
+        for one in told:
+            self._check_enough(asking[0].path, one)
+        if all(always_goes_on(item) for one in told for item in (*one.prefix, one.rest)):
+            return "FREE"
+        is_endless = len(told) == 1 and self._count(told[0].rest) >= MANY
+        return "ENDLESS" if is_endless else "FEW"
+
+    def _check_enough(self, path: str, asked: Arrays) -> None:
+        later = [*asked.prefix[1:], *([asked.rest] if asked.prefix else [])]
+        if not all(map(always_goes_on, later)):
+            raise refuse(
+                "uniqueItems", path, "items that are told by their place may run out of values"
+            )
+        least = asked.min_items or 0
+        if not asked.prefix and least > 1 and self._count(asked.rest) < min(least, MANY):
+            raise refuse("uniqueItems", path, f"there may be no {least} different items")
+
+    def _count(self, core: Core) -> int:
+        return num_values(core, self._definitions)
+
+
+def _may_be(node: Node, name: str) -> bool:
+    return node.kinds.types is None or name in node.kinds.types
+
+
+def _item(asked: Arrays, i: int) -> Core:
+    return asked.prefix[i] if i < len(asked.prefix) else asked.rest
+
+
+def _asking(schema: CoreSchema) -> set[int]:
+    """Nodes, by id, that ask for distinct items somewhere, or lead to one that does."""
+    users: dict[int, list[int]] = {}
+    found: list[int] = []
+    for node in _all_nodes(schema):
+        if _asks(node):
+            found.append(id(node))
+        for child in _next(node, schema.definitions):
+            users.setdefault(id(child), []).append(id(node))
+    known = set(found)
+    while found:
+        for user in users.get(found.pop(), ()):
+            if user not in known:
+                known.add(user)
+                found.append(user)
+    return known
+
+
+def _next(node: Node, definitions: Mapping[str, Core]) -> Iterator[Core]:
+    yield from children(node)
+    yield from node.all_of
+    if node.ref is not None:
+        yield definitions[node.ref]

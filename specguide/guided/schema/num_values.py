@@ -1,0 +1,115 @@
+"""Owns the question how many values a core schema has at least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from specguide.guided.budget import spend
+from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.schema.json_values import TYPES, exact, value_key
+from specguide.guided.schema.nodes import (
+    Arrays,
+    Core,
+    Node,
+    Numbers,
+    Objects,
+    Strings,
+)
+from specguide.guided.schema.patterns import pattern_automaton
+
+MANY = 5_000
+"""So many values are not told from endlessly many."""
+
+Count = Callable[[Core], int]
+
+
+def always_goes_on(core: Core) -> bool:
+    """Whether, whatever of a value has been written, it can be ended in endlessly many ways."""
+    if isinstance(core, bool):
+        return not core
+    asked = core.kinds.strings
+    return (
+        core == Node(core.path, core.kinds)
+        and core.kinds.types == ("string",)
+        and asked.max_length is None
+        and asked.pattern is None
+    )
+
+
+def num_values(core: Core, definitions: Mapping[str, Core]) -> int:
+    """A number of values that there are at least, up to MANY."""
+    return _of(core, definitions, frozenset())
+
+
+def _of(core: Core, definitions: Mapping[str, Core], behind: frozenset[str]) -> int:
+    """behind: the references that led here; what is counted there counts once"""
+    spend(4)
+    if isinstance(core, bool):
+        return MANY if core else 0
+    count = partial(_of, definitions=definitions, behind=behind)
+    if core == Node(core.path, core.kinds):
+        return min(MANY, sum(_of_type(core, name, count) for name in core.kinds.types or TYPES))
+    if core.ref is not None and core == Node(core.path, ref=core.ref):
+        inside = behind | {core.ref}
+        return 0 if core.ref in behind else _of(definitions[core.ref], definitions, inside)
+    if core.values is not None and core == Node(core.path, values=core.values):
+        return min(MANY, len(set(map(value_key, core.values))))
+    if core.any_of and core == Node(core.path, any_of=core.any_of):
+        return max(map(count, core.any_of))
+    return 1  # what holds at once is not compared
+
+
+def _of_type(node: Node, name: str, count: Count) -> int:
+    match name:
+        case "string":
+            return _num_strings(node.kinds.strings)
+        case "array":
+            return _num_arrays(node.kinds.arrays, count)
+        case "object":
+            return _num_objects(node.kinds.objects, count)
+        case "integer" | "number":
+            return _num_numbers(node.kinds.numbers, is_whole=name == "integer")
+    return 2 if name == "boolean" else 1
+
+
+def _num_strings(asked: Strings) -> int:
+    if asked.pattern is None:
+        return MANY if asked.max_length != 0 else 1
+    if asked.min_length is not None or asked.max_length is not None:
+        return 1
+    try:
+        return min(MANY, pattern_automaton(asked.pattern).num_texts(MANY))
+    except UnsupportedRegex:
+        return 1
+
+
+def _num_numbers(asked: Numbers, *, is_whole: bool) -> int:
+    lows = [bound for bound in (asked.minimum, asked.exclusive_minimum) if bound is not None]
+    highs = [bound for bound in (asked.maximum, asked.exclusive_maximum) if bound is not None]
+    if not lows or not highs:
+        return MANY
+    width = exact(min(highs)) - exact(max(lows))
+    if not is_whole and asked.multiple_of is None:
+        return MANY if width > 0 else 1
+    step = exact(asked.multiple_of or 1)
+    if is_whole:
+        step = step * step.denominator
+    return max(1, min(MANY, int(width / step) - 1))
+
+
+def _num_arrays(asked: Arrays, count: Count) -> int:
+    num_items = 0 if asked.prefix and asked.is_distinct else count(asked.rest)
+    if asked.max_items is None and num_items >= (MANY if asked.is_distinct else 1):
+        return MANY
+    held = asked.prefix[: asked.max_items]
+    return max([1, *map(count, held)])
+
+
+def _num_objects(asked: Objects, count: Count) -> int:
+    if asked.max_properties == 0:
+        return 1
+    is_open = asked.additional is not False and count(asked.additional) > 0
+    if is_open and asked.max_properties is None:
+        return MANY
+    return max([1, *map(count, asked.properties.values())])

@@ -1,0 +1,116 @@
+"""Owns how the text model of a folder is read that holds encoders of images or sound beside it: its
+configuration and the names of its tensors. The encoders are left aside."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from specguide.errors import CheckpointError
+from specguide.json_fields import shown
+
+MULTIMODAL = frozenset(
+    f"{name}ForConditionalGeneration"
+    for name in (
+        "Gemma3",
+        "Idefics3",
+        "InternVL",
+        "Llava",
+        "LlavaNext",
+        "LlavaOnevision",
+        "Mistral3",
+        "Qwen2VL",
+        "Qwen2_5_VL",
+        "Qwen3VL",
+        "SmolVLM",
+        "VipLlava",
+    )
+)
+"""Architectures whose text model reads a text without images as if there were no encoder."""
+
+_WITH_THREE_POSITIONS = {
+    "qwen2_vl_text": "Qwen2ForCausalLM",
+    "qwen2_5_vl_text": "Qwen2ForCausalLM",
+    "qwen3_vl_text": "Qwen3ForCausalLM",
+}
+"""Text models whose rope turns by time, height and width, which are one number in a text."""
+
+_OF_THREE_POSITIONS = ("mrope_section", "mrope_interleaved")
+_PRESENT_NAMES = (
+    (re.compile(r"^(model\.)?language_model\.lm_head\."), "lm_head."),
+    (re.compile(r"^(model\.language_model|language_model\.model|model\.text_model)\."), "model."),
+)
+_TEXT = re.compile(r"(model\.(layers|embed_tokens|norm)|lm_head)\.")
+
+
+def is_multimodal(fields: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of one of MULTIMODAL."""
+    names = fields.get("architectures")
+    return isinstance(names, list) and any(name in MULTIMODAL for name in map(str, names))
+
+
+def stated_text(folder: Path) -> Any:
+    """transformers' configuration of the folder's text model, whose embeddings are tied where the
+    whole model's are. Raises CheckpointError."""
+    from transformers import AutoConfig
+
+    try:
+        whole = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        text = whole.get_text_config()
+        if text is not whole:
+            text.tie_word_embeddings = whole.tie_word_embeddings
+    except Exception as error:  # it checks values in ways of its own
+        raise CheckpointError(f"transformers cannot read it: {error}") from None
+    return text
+
+
+def text_fields(folder: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json that the text model of a multimodal folder would have alone. Raises
+    CheckpointError."""
+    stated = stated_text(folder).to_dict()
+    rope = dict(stated.get("rope_parameters") or {})
+    if stated["model_type"] in _WITH_THREE_POSITIONS:
+        rope = {name: value for name, value in rope.items() if name not in _OF_THREE_POSITIONS}
+    outer = {
+        name: fields[name]
+        for name in ("quantization_config", "eos_token_id")
+        if fields.get(name) is not None
+    }
+    architecture = _architecture(str(stated["model_type"]))
+    return {**stated, "rope_parameters": rope, **outer, "architectures": [architecture]}
+
+
+def _architecture(model_type: str) -> str:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    known = {**MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, **_WITH_THREE_POSITIONS}
+    if model_type not in known:
+        raise CheckpointError(f"its text model {shown(model_type)} is unknown")
+    return str(known[model_type])
+
+
+def text_name(name: str) -> str:
+    """Of a tensor, in a checkpoint of the text model alone; others keep theirs."""
+    for pattern, present in _PRESENT_NAMES:
+        name, count = pattern.subn(present, name)
+        if count:
+            break
+    return name
+
+
+def is_of_encoder(name: str) -> bool:
+    """Whether a tensor of a multimodal folder, by its `text_name`, is none of the text model."""
+    return _TEXT.match(name) is None
+
+
+def warn_of_encoders(folder: Path) -> None:
+    """Say that the text alone is served."""
+    warnings.warn(
+        f"{folder} holds encoders of images or sound beside its text model: the text model alone "
+        "is loaded, and requests with images are refused",
+        UserWarning,
+        stacklevel=3,
+    )

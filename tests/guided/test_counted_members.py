@@ -1,0 +1,112 @@
+"""Objects whose members are counted while some may be left out, negations that ask for one of a few
+names, and texts that several patterns have in common."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from specguide.bench.instances import BYTES, takes_any
+from specguide.config import GuideConfig
+from specguide.guide import Guide
+from specguide.guided.compile import GrammarCompiler
+from specguide.guided.regex.tree import UnsupportedRegex
+from specguide.guided.schema.patterns import have_common_text
+
+NAMES = "abcd"
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[GrammarCompiler]:
+    compiler = GrammarCompiler(BYTES, GuideConfig(isolate_compiles=False))
+    yield compiler
+    compiler.close()
+
+
+def objects_of(names: str) -> Iterator[dict[str, int]]:
+    """One for each set of names, in their order."""
+    for num in range(len(names) + 1):
+        for chosen in itertools.combinations(names, num):
+            yield dict.fromkeys(chosen, 1)
+
+
+@pytest.mark.parametrize("required", [(), ("b",), ("a", "d")])
+@pytest.mark.parametrize(("least", "most"), [(0, 1), (1, None), (2, 3), (3, None), (0, 2), (4, 4)])
+@pytest.mark.parametrize("others", [False, {"type": "integer"}])
+def test_members_are_counted(compiler, required, least, most, others):
+    if others and least - len(required) > 1:
+        pytest.skip("properties that are not named may repeat")
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in NAMES},
+        "required": list(required),
+        "minProperties": least,
+        "additionalProperties": others,
+    }
+    if most is not None:
+        schema["maxProperties"] = most
+    if most is not None and most < len(required):
+        pytest.skip("there is no such object")
+    grammar = compiler.compile(Guide(json_schema=schema))
+    for value in objects_of(NAMES + "xy" if others else NAMES):
+        is_valid = (
+            least <= len(value) <= (len(value) if most is None else most)
+            and set(required) <= value.keys()
+        )
+        assert takes_any(grammar, value, schema) == is_valid, json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"not": {"propertyNames": {"not": {"enum": ["a", "c"]}}}},
+        {"not": {"patternProperties": {"^(a|c)$": False}}},
+    ],
+)
+def test_one_of_a_few_names_is_asked_for(compiler, asked):
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in NAMES},
+        "additionalProperties": False,
+        "maxProperties": 3,
+        **asked,
+    }
+    grammar = compiler.compile(Guide(json_schema=schema))
+    for value in objects_of(NAMES):
+        is_valid = len(value) <= 3 and bool({"a", "c"} & value.keys())
+        if takes_any(grammar, value, schema):
+            assert is_valid, json.dumps(value)
+    assert takes_any(grammar, {"a": 1, "b": 2}, schema)
+    assert takes_any(grammar, {"c": 1}, schema)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "least", "most", "expected"),
+    [
+        (("^a+$", "^(aa)+$"), 0, None, True),
+        (("^(aa)+$", "^(aaa)+$"), 0, 5, False),
+        (("^(aa)+$", "^(aaa)+$"), 7, None, True),
+        (("^([a-z][0-9])+$",), 10_000, None, True),
+        (("^([a-z][0-9])+$",), 3, 3, False),
+        (("^a", "^b"), 0, None, False),
+        (("a", "b", "c"), 0, 2, False),
+        (("a", "b", "c"), 0, 3, True),
+    ],
+)
+def test_texts_in_common(patterns, least, most, expected):
+    assert have_common_text(patterns, least, most) is expected
+
+
+def test_too_many_states_at_once():
+    with pytest.raises(UnsupportedRegex):
+        have_common_text(("^(a{199})+$", "^(a{197})+$"), 1, None)
+
+
+def test_a_string_of_two_patterns_and_a_length(compiler):
+    schema = {"type": "string", "pattern": "^([a-z][0-9])+$", "minLength": 60}
+    grammar = compiler.compile(Guide(json_schema=schema))
+    assert takes_any(grammar, "a1" * 30, schema) and not takes_any(grammar, "a1" * 29, schema)

@@ -1,0 +1,221 @@
+"""Arrays of distinct items: the guard over every backend, native and through Python, compared with
+what `json` reads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specguide import native
+from specguide.config import GuideConfig
+from specguide.errors import UnsupportedGuide
+from specguide.guide import Guide
+from specguide.guided.backends import backend_names, backend_spec, create_backend
+from specguide.guided.distinct import DistinctGrammar, DistinctItems
+from specguide.guided.schema.distinct import distinct_places
+from specguide.guided.schema.json_values import value_key
+from specguide.guided.select import rewrites
+from specguide.tokenizer.vocabulary import Vocabulary
+
+MERGED = (
+    *('",', '","', '"]', '","a', '"a"', '"a","', "1,", ",1", "1,1", "[1,1]", "0e", "e1", ".0"),
+    *('"mon', 'day"', "},{", '{"a":', '":', "[[", "],[", ", ", "10", "00", "\\u0061", "ue"),
+)
+TOKENS = [*(bytes([byte]) for byte in range(256)), *(text.encode() for text in MERGED), b""]
+END = len(TOKENS) - 1
+VOCABULARY = Vocabulary(tuple(TOKENS), (END,))
+IDS = {text: token for token, text in enumerate(TOKENS)}
+KINDS = [f"{name}-{how}" for name in backend_names() for how in ("native", "python")]
+
+
+def arrays(items: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, "uniqueItems": True, **more}
+
+
+WORDS = arrays({"enum": ["mon", "monday", "tue", 1, None, True]}, minItems=5)
+FEW = arrays({"type": "integer", "minimum": 0, "maximum": 3}, minItems=2)
+LETTERS = arrays({"type": "string", "pattern": "^[ab]{2}$"}, minItems=4)
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"enum": [1, 2]}, "b": {"enum": ["x"]}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+TREE = {
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "properties": {"kids": arrays({"$ref": "#/$defs/tree"}), "v": {"type": "integer"}},
+            "additionalProperties": False,
+        }
+    },
+}
+CASES = [
+    (arrays({"type": "string"}), ['["a","b","aa"]', "[]"], ['["a","a"]', '["a","\\u0061"]']),
+    (arrays({"type": "integer"}), ["[1,2,11]", "[0,10]"], ["[1,1]", "[0, -0]", "[1,2,1]"]),
+    (arrays({"type": "number"}), ["[1,1.5]"], ["[1,1.0]", "[0,-0.0]", "[100,1e2]"]),
+    (FEW, ["[1,2,3,0]"], ["[1]", "[1,1]", "[0,0]"]),
+    (WORDS, ['["tue","mon","monday",null,true,1]'], ['["mon","mon",1,null,true]']),
+    (LETTERS, ['["aa","ab","ba","bb"]'], ['["aa","ab","ba","ba"]']),
+    (arrays({"type": "string", "maxLength": 1}), ['["","a","b"]'], ['["",""]', '["a","a"]']),
+    (arrays(CLOSED), ['[{"a":1},{"a":1,"b":"x"},{"a":2}]'], ['[{"a":1},{"a": 1}]']),
+    (arrays({"type": "object"}), ['[{"a":1,"b":2},{"b":1}]'], ['[{"a":1,"b":2},{"b":2,"a":1}]']),
+    (arrays(True), ['[1,"1",true,null,[1],{"a":1}]'], ["[[1],[1.0]]", "[{},{}]", "[true,true]"]),
+    (
+        arrays(arrays({"type": "boolean"})),
+        ["[[true],[false],[true,false],[]]"],
+        ["[[true,true]]", "[[true],[true]]", "[[],[]]"],
+    ),
+    (TREE, ['{"kids":[{"v":1},{"v":2},{"kids":[]}]}'], ['{"kids":[{"v":1},{"v":1}]}']),
+]
+SCHEMAS = [case[0] for case in CASES]
+NAMES = [json.dumps(schema)[:60] for schema in SCHEMAS]
+
+
+@cache
+def grammar_of(kind: str, index: int) -> DistinctGrammar:
+    name, how = kind.split("-")
+    backend, config = create_backend(name, VOCABULARY, native=how == "native"), GuideConfig()
+    rewritten = next(rewrites(Guide(json_schema=SCHEMAS[index]), name))
+    compiled = backend.compile(backend.write(rewritten, config), config)
+    return DistinctItems(VOCABULARY).guard(compiled, distinct_places(rewritten.value))
+
+
+def takes(grammar: DistinctGrammar, text: str) -> bool:
+    matcher = grammar.matcher()
+    return all(matcher.accept(byte) for byte in text.encode()) and matcher.accept(END)
+
+
+def allowed(matcher: native.Matcher) -> list[int]:
+    row = np.zeros(VOCABULARY.num_words, np.int32)
+    matcher.fill(row)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits).tolist()
+
+
+def repeats(value: Any) -> bool:
+    """Whether an array somewhere holds an item twice."""
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (list, dict)):
+        return False
+    keys = [value_key(item) for item in value] if isinstance(value, list) else []
+    return len(set(keys)) < len(keys) or any(map(repeats, inside))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("index", range(len(CASES)), ids=NAMES)
+def test_what_is_valid_is_taken_and_what_is_not_is_refused(kind, index):
+    _, valid, invalid = CASES[index]
+    grammar = grammar_of(kind, index)
+    assert [text for text in valid if not takes(grammar, text)] == []
+    assert [text for text in invalid if takes(grammar, text)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_walks_with_rollbacks_hold_the_contract(kind, data):
+    """A bit is set just where the token is taken; nothing but an end ends a walk; rollbacks lead
+    back to the same rows; and no array holds an item twice."""
+    choose = data.draw(st.randoms(use_true_random=False))
+    matcher = grammar_of(kind, choose.randrange(len(CASES))).matcher()
+    taken: list[int] = []
+    rows = [allowed(matcher)]
+    for step in range(40):
+        assert rows[-1], b"".join(TOKENS[token] for token in taken)
+        for token in choose.sample(range(len(TOKENS)), 6):
+            assert (token in rows[-1]) == matcher.accept(token)
+            if token in rows[-1]:
+                matcher.rollback(1)
+        likely = [token for token in rows[-1] if TOKENS[token] in LIKELY] or rows[-1]
+        token = END if END in rows[-1] and step > 20 else choose.choice(likely)
+        assert matcher.accept(token)
+        taken.append(token)
+        if token == END:
+            break
+        rows.append(allowed(matcher))
+        if choose.random() < 0.2:
+            num_back = choose.randint(1, len(taken))
+            matcher.rollback(num_back)
+            del taken[-num_back:], rows[-num_back:]
+            assert allowed(matcher) == rows[-1]
+    if taken and taken[-1] == END:
+        assert not repeats(json.loads(b"".join(TOKENS[token] for token in taken)))
+
+
+LIKELY = {
+    text.encode()
+    for text in (*'[]{}",:ab01.-tfnmouyeulrsxkdv', *MERGED)
+    if text not in ("0e", "e1")
+}
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=NAMES)
+def test_only_repetitions_are_taken_out(index):
+    """Over short texts of an array of few values all that the grammar takes without the guard."""
+    grammar = grammar_of("llguidance-native", index)
+    for items in itertools.product(("0", "1", '"aa"', '"ab"', "true", "[]", "{}"), repeat=3):
+        text = f"[{','.join(items)}]"
+        inner = grammar.inner.matcher()
+        is_taken = all(inner.accept(byte) for byte in text.encode()) and inner.accept(END)
+        assert takes(grammar, text) == (is_taken and not repeats(json.loads(text)))
+
+
+def test_forced_text_has_no_repetition():
+    matcher = grammar_of("llguidance-native", SCHEMAS.index(WORDS)).matcher()
+    for byte in b'["mon","monday","tue",1,null':
+        assert matcher.accept(byte)
+    assert b"".join(TOKENS[token] for token in matcher.forced_tokens()) in (b"", b",true]")
+    assert matcher.accept(IDS[b","])
+    forced = b"".join(TOKENS[token] for token in matcher.forced_tokens())
+    assert forced.startswith(b"true") or allowed(matcher) != []
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (arrays({"enum": [1, 1.0, 2]}, minItems=3), "no 3 different items"),
+        (arrays({"type": "integer", "minimum": 0, "maximum": 3}, minItems=9), "no 9 different"),
+        (
+            {"type": "array", "uniqueItems": True, "prefixItems": [{"type": "boolean"}] * 2},
+            "run out of values",
+        ),
+    ],
+)
+def test_arrays_that_could_come_to_no_end_are_refused(schema, why):
+    able = backend_spec("llguidance").enforced()
+    assert able.keywords["uniqueItems"].unless is None
+    rewritten = next(rewrites(Guide(json_schema=schema), "llguidance"))
+    with pytest.raises(UnsupportedGuide, match=why) as refusal:
+        distinct_places(rewritten.value)
+    assert (refusal.value.keyword, refusal.value.path) == ("uniqueItems", "/uniqueItems")
+
+
+def test_thousands_of_items():
+    matcher = grammar_of("llguidance-native", 1).matcher()
+    for byte in b"[" + b",".join(b"%d" % i for i in range(2_000)):
+        assert matcher.accept(byte)
+    assert IDS[b","] in allowed(matcher)
+    assert matcher.accept(IDS[b","]) and matcher.accept(IDS[b"7"])
+    assert IDS[b","] not in allowed(matcher)
+
+
+def test_places_that_are_not_there_are_refused():
+    place = native.DistinctPlace(
+        is_distinct=True,
+        room=native.DistinctRoom.FREE,
+        prefix=[],
+        rest=7,
+        properties={},
+        other=-1,
+    )
+    with pytest.raises(ValueError, match="no place 7"):
+        native.DistinctPlaces([place])

@@ -1,0 +1,61 @@
+"""Folders with encoders of images: the text model alone is loaded, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from multimodal_models import MULTIMODAL, save_multimodal
+from paging import Sequences
+from random_models import tokens
+
+from specguide.errors import CheckpointError
+from specguide.models import load_decoder, read_config
+from specguide.models.multimodal import text_name
+
+
+@torch.inference_mode()
+def logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
+    with pytest.warns(UserWarning, match="the text model alone is loaded"):
+        decoder = load_decoder(folder)
+    sequences = Sequences(1, len(ids))
+    cache = sequences.cache(decoder.config)
+    parts = []
+    for chunk in ids.split(23):
+        context = sequences.extend([len(chunk)])
+        parts.append(decoder.logits(decoder.forward(chunk, context, cache)[0]))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("name", MULTIMODAL)
+def test_logits_of_a_text_equal_transformers(name: str, tmp_path: Path) -> None:
+    model = save_multimodal(name, tmp_path)
+    ids = tokens(40)
+    with torch.inference_mode():
+        expected = model(input_ids=ids[None]).logits[0]
+    assert expected.std() > 0.01
+    torch.testing.assert_close(logits(tmp_path, ids), expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [
+        ("language_model.model.layers.0.mlp.up_proj.weight", "model.layers.0.mlp.up_proj.weight"),
+        ("model.language_model.embed_tokens.weight", "model.embed_tokens.weight"),
+        ("model.text_model.norm.weight", "model.norm.weight"),
+        ("language_model.lm_head.weight", "lm_head.weight"),
+        ("model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.q_proj.weight"),
+        ("vision_tower.language_model.x", "vision_tower.language_model.x"),
+    ],
+)
+def test_names_of_tensors_in_every_layout(stored: str, name: str) -> None:
+    assert text_name(stored) == name
+
+
+def test_other_models_of_images_are_refused_by_name(tmp_path: Path) -> None:
+    fields = {"architectures": ["PaliGemmaForConditionalGeneration"], "model_type": "paligemma"}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(CheckpointError, match="'PaliGemmaForConditionalGeneration' is unknown"):
+        read_config(tmp_path)

@@ -1,0 +1,163 @@
+"""Makes docs/models.md from what the tests run over: families, formats and heads.
+
+python -m pytest tests/models/test_models_page.py    checks that the page is up to date
+PYTHONPATH=. python tests/support/models_page.py     writes it
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import float8_checkpoints
+import int4_checkpoints
+from engine_families import FAMILIES as IN_ENGINE
+from foreign_models import REFUSED, RUN
+from multimodal_models import MULTIMODAL as TEXT_TESTED
+from random_models import CASES, QUANTIZED
+from recorded_heads import load_record
+
+from specguide.models import FAMILIES
+from specguide.models.gguf import FAMILIES as GGUF
+from specguide.models.multimodal import MULTIMODAL
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+TESTED, PLANNED = "tested", "planned"
+_EXPERTS = {
+    "GptOssForCausalLM": ("refused, mxfp4 tested", "refused"),
+    "MixtralForCausalLM": (PLANNED, PLANNED),
+    "Qwen3MoeForCausalLM": (TESTED, PLANNED),
+}
+"""Of families of experts: fp8 and 4 bits, see test_expert_checkpoints.py."""
+
+_BEGIN = """\
+# Models
+
+Which architectures, weights and draft heads are read, and what a test says of each. Made from what
+the tests run over (`tests/support/models_page.py`); a test sees to it that the page is up to date.
+
+- *tested*: on small random checkpoints whose configuration has the fields of published ones, the
+  logits are transformers' to 1e-4 in float32: long prompts, chunks, windows, trees. Quantized
+  weights are compared with the numbers that they stand for.
+- *refused*: by name, before memory is taken.
+- *planned*: it may load, and no test says that it is right.
+- Heads: *tested*, where head and family ran together in the engine and changed no token; *states*,
+  where the hidden states that a head reads are tested, and the two together are planned.
+
+## Families
+"""
+_FOREIGN = """\
+## Other architectures
+
+Any other decoder-only architecture of transformers runs through that library's own modules, with
+the attention, the products and the cache of this one: `--model-impl transformers`, or by itself,
+with a warning, where no family has the architecture. Hidden states for heads are tested for each.
+`--quantization fp8` and `int4` work where its linear maps are `nn.Linear`.
+"""
+_REFUSED = """\
+What cannot run that way is refused, with what is missing: mixtures of experts, linear attention and
+state spaces, scores with a limit, encoders, code of the folder's own (remote code).
+"""
+_TEXT = """\
+## Text of multimodal folders
+
+The text model of these folders is loaded alone, with a warning; a request with an image is refused.
+Other architectures with encoders are refused by name.
+"""
+_HEADS = """\
+## Draft heads
+
+The draft logits of each layout are those that the code recorded that publishes such heads
+(`tests/support/record_draft_heads.py`). A field that nobody knows is refused, wherever it stands.
+"""
+_OTHER_HEADS = """\
+- **MTP** as MiMo has it (`model.mtp_layers`) and in DeepSeek's style (`enorm`, `hnorm`, `eh_proj`),
+  one dense module: tested against transformers' own layer, in the order of vLLM's code. A target
+  loads without such layers too.
+- **EAGLE** 1 and 2, **Medusa**, **Hydra**, **DFlash**, MLP speculators: refused.
+- **n-gram**, **suffix**, **grammar** and a **small model** need no head: tested.
+"""
+_FORMATS = """\
+## Weights
+
+Tested on a Llama, each against the numbers that its weights stand for; one of fp8 and one of 4 bits
+on every dense family above. See [quantization](quantization.md).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    kinds = ", ".join(f"`{name}`" for name in GGUF)
+    parts = [
+        _BEGIN,
+        *_table(("architecture", "settings tested", "fp8", "4 bits", "GGUF", "EAGLE-3", "MTP")),
+        *(_row(cells) for cells in _families()),
+        f"\n{_FOREIGN}",
+        f"Tested: {_listed(f'{name}ForCausalLM' for name in RUN)}.\n",
+        _REFUSED,
+        *_table(("refused", "because")),
+        *(_row((f"`{name}ForCausalLM`", _words(why))) for name, (_, why) in REFUSED.items()),
+        f"\n{_TEXT}",
+        *_table(("architecture", "text")),
+        *(_row((f"`{name}`", _of_text(name))) for name in sorted(MULTIMODAL)),
+        f"\n{_HEADS}",
+        *_table(("layout", "recorded from")),
+        *(_row((name, made["version"])) for name, made in load_record().items()),
+        f"\n{_OTHER_HEADS}",
+        _FORMATS,
+        f"- fp8: {', '.join(float8_checkpoints.FORMATS)}",
+        f"- 4 bits: {', '.join(int4_checkpoints.FORMATS)}",
+        "- mxfp4: the experts of gpt-oss",
+        f"- GGUF: architectures {kinds}, dequantized; others are refused",
+        "- `bitsandbytes`, NVFP4, other bits: refused",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _families() -> Iterator[Sequence[str]]:
+    cases = defaultdict[str, list[str]](list)
+    for name, ((_, model_class), _settings) in CASES.items():
+        cases[model_class.__name__].append(name)
+    in_engine = {model_class.__name__ for _, model_class, _ in IN_ENGINE.values()}
+    quantized = {CASES[name][0][1].__name__ for name in QUANTIZED}
+    in_gguf = {family.architecture for family in GGUF.values()}
+    for architecture, family in FAMILIES.items():
+        first = family.architectures[0]
+        float8, int4 = _EXPERTS.get(first, [TESTED if first in quantized else PLANNED] * 2)
+        yield (
+            f"`{architecture}`",
+            ", ".join(cases[first]) if architecture == first else f"as `{first}`",
+            float8,
+            int4,
+            TESTED if first in in_gguf else "refused",
+            TESTED if first in {*in_engine, "LlamaForCausalLM"} else "states",
+            TESTED if architecture in ("LlamaForCausalLM", "MiMoForCausalLM") else PLANNED,
+        )
+
+
+def _of_text(architecture: str) -> str:
+    name = architecture.removesuffix("ForConditionalGeneration")
+    return TESTED if name in TEXT_TESTED else PLANNED
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _words(message: str) -> str:
+    return message.replace("\\", "")
+
+
+def _table(names: Sequence[str]) -> Iterator[str]:
+    yield _row(names)
+    yield "|" + "---|" * len(names)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
