@@ -88,7 +88,7 @@ def compiler(slow_libraries: None) -> Iterator[GrammarCompiler]:
                     "additionalProperties": False,
                 }
             ),
-            "xgrammar",
+            "llguidance",
             '{"a":1,"c":2}',
             '{"a":1,"b":1,"c":1}',
         ),
