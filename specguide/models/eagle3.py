@@ -121,9 +121,7 @@ class Eagle3Head:
         with naming(folder):
             present = Eagle3Parts.of({canonical(name) for name in stored_names(files)})
         with naming(folder / "config.json"):
-            config = Eagle3Config.from_hf(fields, present)
-        if quantization is not None:
-            config = replace(config, layer=quantized(config.layer, quantization))
+            config = _held_in(Eagle3Config.from_hf(fields, present), quantization)
         vocabulary = DraftVocabulary.empty(config, has_d2t=present.d2t, has_t2d=present.t2d)
         with naming(folder):
             _check_fit(config, target.config, present)
@@ -137,8 +135,7 @@ class Eagle3Head:
         with naming(folder):
             head = cls(config, target, present)
         load_weights(files, merged(head, vocabulary), rename=canonical)
-        holds_both = present.embed_tokens and present.lm_head and not present.d2t
-        if config.tie_word_embeddings and holds_both:
+        if config.tie_word_embeddings and present.holds_both_matrices:
             check_tied(files, head.embedding, rename=canonical)
         with naming(folder):
             head.target_ids = vocabulary.target_ids().to(target.device, torch.int32)
@@ -196,6 +193,12 @@ class Eagle3Head:
             self.mask_hidden, (1, 1, *shape), torch.flatten, other_shapes=((1, *shape), (*shape,))
         )
         return {**own, "mask_hidden": mask}
+
+
+def _held_in(config: Eagle3Config, quantization: str | None) -> Eagle3Config:
+    if quantization is None:
+        return config
+    return replace(config, layer=quantized(config.layer, quantization))
 
 
 def _check_place(target: Decoder, device: torch.device, dtype: torch.dtype) -> None:

@@ -34,6 +34,11 @@ class Eagle3Parts:
     mask_hidden: bool = False
     num_layers: int = 1
 
+    @property
+    def holds_both_matrices(self) -> bool:
+        """Embeddings and an output matrix of the same vocabulary."""
+        return self.embed_tokens and self.lm_head and not self.d2t
+
     @classmethod
     def of(cls, names: Collection[str]) -> Eagle3Parts:
         """Of a checkpoint that holds tensors of these names, as `canonical` writes them. Raises
