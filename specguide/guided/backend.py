@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
@@ -85,6 +85,13 @@ class Rewritten:
     value: Json
 
 
+class Outline(NamedTuple):
+    """A grammar of the same texts in a language that `native.Endings` reads: "ebnf" or "lark"."""
+
+    form: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Written:
     """A guide as text that a library compiles.
@@ -93,12 +100,14 @@ class Written:
     form:     the language of the text, one of those that the backend writes
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
+    outline:  tells how texts may end; None where that is not known
     """
 
     kind: str
     form: str
     text: str
     distinct: list[dict[str, Any]] = field(default_factory=list)
+    outline: Outline | None = None
 
 
 def as_given(guide: Guide) -> Rewritten:

@@ -21,6 +21,7 @@ from specguide.guided.backend import Rewritten, Written
 from specguide.guided.backends import Backend, CompiledGrammar, create_backend
 from specguide.guided.budget import Budget
 from specguide.guided.distinct import DistinctItems
+from specguide.guided.endings import GrammarEndings
 from specguide.guided.limits import check_limits
 from specguide.guided.schema.distinct import distinct_places
 from specguide.guided.schema.nodes import CoreSchema
@@ -33,6 +34,8 @@ Failure = InvalidGuide | CompilerBusy | EngineError
 """Why there is no compiled grammar."""
 Outcome = CompiledGrammar | Failure
 """What a compile comes to."""
+_SPARE = 8
+"""Tokens to tell an item from others that it must not repeat."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Libraries:
         self.vocabulary = vocabulary
         self._backends: dict[str, Backend] = {}
         self._distinct_items = DistinctItems(vocabulary)
+        self._endings = GrammarEndings(vocabulary)
         self._lock = threading.Lock()
 
     def first_enforcing(
@@ -98,6 +102,10 @@ class Libraries:
             grammar = self._distinct_items.guard(grammar, guide.distinct)
         check_start(grammar, self.vocabulary)
         return grammar
+
+    def served(self, grammar: CompiledGrammar, written: Written) -> CompiledGrammar:
+        """What requests get of a compiled grammar: it knows its ends, where they are known."""
+        return self._endings.told(grammar, written.outline, _SPARE if written.distinct else 0)
 
     def _backend(self, name: str) -> Backend:
         with self._lock:

@@ -4,7 +4,8 @@ of it."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
@@ -28,10 +29,14 @@ def with_rewritten_schemas(source: str, able: Capabilities) -> str:
 
     Raises InvalidGuide, which says which of them it is.
     """
-    return "".join(_pieces(source, able))
+    return "".join(pieces(source, partial(_term_of_lark, able=able)))
 
 
-def _pieces(source: str, able: Capabilities) -> Iterator[str]:
+def pieces(source: str, term: Callable[[Mapping[str, Json] | bool, int], str]) -> Iterator[str]:
+    """A Lark grammar with a term in place of each JSON Schema in it.
+
+    term: makes one of a schema and its number
+    """
     done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
     while at >= 0:
         found = _schema_at(source, behind_space(source, at + len(_JSON_OF_LARK)))
@@ -39,13 +44,13 @@ def _pieces(source: str, able: Capabilities) -> Iterator[str]:
             at = source.find(_JSON_OF_LARK, at + len(_JSON_OF_LARK))
             continue
         schema, end = found
-        yield source[done:at] + _term_of_lark(schema, able, num_schemas)
+        yield source[done:at] + term(schema, num_schemas)
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:]
 
 
-def _term_of_lark(schema: Mapping[str, Json] | bool, able: Capabilities, part: int) -> str:
+def _term_of_lark(schema: Mapping[str, Json] | bool, part: int, able: Capabilities) -> str:
     """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
     check_finite(schema, "grammar")
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
