@@ -50,8 +50,8 @@ class EndingGrammar:
         if self.num_least > max_tokens:
             raise InvalidParams(
                 f"max_tokens leaves {max_tokens} tokens and the shortest output that matches the "
-                f"guide takes {self.num_least}; raise it, or set allow_truncation to have the output "
-                "cut off",
+                f"guide takes {self.num_least}; raise it, or set allow_truncation to have the "
+                "output cut off",
                 param="max_tokens",
             )
         return _TimedGrammar(self, max(self.num_least, max_tokens - self.num_spare))

@@ -1,4 +1,4 @@
-"""Owns the outline of a Lark grammar: the same texts, with the JSON Schemas in it written as rules."""
+"""Owns the outline of a Lark grammar: the same texts, with its JSON Schemas written as rules."""
 
 from __future__ import annotations
 
