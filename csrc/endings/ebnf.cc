@@ -65,14 +65,12 @@ class Reader : private Scanner {
     if (take("\"")) return Expression::literal(literal());
     if (take("[")) return char_class();
     const std::string name = this->name();
-    if (!is_next("(")) return Expression::rule(name);
-    if (name == "Regex") {
-      expect("(");
+    if (name == "Regex" && take_here("(")) {
       const std::string pattern = quoted();
       expect(")");
       return regex_expression(pattern, "");
     }
-    if (name != "TagDispatch") fail("what " + name + " means is not known");
+    if (name != "TagDispatch" || !is_here("(")) return Expression::rule(name);
     Expression found;
     found.kind = Expression::Kind::kFreeText;
     found.free_text = tag_dispatch();

@@ -64,6 +64,7 @@ class Reader : private Scanner {
   struct Block {
     std::string prefix;
     std::vector<Expression> ignored{};
+    int32_t most_ignored = -1;  // behind each other
     bool is_rule = true;  // the expression at hand is a rule's, not a terminal's
   };
 
@@ -93,6 +94,14 @@ class Reader : private Scanner {
         block_.ignored.push_back(choice(0));
         continue;
       }
+      if (depth == 0 && take_here("%llguidance")) {
+        const size_t options = at_;
+        skip_braces();
+        if (text_.substr(options, at_ - options).find("\"ignore_once\": true") != std::string_view::npos) {
+          block_.most_ignored = 1;
+        }
+        continue;
+      }
       skip_part(depth);
     }
     at_ = begin;
@@ -112,7 +121,7 @@ class Reader : private Scanner {
 
   Expression space() const {
     if (block_.ignored.empty()) return {};
-    return Expression::repeat(Expression::of(Kind::kChoice, block_.ignored), 0, 1);
+    return Expression::repeat(Expression::of(Kind::kChoice, block_.ignored), 0, block_.most_ignored);
   }
 
   void statement() {

@@ -35,7 +35,8 @@ Failure = InvalidGuide | CompilerBusy | EngineError
 Outcome = CompiledGrammar | Failure
 """What a compile comes to."""
 _SPARE = 8
-"""Tokens to tell an item from others that it must not repeat."""
+"""Tokens kept back where the grammar alone does not tell what may follow: an item must not repeat
+another, or a lexer takes the longest terminal."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class Libraries:
 
     def served(self, grammar: CompiledGrammar, written: Written) -> CompiledGrammar:
         """What requests get of a compiled grammar: it knows its ends, where they are known."""
-        return self._endings.told(grammar, written.outline, _SPARE if written.distinct else 0)
+        is_certain = not written.distinct and not written.kind.startswith("grammar")
+        return self._endings.told(grammar, written.outline, 0 if is_certain else _SPARE)
 
     def _backend(self, name: str) -> Backend:
         with self._lock:
