@@ -51,7 +51,7 @@ def lark(schemas: list[Any]) -> Guide:
 
 
 def tags(schemas: list[Any]) -> Guide:
-    ended = [one for one in schemas if "const" in one or one.get("type") == "object"]
+    ended = [one for one in schemas if one.get("type") == "object"]
     found = [
         {"begin": f" a{i}", "content": {"type": "json_schema", "json_schema": one}, "end": end}
         for i, (one, end) in enumerate(zip(ended, ENDS, strict=False))
