@@ -28,7 +28,9 @@ _LITERAL = r'("(?:[^"\\\n]|\\["\\nrt])*")'
 _HEAD = re.compile(rf"(?:^|\n)([a-z_][a-z0-9_]*): *{_LITERAL} *\Z")
 _NEXT = re.compile(rf" *\| *{_LITERAL} *")
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
-_written: WrittenCache[SchemaRules | str] = WrittenCache(lambda term: len(str(term)))
+_written: WrittenCache[SchemaRules | str] = WrittenCache(
+    lambda term: len(str(term)), most_of_one=64 << 10
+)
 
 
 def with_rewritten_schemas(source: str) -> str:
@@ -56,7 +58,7 @@ def _pieces(source: str) -> Iterator[tuple[str, SchemaRules | str | None]]:
             continue
         schema, begin, end = found
         make = partial(_term_of_lark, schema, num_schemas)
-        yield source[done:at], _written.get(source[begin:end], make)
+        yield source[done:at], _written.get(source[begin:end], None, make)
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
     yield source[done:], None

@@ -10,6 +10,7 @@ multiples of 3 …) is left to the library.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import product
 
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
@@ -125,12 +126,18 @@ class _Rules:
         ]
 
     def _any(self) -> str:
-        if _ANY not in self._known:
-            self._known[_ANY] = _ANY
-            terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
-            containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
-            self._rules[_ANY] = f"{self._terminal(terminals)} | {containers}"
+        if _ANY not in self._rules:
+            self._rules |= _rules_of_any()
+            self._known |= {body: name for name, body in _rules_of_any().items()}
         return _ANY
+
+    def of_any(self) -> dict[str, str]:
+        """The rule of any value, and all that it needs."""
+        self._rules[_ANY] = ""  # by which arrays and objects speak of it
+        terminals = [part for name in TYPES[:4] for part in scalar_terminals(_ANY_VALUE, name)]
+        containers = f"{self._array(NO_ARRAYS)} | {self._object(NO_OBJECTS)}"
+        self._rules[_ANY] = f"{self._terminal(terminals)} | {containers}"
+        return self._rules
 
     def _array(self, asked: Arrays) -> str:
         least, most = asked.min_items or 0, asked.max_items
@@ -254,6 +261,11 @@ class _Rules:
 
     def _shortened(self, term: str) -> str:
         return f"({self._rule(term[:-1])})?" if term.endswith("?") else self._rule(term)
+
+
+@cache
+def _rules_of_any() -> dict[str, str]:
+    return _Rules(CoreSchema(True, {})).of_any()
 
 
 def _or_else(item: str, others: str) -> str:
