@@ -29,7 +29,9 @@ void bind_endings(py::module_& m) {
              return std::make_shared<Endings>(build_network(grammar, trie->vocabulary()), trie);
            }),
            py::arg("form"), py::arg("text"), py::arg("trie"), release())
-      .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()));
+      .def_property_readonly("num_least", py::cpp_function(&Endings::num_least, release()))
+      .def("num_missing", [](Endings& self, const py::bytes& text) { return self.num_missing(std::string(text)); },
+           py::arg("text"));
   py::class_<EndingMatcher, Matcher, std::shared_ptr<EndingMatcher>>(m, "EndingMatcher")
       .def(py::init([](std::shared_ptr<Matcher> inner, std::shared_ptr<Endings> endings, int64_t max_tokens) {
              return std::make_shared<EndingMatcher>(std::move(inner), std::move(endings), max_tokens);

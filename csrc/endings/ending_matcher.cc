@@ -17,10 +17,10 @@ bool is_empty(const int32_t* row, int num_words) {
 
 }  // namespace
 
-int64_t Endings::num_least() {
+int64_t Endings::num_missing(std::string_view text) {
   Automaton::Walk walk(automaton);
-  const Automaton::State start = walk.start();
-  const int64_t least = start == Automaton::kDead ? Network::kNever : walk.least(start);
+  const Automaton::State state = walk.step(walk.start(), text);
+  const int64_t least = state == Automaton::kDead ? Network::kNever : walk.least(state);
   return least < Network::kNever ? least + 1 : -1;
 }
 

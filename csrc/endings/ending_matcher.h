@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "endings/automaton.h"
@@ -18,7 +19,9 @@ struct Endings {
       : automaton(std::move(network)), trie(std::move(trie_)) {}
 
   // Tokens of the shortest text and its end token; -1 where none is known.
-  int64_t num_least();
+  int64_t num_least() { return num_missing(""); }
+  // The same behind the beginning of a text.
+  int64_t num_missing(std::string_view text);
 
   Automaton automaton;
   const std::shared_ptr<const TokenTrie> trie;

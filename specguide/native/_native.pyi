@@ -385,6 +385,8 @@ class Endings:
     @property
     def num_least(self) -> int:
         """Tokens of the shortest text, its end token included; -1: no text ends."""
+    def num_missing(self, text: bytes) -> int:
+        """The same behind the beginning of a text; -1 also where no text begins so."""
 
 class EndingMatcher(Matcher):
     """What a matcher allows, so that the end token is among the first `max_tokens`."""

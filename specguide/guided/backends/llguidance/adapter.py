@@ -27,6 +27,7 @@ from specguide.guided.backends.llguidance.python_adapter import (
 )
 from specguide.guided.backends.llguidance.refusal import refusal
 from specguide.guided.matcher import Matcher
+from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.self_test import SELF_TEST_VOCABULARY, check_native_walk
 from specguide.tokenizer.vocabulary import Vocabulary
 
@@ -88,7 +89,8 @@ class LLGuidanceBackend:
 
     def write(self, rewritten: Rewritten, limits: GuideConfig) -> Written:
         text = guide_to_lark(rewritten, limits)
-        return Written(read_as(rewritten), "lark", text, outline=outline_of(text))
+        core = rewritten.value if isinstance(rewritten.value, CoreSchema) else None
+        return Written(read_as(rewritten), "lark", text, outline=outline_of(text, core))
 
     def compile(self, guide: Guide | Written, limits: GuideConfig) -> LLGuidanceCompiled:
         written = self.write(as_given(guide), limits) if isinstance(guide, Guide) else guide

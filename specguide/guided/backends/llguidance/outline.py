@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from specguide.errors import InvalidGuide
 from specguide.guided.backend import Outline
 from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
-from specguide.guided.backends.llguidance.json_in_lark import pieces
+from specguide.guided.backends.llguidance.json_in_lark import JSON_OF_LARK, schema_at
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import Budget
+from specguide.guided.grammar_form import behind_space
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.merge import merge
@@ -18,31 +19,46 @@ from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.prune import prune
 
 _MOST_CHARACTERS = 2_000_000
-_MOST_STEPS = 200_000
+_MOST_STEPS = 500_000
 
 
-def outline_of(lark: str) -> Outline | None:
-    """None where a schema in it has no rules, or is too much work."""
+def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:
+    """None where a schema in it has no rules, or is too much work.
+
+    core: of the one schema that the grammar is, if it is no other grammar
+    """
     if len(lark) > _MOST_CHARACTERS:
         return None
+    if JSON_OF_LARK not in lark:
+        return Outline("lark", lark)
     try:
         with Budget(_MOST_STEPS).counting():
-            return Outline("lark", "".join(pieces(lark, _as_rules)))
+            return Outline("lark", "".join(_pieces(lark, core)))
     except (InvalidGuide, NoRules, RecursionError):
         return None
 
 
-def _as_rules(schema: Mapping[str, Json] | bool, _: int) -> str:
+def _pieces(lark: str, core: CoreSchema | None) -> Iterator[str]:
+    done, at = 0, lark.find(JSON_OF_LARK)
+    while at >= 0:
+        found = schema_at(lark, behind_space(lark, at + len(JSON_OF_LARK)))
+        if found is None:
+            raise NoRules
+        schema, _, end = found
+        yield lark[done:at]
+        yield _rules(schema, core)
+        done, at = end, lark.find(JSON_OF_LARK, end)
+    yield lark[done:]
+
+
+def _rules(schema: Mapping[str, Json] | bool, core: CoreSchema | None) -> str:
+    """The first way to write it that has rules; what holds at once is merged, which the library
+    does as it reads."""
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
-    for core in _cores(schema):
+    for one in core_schemas(schema, LLGUIDANCE) if core is None else [core]:
         try:
-            return schema_rules(core, options.get("whitespace_pattern", ""))
+            merged = prune(merge(one))
+            return str(schema_rules(merged, options.get("whitespace_pattern", ""), is_loose=True))
         except NoRules:
             pass
     raise NoRules
-
-
-def _cores(schema: Mapping[str, Json] | bool) -> Iterator[CoreSchema]:
-    for core in core_schemas(schema, LLGUIDANCE):
-        yield core
-        yield prune(merge(core))

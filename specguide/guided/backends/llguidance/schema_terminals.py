@@ -70,20 +70,20 @@ def lexemes(value: Json) -> Iterable[str]:
         yield f"({value_literal(value)})"
 
 
-def scalar_terminals(node: Node, name: str) -> list[str]:
-    """Terminals of a scalar type; none of them where it has no value."""
+def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[str]:
+    """Terminals of a scalar type; none of them where it has no value. is_loose: as `schema_rules`"""
     if name == "null":
         return ['"null"']
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return _string(node)
-    return _number(node.kinds.numbers, name)
+        return _string(node, is_loose)
+    return _number(node.kinds.numbers, name, is_loose)
 
 
-def _number(asked: Numbers, name: str) -> list[str]:
+def _number(asked: Numbers, name: str, is_loose: bool) -> list[str]:
     regex = number_regex(asked, name)
-    if asked.multiple_of is None:
+    if asked.multiple_of is None or is_loose:
         return [] if regex is None else [_regex(regex)]
     factors = multiples(exact(asked.multiple_of))
     if (
@@ -106,7 +106,7 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node) -> list[str]:
+def _string(node: Node, is_loose: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -118,7 +118,7 @@ def _string(node: Node) -> list[str]:
         return [ANY_STRING]
     if patterns and len(parts) > 1:
         try:
-            has_text = have_common_text(tuple(patterns), least, most)
+            has_text = is_loose or have_common_text(tuple(patterns), least, most)
         except UnsupportedRegex:
             raise NoRules from None  # there may be no such string, which the library would find out
     else:
