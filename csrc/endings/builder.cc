@@ -104,7 +104,11 @@ class Builder {
       const bool is_not = part->kind == Expression::Kind::kNot;
       found.factors.push_back({Builder(grammar_, vocabulary_).part(is_not ? part->parts[0] : *part), is_not});
     }
-    return add_product(*network_, rule, found, next);
+    const std::optional<int32_t> added = add_product(*network_, rule, found, next);
+    if (added) return *added;
+    // Of what is too large together the first part tells enough: the matcher knows the rest.
+    if (found.is_first || found.factors[0].is_not) throw std::invalid_argument("a part of the grammar has too many states");
+    return node(expression.parts[0], next, rule);
   }
 
   const Grammar& grammar_;

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <utility>
 
 #include "endings/automaton.h"
@@ -100,12 +99,9 @@ class Explorer {
 
 }  // namespace
 
-int32_t add_product(Network& network, int32_t rule, const Product& product, int32_t next) {
+std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next) {
   Explorer explorer(product);
-  if (!explorer.explore()) {
-    if (product.factors.size() == 1) throw std::invalid_argument("a part of the grammar has too many states");
-    return add_product(network, rule, {{product.factors[0]}, product.is_first}, next);
-  }
+  if (!explorer.explore()) return std::nullopt;
   std::vector<int32_t> nodes;
   for (size_t state = 0; state < explorer.num_states(); ++state) {
     Network::Node node;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "endings/network.h"
@@ -20,10 +21,10 @@ struct Product {
   bool is_first = false;
 };
 
-// States that a product may have. One of more is told by its first factor alone.
+// States that a product may have.
 constexpr size_t kMostProductStates = 4'000;
 
-// Nodes for its texts before `next`; returns the first.
-int32_t add_product(Network& network, int32_t rule, const Product& product, int32_t next);
+// Nodes for its texts before `next`; returns the first, or nothing, and adds none, where there are too many states.
+std::optional<int32_t> add_product(Network& network, int32_t rule, const Product& product, int32_t next);
 
 }  // namespace specguide

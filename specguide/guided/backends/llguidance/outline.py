@@ -19,7 +19,7 @@ from specguide.guided.schema.nodes import CoreSchema
 from specguide.guided.schema.prune import prune
 
 _MOST_CHARACTERS = 2_000_000
-_MOST_STEPS = 500_000
+_MOST_STEPS = 1_000_000
 
 
 def outline_of(lark: str, core: CoreSchema | None) -> Outline | None:

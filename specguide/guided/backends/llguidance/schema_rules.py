@@ -269,7 +269,7 @@ class _Rules:
 
 @cache
 def _rules_of_any() -> dict[str, str]:
-    return _Rules(CoreSchema(True, {})).of_any()
+    return _Rules(CoreSchema(True, {}), is_loose=False).of_any()
 
 
 def _or_else(item: str, others: str) -> str:
@@ -290,9 +290,10 @@ def _named_children(asked: Objects, is_loose: bool) -> dict[str, Core]:
         raise NoRules
     unnamed = {name: asked.additional for name in asked.required if name not in asked.properties}
     children = {**asked.properties, **unnamed}
-    if any(children[name] is False for name in asked.required):
+    impossible = [name for name in asked.required if children[name] is False]
+    if impossible and not is_loose:
         raise NoRules
-    return children
+    return {**children, **dict.fromkeys(impossible, True)}
 
 
 def _is_plain(node: Node) -> bool:

@@ -71,7 +71,10 @@ def lexemes(value: Json) -> Iterable[str]:
 
 
 def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[str]:
-    """Terminals of a scalar type; none of them where it has no value. is_loose: as `schema_rules`"""
+    """Terminals of a scalar type; none of them where it has no value.
+
+    is_loose: as `schema_rules`
+    """
     if name == "null":
         return ['"null"']
     if name == "boolean":
@@ -82,6 +85,8 @@ def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[s
 
 
 def _number(asked: Numbers, name: str, is_loose: bool) -> list[str]:
+    if is_loose and not asked.is_bounded:
+        return [_ANY_INTEGER if name == "integer" else _ANY_NUMBER]
     regex = number_regex(asked, name)
     if asked.multiple_of is None or is_loose:
         return [] if regex is None else [_regex(regex)]
@@ -102,6 +107,8 @@ def _regex(pattern: str) -> str:
     return f"/{pattern}/"
 
 
+_ANY_INTEGER = "/-?(?:0|[1-9][0-9]*)/"
+_ANY_NUMBER = r"/-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/"  # as the library reads one
 _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
