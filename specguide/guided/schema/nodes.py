@@ -113,10 +113,15 @@ Core: TypeAlias = Node | bool
 
 @dataclass(frozen=True)
 class CoreSchema:
-    """A whole schema of the core: where it begins, and the definitions that nodes refer to."""
+    """A whole schema of the core: where it begins, and the definitions that nodes refer to.
+
+    tracked: None where keys come in the schema's order. Else they come in any, and these are the
+             required ones that the grammar must ask for, by the id of an object's Objects
+    """
 
     root: Core
     definitions: Mapping[str, Core] = field(default_factory=dict)
+    tracked: Mapping[int, tuple[str, ...]] | None = None
 
 
 def typed(path: str, *types: str) -> Node:

@@ -16,7 +16,7 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
@@ -36,6 +36,10 @@ def json_term(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> str:
     try:
         return schema_rules(schema, whitespace_regex(limits))
     except NoRules:
+        if schema.tracked is not None:
+            raise UnsupportedGuide(
+                "llguidance has no rules for this schema with its keys in any order"
+            ) from None
         return schema_term(emit(schema), limits)
 
 

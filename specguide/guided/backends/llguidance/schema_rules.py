@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
@@ -56,6 +57,7 @@ class _Rules:
         self._rules: list[str] = []
         self._known: dict[str, str] = {}  # by what they say
         self._definitions = schema.definitions
+        self._tracked = schema.tracked
         start = self._value(schema.root)
         for name, core in schema.definitions.items():
             self._rules.append(f"{_definition(name)}: {self._value(core)}")
@@ -154,16 +156,19 @@ class _Rules:
     def _object(self, asked: Objects) -> str:
         required = asked.required
         children = _named_children(asked)
-        items = [
-            (f'{text_literal(name)} ":" {self._value(child)}', name in required)
+        members = {
+            name: f'{text_literal(name)} ":" {self._value(child)}'
             for name, child in children.items()
             if child is not False
-        ]
+        }
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
             raise NoRules
         extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        if self._tracked is not None:
+            return self._in_any_order(members, extra, asked)
+        items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
             return self._counted_object(items, extra, asked)
         if least > 0 and not extra:
@@ -171,6 +176,17 @@ class _Rules:
         if extra:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {self._members(items)} "}}"')
+
+    def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
+        """An object whose keys come in any order, for the guard to count."""
+        if not extra and (asked.min_properties or 0) > len(members):
+            raise NoRules
+        tracked = (self._tracked or {}).get(id(asked), ())
+        rules = {name: self._rule(member) for name, member in members.items()}
+        others = [rule for name, rule in rules.items() if name not in tracked]
+        told = [rules[name] for name in tracked]
+        body = any_order(self._rule, [*others, extra] if extra else others, told)
+        return self._rule(f'"{{" {body} "}}"')
 
     def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:
         """An object whose members are counted, some of which may be left out: a rule for each place
