@@ -25,10 +25,12 @@ from specguide.guided.schema.nodes import (
     CoreSchema,
     Node,
     Objects,
+    Tracked,
     refuse,
 )
 
 MAX_TRACKED = 8
+_MAX_COUNTED = 100
 _MAX_PLACES = 10_000
 _MAX_OPTIONS = 64
 
@@ -40,8 +42,7 @@ def key_places(schema: CoreSchema) -> tuple[CoreSchema, list[dict[str, Json]]]:
     Raises UnsupportedGuide where objects at one place cannot be told apart.
     """
     found = _Places(schema)
-    tracked = {key: tuple(names) for key, names in found.tracked.items()}
-    return replace(schema, tracked=tracked), found.described
+    return replace(schema, tracked=found.tracked), found.described
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class _Places:
 
     def __init__(self, schema: CoreSchema) -> None:
         self.described: list[dict[str, Json]] = []
-        self.tracked: dict[int, set[str]] = {}  # by the id of an object's Objects
+        self.tracked: dict[int, Tracked] = {}
         self._definitions = schema.definitions
         self._numbers: dict[tuple[frozenset[int], bool], int] = {}
         self._to_describe: list[tuple[list[Node], bool]] = []
@@ -142,7 +143,7 @@ class _Places:
         found = [_option(one, names) for one in asked]
         if takes_any:
             found.append(_Option(frozenset(names), frozenset(), 0, None, "ANY"))
-        return list(dict.fromkeys(found))
+        return [one for one in dict.fromkeys(found) if one.required <= one.allowed]
 
     def _track(self, nodes: list[Node], names: list[str], takes_any: bool) -> None:
         """Adds what tells the objects of a place apart."""
@@ -152,16 +153,16 @@ class _Places:
             raise refuse("anyOf", nodes[0].path, why)
         for node in nodes if len(options) > 1 else ():
             own = _option(node.kinds.objects, names)
+            if not own.required <= own.allowed:
+                continue  # there is no such object
             told = _telling(own, options)
-            _check_counts(node, own, options, told)
-            tracked = self.tracked.setdefault(id(node.kinds.objects), set())
-            tracked.update(told)
-            if len(tracked) > MAX_TRACKED:
-                why = (
-                    f"in any order, more than {MAX_TRACKED} of its properties tell the object "
-                    "from others that may stand there"
-                )
-                raise refuse("required", node.path, why)
+            before = self.tracked.get(id(node.kinds.objects), Tracked())
+            tracked = Tracked(
+                tuple(dict.fromkeys((*before.names, *told))),
+                before.is_counted or _is_counted(own, options, told),
+            )
+            _check_tracked(node, tracked, options)
+            self.tracked[id(node.kinds.objects)] = tracked
 
 
 def _option(asked: Objects, names: Iterable[str]) -> _Option:
@@ -171,11 +172,10 @@ def _option(asked: Objects, names: Iterable[str]) -> _Option:
         unnamed = "SOME"
     elif asked.additional is not False:
         unnamed = "SOME" if asked.patterns else "ANY"
-    least = asked.min_properties or 0
+    least = max(asked.min_properties or 0, len(asked.required))
     most = asked.max_properties
     if most is not None and unnamed == "NONE" and most >= len(allowed):
         most = None
-    least = least if least > len(asked.required) else 0
     return _Option(allowed, frozenset(asked.required), least, most, unnamed)
 
 
@@ -195,16 +195,33 @@ def _telling(own: _Option, options: list[_Option]) -> list[str]:
         possible = [one for one in possible if name in one.allowed]
 
 
-def _check_counts(node: Node, own: _Option, options: list[_Option], told: list[str]) -> None:
-    """Raises UnsupportedGuide where the number of keys hangs on which object it is."""
+def _is_counted(own: _Option, options: list[_Option], told: list[str]) -> bool:
+    """Whether the number of keys hangs on which of the objects it is."""
     possible = [one for one in options if one.allowed.issuperset(told)]
-    if any(one.least < own.least for one in possible):
-        raise refuse("minProperties", node.path, _NOT_COUNTED)
-    if any(one.most != own.most for one in options) or (own.most is not None and told):
-        raise refuse("maxProperties", node.path, _NOT_COUNTED)
+    is_least = own.least > len(own.required) and any(one.least < own.least for one in possible)
+    return is_least or any(one.most != own.most for one in options)
 
 
-_NOT_COUNTED = "in any order, other objects that may stand there are counted in another way"
+def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None:
+    """Raises UnsupportedGuide where a grammar cannot see to it."""
+    asked = node.kinds.objects
+    if len(tracked.names) > MAX_TRACKED:
+        why = (
+            f"in any order, more than {MAX_TRACKED} of its properties tell the object from others "
+            "that may stand there"
+        )
+        raise refuse("required", node.path, why)
+    common = frozenset.intersection(*(one.required for one in options))
+    for keyword, bound in ("minProperties", asked.min_properties), (
+        "maxProperties",
+        asked.max_properties,
+    ):
+        is_hard = tracked.names or (bound or 0) > _MAX_COUNTED
+        if keyword == "maxProperties" and common:
+            is_hard = True
+        if bound is not None and is_hard and (tracked.is_counted or keyword == "maxProperties"):
+            why = "in any order, other objects that may stand there are counted in another way"
+            raise refuse(keyword, node.path, why)
 
 
 def _named(asked: Objects) -> Iterable[str]:

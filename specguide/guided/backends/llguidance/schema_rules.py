@@ -10,6 +10,7 @@ multiples of 3 …) is left to the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 
 from specguide.guided.backends.llguidance.any_order import any_order
@@ -17,6 +18,7 @@ from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
     lexemes,
+    library_term,
     quoted_pattern,
     scalar_terminals,
     text_literal,
@@ -34,6 +36,7 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     Strings,
+    Tracked,
 )
 from specguide.guided.schema.patterns import pattern_matches
 
@@ -96,8 +99,19 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                terminals += scalar_terminals(core, name)
+                self._add_scalar(core, name, terminals, terms)
         return terminals, terms
+
+    def _add_scalar(self, node: Node, name: str, terminals: list[str], terms: list[str]) -> None:
+        """Adds the options of a scalar type; where keys come in any order, the library's own ones
+        where there are no others."""
+        try:
+            terminals += scalar_terminals(node, name)
+        except NoRules:
+            if self._tracked is None or node.kinds.numbers.is_fraction:
+                raise
+            scalar = replace(node, kinds=replace(node.kinds, types=(name,)))
+            terms.append(self._rule(library_term(scalar)))
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, listed values or a choice; raises NoRules for more."""
@@ -181,11 +195,16 @@ class _Rules:
         """An object whose keys come in any order, for the guard to count."""
         if not extra and (asked.min_properties or 0) > len(members):
             raise NoRules
-        tracked = (self._tracked or {}).get(id(asked), ())
+        tracked = (self._tracked or {}).get(id(asked), Tracked())
         rules = {name: self._rule(member) for name, member in members.items()}
-        others = [rule for name, rule in rules.items() if name not in tracked]
-        told = [rules[name] for name in tracked]
-        body = any_order(self._rule, [*others, extra] if extra else others, told)
+        others = [rule for name, rule in rules.items() if name not in tracked.names]
+        others += [extra] if extra else []
+        if tracked.is_counted:
+            least = asked.min_properties or 0
+            other = self._rule(" | ".join(others)) if others else ""
+            body = self._repeated(other, least, asked.max_properties, is_first=True) if other else ""
+        else:
+            body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{" {body} "}}"')
 
     def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:

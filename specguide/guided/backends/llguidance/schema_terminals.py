@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from specguide.config import GuideConfig
 from specguide.guided.budget import kept
+from specguide.guided.lark.schema import schema_term
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
 from specguide.guided.regex.multiples import multiples
 from specguide.guided.regex.parse import parse
@@ -21,9 +23,10 @@ from specguide.guided.regex.tree import (
 )
 from specguide.guided.regex.tree import Node as Regex
 from specguide.guided.regex.writer import whole, write
+from specguide.guided.schema.emit import emit
 from specguide.guided.schema.json_values import Json, exact, is_number
 from specguide.guided.schema.merge_kinds import holds_number
-from specguide.guided.schema.nodes import Node, Numbers
+from specguide.guided.schema.nodes import CoreSchema, Node, Numbers
 from specguide.guided.schema.patterns import have_common_text
 from specguide.guided.schema_numbers import number_regex, spellings
 
@@ -100,6 +103,11 @@ def _regex(pattern: str) -> str:
     if len(pattern) > MAX_CHARS:
         raise NoRules
     return f"/{pattern}/"
+
+
+def library_term(node: Node) -> str:
+    """A scalar as a term of the library's own."""
+    return schema_term(emit(CoreSchema(node)), GuideConfig(max_whitespace=0))
 
 
 _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
