@@ -28,6 +28,16 @@ bool is_bounding(std::string_view bytes) {
   return is_opening(bytes) || bytes.find_first_of(",}") != std::string_view::npos;
 }
 
+// What is behind a string, from its last quote on, without the whitespace up to another string.
+std::string squeezed(std::string_view text) {
+  std::string out = "\"";
+  size_t at = 1;
+  for (; at < text.size() && text[at] != '"'; ++at) {
+    if (std::string_view(" \t\n\r").find(text[at]) == std::string_view::npos) out += text[at];
+  }
+  return out.append(text.substr(at));
+}
+
 template <typename Visit>
 bool any_token(const std::vector<int32_t>& row, Visit visit) {
   for (size_t word = 0; word < row.size(); ++word) {
@@ -43,6 +53,7 @@ bool any_token(const std::vector<int32_t>& row, Visit visit) {
 KeyTokens::KeyTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::move(words)) {
   bounding.assign(static_cast<size_t>(vocabulary->num_words()), 0);
   leaving = opening = quoting = keying = bounding;
+  std::unordered_map<std::string, size_t> numbers;
   for (int32_t token = 0; token < vocabulary->size(); ++token) {
     const std::string_view bytes = vocabulary->token_bytes[static_cast<size_t>(token)];
     const size_t quote = bytes.find('"');
@@ -50,9 +61,15 @@ KeyTokens::KeyTokens(std::shared_ptr<const Vocabulary> words) : vocabulary(std::
     if (is_bounding(bytes)) set_bit(bounding, token);
     if (is_opening(bytes)) set_bit(opening, token);
     if (is_quoting) set_bit(quoting, token);
-    if (is_quoting && is_bounding(bytes.substr(quote + 1))) set_bit(leaving, token);
+    if (is_quoting && is_bounding(bytes.substr(quote + 1))) {
+      set_bit(leaving, token);
+      const size_t end = numbers.emplace(squeezed(bytes.substr(quote)), numbers.size()).first->second;
+      if (bytes.substr(0, quote).find('\\') == std::string_view::npos) end_of[token] = end;
+    }
     if (is_bounding(bytes) || (is_quoting && bytes.rfind('"') != quote)) set_bit(keying, token);
   }
+  ends.resize(numbers.size());
+  for (const auto& [text, number] : numbers) ends[number] = text;
 }
 
 KeyMatcher::KeyMatcher(std::shared_ptr<Matcher> inner, std::shared_ptr<const KeyTokens> tokens, KeyWalk walk)
@@ -66,7 +83,7 @@ bool KeyMatcher::accept(int32_t token) {
   KeyState after = state_;
   if (is_text) {
     const KeyVerdict verdict = walk_.take(after, bytes_of(token));
-    if (verdict == KeyVerdict::kNo || (verdict == KeyVerdict::kPerhaps && !is_live(after))) {
+    if (verdict == KeyVerdict::kNo || (verdict == KeyVerdict::kPerhaps && !can_go_on(after))) {
       inner_->rollback(1);
       return false;
     }
@@ -108,7 +125,7 @@ std::vector<SpeltToken> KeyMatcher::forced_drafts(const int32_t* row, size_t num
 
 void KeyMatcher::mask(int32_t* row) {
   const Suspects wanted = suspects();
-  std::vector<Known> known;
+  Known known;
   for (int word = 0; word < vocabulary().num_words(); ++word) {
     const auto at = static_cast<size_t>(word);
     const int32_t among = wanted.words == nullptr ? -1 : (*wanted.words)[at] | (*wanted.always)[at];
@@ -146,23 +163,79 @@ KeyMatcher::Bytes KeyMatcher::repeating() const {
   return found;
 }
 
-// Whether a token may come that the matcher underneath allows.
-bool KeyMatcher::may_take(int32_t token, std::vector<Known>& known) {
+// Whether a token may come that the matcher underneath allows. What follows a string hangs on its end alone.
+bool KeyMatcher::may_take(int32_t token, Known& known) {
+  if (state_.is_key || state_.mode != Mode::kString) return find_out(token, known);
+  const auto end = tokens_->end_of.find(token);
+  if (end == tokens_->end_of.end()) return find_out(token, known);
+  const auto [found, is_new] = known.ends.try_emplace(end->second, false);
+  if (is_new) found->second = find_out(token, known);
+  return found->second;
+}
+
+bool KeyMatcher::find_out(int32_t token, Known& known) {
   KeyState after = state_;
   const KeyVerdict verdict = walk_.take(after, bytes_of(token));
   if (verdict != KeyVerdict::kPerhaps) return verdict == KeyVerdict::kYes;
   if (after.top != state_.top) return is_live_behind(token, after);
-  for (const Known& one : known) {
-    if (one.key == after.key) return one.is_live;
-  }
-  known.push_back({after.key, is_live_behind(token, after)});
-  return known.back().is_live;
+  const auto [found, is_new] = known.keys.try_emplace(after.key, false);
+  if (is_new) found->second = is_live_behind(token, after);
+  return found->second;
 }
 
 bool KeyMatcher::is_live_behind(int32_t token, const KeyState& after) {
   if (!inner_->accept(token)) throw std::runtime_error("a matcher refuses what its row allows");
-  const bool found = is_live(after);
+  const bool found = can_go_on(after);
   inner_->rollback(1);
+  return found;
+}
+
+bool KeyMatcher::can_go_on(const KeyState& state) {
+  const KeyVerdict verdict = takes_a_key(state);
+  return verdict == KeyVerdict::kPerhaps ? is_live(state) : verdict == KeyVerdict::kYes;
+}
+
+// Whether the matcher underneath takes one of the names from a state on, or another key that is tried.
+KeyVerdict KeyMatcher::takes_a_key(const KeyState& state) {
+  const KeyFrame& frame = *state.top;
+  const bool takes_others = !frame.is_full() && frame.demand.takes_unnamed;
+  bool is_sure = !takes_others;
+  const auto takes = [&](const std::string& key) {
+    const bool begins = key.size() > state.key.size() && key.compare(0, state.key.size(), state.key) == 0;
+    if (!begins) return false;
+    const KeyVerdict verdict = takes_text(std::string_view(key).substr(state.key.size()));
+    is_sure = is_sure && verdict != KeyVerdict::kPerhaps;
+    return verdict == KeyVerdict::kYes;
+  };
+  const auto& names = frame.place->names();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool may_come = frame.is_full() ? frame.demand.missing.has(i) : frame.place->with_key(frame.options, i) != 0;
+    if (may_come && !frame.seen.has(i) && takes(names[i])) return KeyVerdict::kYes;
+  }
+  const std::string start = state.key.empty() ? "\"" : state.key;
+  for (const std::string end : {"\"", "x\"", "0\""}) {
+    const bool is_name = frame.place->number(start + end) < names.size();
+    if (takes_others && !is_name && !frame.has_come(start + end) && takes(start + end)) return KeyVerdict::kYes;
+  }
+  return is_sure ? KeyVerdict::kNo : KeyVerdict::kPerhaps;
+}
+
+// Whether the matcher underneath takes a text, whose tokens are the longest ones; perhaps, where there are none. Its
+// state stays as it is.
+KeyVerdict KeyMatcher::takes_text(std::string_view text) {
+  KeyVerdict found = KeyVerdict::kYes;
+  int num_taken = 0;
+  while (!text.empty() && found == KeyVerdict::kYes) {
+    int32_t token = -1;
+    size_t length = text.size() + 1;
+    while (token < 0 && --length > 0) token = vocabulary().find(text.substr(0, length));
+    if (token < 0) found = KeyVerdict::kPerhaps;
+    if (token >= 0 && !inner_->accept(token)) found = KeyVerdict::kNo;
+    if (found != KeyVerdict::kYes) break;
+    ++num_taken;
+    text.remove_prefix(length);
+  }
+  if (num_taken > 0) inner_->rollback(num_taken);
   return found;
 }
 

@@ -5,6 +5,9 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "backends/key_walk.h"
@@ -23,6 +26,9 @@ struct KeyTokens {
   std::vector<int32_t> opening;   // opening an object, and more of it
   std::vector<int32_t> quoting;   // holding a quote
   std::vector<int32_t> keying;    // holding a whole key, perhaps, or bounding
+  // Of tokens that leave a string, by what is behind it but for whitespace: the number of that end, and its text.
+  std::unordered_map<int32_t, size_t> end_of;
+  std::vector<std::string> ends;
 };
 
 // What a matcher of texts allows whose objects take each key any number of times in any order, with no key twice and
@@ -49,10 +55,10 @@ class KeyMatcher final : public Matcher {
     const Row* always;
     Bytes first;
   };
-  // Whether keys that begin so can go on, as it was found out for one row.
+  // What was found out for one row: whether keys that begin so can go on, and of ends whether they may come.
   struct Known {
-    std::string key;
-    bool is_live;
+    std::unordered_map<std::string, bool> keys;
+    std::unordered_map<size_t, bool> ends;
   };
 
   const Vocabulary& vocabulary() const { return *tokens_->vocabulary; }
@@ -60,8 +66,13 @@ class KeyMatcher final : public Matcher {
   void mask(int32_t* row);
   Suspects suspects() const;
   Bytes repeating() const;
-  bool may_take(int32_t token, std::vector<Known>& known);
+  bool may_take(int32_t token, Known& known);
+  bool find_out(int32_t token, Known& known);
   bool is_live_behind(int32_t token, const KeyState& after);
+  // Whether a key that has not come can be ended from a state of the matcher underneath.
+  bool can_go_on(const KeyState& state);
+  KeyVerdict takes_a_key(const KeyState& state);
+  KeyVerdict takes_text(std::string_view text);
   bool is_live(const KeyState& state);
 
   const std::shared_ptr<Matcher> inner_;

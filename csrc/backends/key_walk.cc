@@ -20,6 +20,13 @@ bool begins_with(std::string_view text, std::string_view start) { return text.su
 
 }  // namespace
 
+bool KeyFrame::has_come(std::string_view key) const {
+  for (const SeenKey* one = keys.get(); one != nullptr; one = one->before.get()) {
+    if (one->text == key) return true;
+  }
+  return false;
+}
+
 KeyStarts::KeyStarts(const std::vector<std::pair<std::string, int>>& starts) : nodes_(1) {
   for (const auto& [text, place] : starts) {
     if (text.empty()) throw std::invalid_argument("a text behind which JSON begins must not be empty");
@@ -191,9 +198,7 @@ bool KeyWalk::close(KeyState& state) const {
 
 bool KeyWalk::end_key(KeyState& state) const {
   const KeyFrame& before = *state.top;
-  for (const SeenKey* seen = before.keys.get(); seen != nullptr; seen = seen->before.get()) {
-    if (seen->text == state.key) return false;
-  }
+  if (before.has_come(state.key)) return false;
   const size_t number = before.place->number(state.key);
   const bool is_name = number < before.place->num_names();
   if (before.is_full() && !(is_name && before.demand.missing.has(number))) return false;

@@ -40,6 +40,7 @@ struct KeyFrame {
   uint64_t options = 0;
   KeyDemand demand{};
 
+  bool has_come(std::string_view key) const;
   bool may_close() const { return num >= demand.least && demand.missing.size() == 0; }
   // Whether there is room for no key but those that are missing.
   bool is_full() const { return demand.most != SIZE_MAX && num + demand.missing.size() >= demand.most; }

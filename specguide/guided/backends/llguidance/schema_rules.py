@@ -10,7 +10,6 @@ multiples of 3 …) is left to the library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 
 from specguide.guided.backends.llguidance.any_order import any_order
@@ -18,7 +17,6 @@ from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
     NoRules,
     lexemes,
-    library_term,
     quoted_pattern,
     scalar_terminals,
     text_literal,
@@ -99,19 +97,9 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                self._add_scalar(core, name, terminals, terms)
+                is_last = self._tracked is not None  # nothing is left to the library then
+                terminals += scalar_terminals(core, name, is_last=is_last)
         return terminals, terms
-
-    def _add_scalar(self, node: Node, name: str, terminals: list[str], terms: list[str]) -> None:
-        """Adds the options of a scalar type; where keys come in any order, the library's own ones
-        where there are no others."""
-        try:
-            terminals += scalar_terminals(node, name)
-        except NoRules:
-            if self._tracked is None or node.kinds.numbers.is_fraction:
-                raise
-            scalar = replace(node, kinds=replace(node.kinds, types=(name,)))
-            terms.append(self._rule(library_term(scalar)))
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
         """The options of a reference, listed values or a choice; raises NoRules for more."""
