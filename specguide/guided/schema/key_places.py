@@ -123,9 +123,7 @@ class _Places:
         return {
             "options": [one.fields() for one in self._options(asked, names, takes_any)],
             "names": {
-                _spelt(name): self._number(
-                    chain(anything, *(asked_of(one, name) for one in asked))
-                )
+                _spelt(name): self._number(chain(anything, *(asked_of(one, name) for one in asked)))
                 for name in names
             },
             "other": self._number(chain(anything, unnamed)),
@@ -136,9 +134,7 @@ class _Places:
             "rest": self._number([*anything, *(one.rest for one in arrays)]),
         }
 
-    def _options(
-        self, asked: list[Objects], names: list[str], takes_any: bool
-    ) -> list[_Option]:
+    def _options(self, asked: list[Objects], names: list[str], takes_any: bool) -> list[_Option]:
         spend(len(asked) * len(names))
         found = [_option(one, names) for one in asked]
         if takes_any:
@@ -212,9 +208,12 @@ def _check_tracked(node: Node, tracked: Tracked, options: list[_Option]) -> None
         )
         raise refuse("required", node.path, why)
     common = frozenset.intersection(*(one.required for one in options))
-    for keyword, bound in ("minProperties", asked.min_properties), (
-        "maxProperties",
-        asked.max_properties,
+    for keyword, bound in (
+        ("minProperties", asked.min_properties),
+        (
+            "maxProperties",
+            asked.max_properties,
+        ),
     ):
         is_hard = tracked.names or (bound or 0) > _MAX_COUNTED
         if keyword == "maxProperties" and common:

@@ -8,9 +8,7 @@ from itertools import combinations
 from specguide.guided.budget import spend
 
 
-def any_order(
-    rule: Callable[[str], str], others: Sequence[str], tracked: Sequence[str]
-) -> str:
+def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequence[str]) -> str:
     """The members of an object in any order, as a term: each of the tracked ones once, the others
     any number of times. There is a rule for each set of tracked members that are still to come.
 

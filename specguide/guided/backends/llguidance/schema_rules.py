@@ -190,7 +190,9 @@ class _Rules:
         if tracked.is_counted:
             least = asked.min_properties or 0
             other = self._rule(" | ".join(others)) if others else ""
-            body = self._repeated(other, least, asked.max_properties, is_first=True) if other else ""
+            body = (
+                self._repeated(other, least, asked.max_properties, is_first=True) if other else ""
+            )
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{" {body} "}}"')
