@@ -9,7 +9,7 @@ from specguide.draft_layout import DraftLayout
 from specguide.draft_methods import AUTO, DraftMethod, method_named
 from specguide.draft_tree import CHAIN, DraftShape, DraftTree, DynamicTree
 from specguide.errors import InvalidParams
-from specguide.key_order import KEY_ORDERS
+from specguide.guide import KEY_ORDERS
 
 MOST_DRAFTS = 32
 CACHE_DTYPES = ("auto", "bfloat16", "fp8")

@@ -12,8 +12,10 @@ from typing import Any
 from specguide.converted import converted
 from specguide.errors import InvalidGuide, InvalidParams
 from specguide.integers import as_int, is_int
-from specguide.key_order import KEY_ORDERS
 from specguide.ready_grammars import grammar_text, schema_text
+
+KEY_ORDERS = ("schema", "any")
+"""Properties in the schema's order, and others behind them; or in any order, each once."""
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ def any_order(rule: Callable[[str], str], others: Sequence[str], tracked: Sequen
             ways = " | ".join(f'"," {one} {after[left - {one}]}'.rstrip() for one in names)
             after[left] = rule(f"{more} ({ways})".lstrip())
     every = frozenset(tracked)
-    ways = [f"{one} {after[every - {one}]}".rstrip() for one in tracked]
-    if other:
-        ways.append(f"{other} {after[every]}".rstrip())
-    if not ways:
+    first = [f"{one} {after[every - {one}]}".rstrip() for one in tracked]
+    first += [f"{other} {after[every]}".rstrip()] if other else []
+    if not first:
         return ""
-    return rule(" | ".join(ways)) if tracked else f"({rule(' | '.join(ways))})?"
+    return rule(" | ".join(first)) if tracked else f"({rule(' | '.join(first))})?"

@@ -188,11 +188,9 @@ class _Rules:
         others = [rule for name, rule in rules.items() if name not in tracked.names]
         others += [extra] if extra else []
         if tracked.is_counted:
-            least = asked.min_properties or 0
+            counts = asked.min_properties or 0, asked.max_properties
             other = self._rule(" | ".join(others)) if others else ""
-            body = (
-                self._repeated(other, least, asked.max_properties, is_first=True) if other else ""
-            )
+            body = self._repeated(other, *counts, is_first=True) if other else ""
         else:
             body = any_order(self._rule, others, [rules[name] for name in tracked.names])
         return self._rule(f'"{{" {body} "}}"')
