@@ -66,6 +66,11 @@ def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[
         for schema in core_schemas(value, able):
             yield Rewritten(kind, schema)
     else:
+        if key_order == "any" and (kind == "structural_tag" or "%json" in guide.source()):
+            raise UnsupportedGuide(
+                f"{kind} has the keys of an object in the schema's order; ask for key_order "
+                '"schema"'
+            )
         yield Rewritten(kind, _rewritten(kind, value, spec))
 
 
