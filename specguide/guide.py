@@ -154,6 +154,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
                 f"{kind} must be a JSON object, found {type(value).__name__}", param=kind
             )
         try:
+            if _is_finite(value):
+                return
             json.dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidGuide(f"{kind} cannot be written as JSON: {error}", param=kind) from error
@@ -165,6 +167,8 @@ def _check_json(kind: str, types: tuple[type, ...]) -> Any:
 def check_finite(value: Any, kind: str) -> None:
     """Raises InvalidGuide, with keyword and JSON pointer, for a number that JSON does not have:
     Python reads NaN and Infinity, and 1e999 as infinity. kind: the guide's field"""
+    if _is_finite(value):
+        return
     for path, number in _floats(value):
         if not math.isfinite(number):
             keyword = next((step for step in reversed(path) if isinstance(step, str)), kind)
@@ -177,6 +181,15 @@ def check_finite(value: Any, kind: str) -> None:
                 "1.7976931348623157e308",
                 param=kind,
             )
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a value can be written as JSON that others read; quick."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _floats(value: Any) -> Iterator[tuple[tuple[str | int, ...], float]]:

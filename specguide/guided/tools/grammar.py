@@ -8,8 +8,10 @@ for whichever backend takes all that it says.
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from specguide.config import GuideConfig
@@ -18,9 +20,14 @@ from specguide.guided.backends import AUTO
 from specguide.guided.lark.schema import schema_term
 from specguide.guided.tools.arguments import ArgumentRules
 from specguide.guided.tools.formats import ToolFormat
+from specguide.guided.written_cache import WrittenCache
 
 SpecialToken = Callable[[str], int | None]
 """The id of a special token, None for one that is text, or none."""
+
+_WITHOUT_REFERENCES = 2
+"""A version of marshal in which equal values are equal bytes. It tells 1 from 1.0 and from True."""
+_guides: WrittenCache[Guide] = WrittenCache(lambda guide: len(guide.source()), most_of_one=4 << 20)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,24 @@ def tool_guide(
     answer:      a JSON schema: what is not calls matches it; None: that is free text
     """
     rules = _Rules(tool_format, special_token)
+    make = partial(_guide, rules, tools, limits, must_call, is_parallel, answer)
+    told = [*((tool.name, tool.parameters) for tool in tools), answer]
+    try:
+        text = marshal.dumps(told, _WITHOUT_REFERENCES)
+    except ValueError:  # no plain dicts
+        return make()
+    return _guides.get(text, (*rules.key, limits, must_call, is_parallel), make)
+
+
+def _guide(
+    rules: _Rules,
+    tools: Sequence[Tool],
+    limits: GuideConfig,
+    must_call: bool,
+    is_parallel: bool,
+    answer: Any,
+) -> Guide:
+    tool_format = rules.format
     calls = rules.calls(is_parallel)
     if must_call:
         start = [calls]
@@ -72,9 +97,11 @@ class _Rules:
     """Parts of a format as Lark."""
 
     def __init__(self, tool_format: ToolFormat, special_token: SpecialToken) -> None:
-        self._format = tool_format
+        self.format = tool_format
         ids = {text: special_token(text) for text in tool_format.special_tokens}
         self._ids = {text: token for text, token in ids.items() if token is not None}
+        self.key = (repr(tool_format), *self._ids.items())
+        """What these rules hang on."""
         self.rest_of_call = f"tool {self.terms(tool_format.after_arguments)}"
         self.lines = ["INDEX: /[0-9]{1,4}/"] if tool_format.before_index else []
         self._num_listed = 0
@@ -99,7 +126,7 @@ class _Rules:
 
     def tool(self, tool: Tool, limits: GuideConfig) -> str:
         """A tool's name and its arguments."""
-        one = self._format
+        one = self.format
         name = self.terms(tool.name + one.before_arguments)
         if one.before_index:
             begin = self.terms(tool.name + one.before_index)
@@ -114,7 +141,7 @@ class _Rules:
 
     def calls(self, is_parallel: bool, *, after: str = "") -> str:
         """All of a message's calls, behind a part of their opening."""
-        one = self._format
+        one = self.format
         opening = self.terms(one.opening.removeprefix(after))
         more = (
             f"({self.terms(one.separator)} call)*"
@@ -128,9 +155,9 @@ class _Rules:
     def free_text(self, is_parallel: bool) -> list[str]:
         """The start rule, and others, of text up to the trigger, from where on there are calls; or
         text alone."""
-        if self._format.before_answer:
+        if self.format.before_answer:
             return self._marked_text(is_parallel)
-        trigger = self._format.trigger
+        trigger = self.format.trigger
         calls = self.calls(is_parallel, after=trigger)
         if trigger in self._ids:  # which is in no text
             return [f"TEXT? (<[{self._ids[trigger]}]> {calls})?", r"TEXT: /(?s:.+)/"]
@@ -143,7 +170,7 @@ class _Rules:
 
     def _marked_text(self, is_parallel: bool) -> list[str]:
         """The start rule, and others, where marks say what is an answer and what leads to calls."""
-        one = self._format
+        one = self.format
         first, *rest = self._parts(one.after_lead)
         is_text = first not in self._ids
         lead = f"/(?s:.*){_escaped(first)}/" if is_text else "TEXT?"

@@ -19,7 +19,7 @@ def _load() -> Adapter:
 
 
 def _rewrite(source: str, form: GrammarForm) -> str:
-    return with_rewritten_schemas(source, LLGUIDANCE) if form == "Lark" else source
+    return with_rewritten_schemas(source) if form == "Lark" else source
 
 
 SPEC = BackendSpec(

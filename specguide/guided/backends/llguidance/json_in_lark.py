@@ -4,59 +4,109 @@ of it."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guide import check_finite
+from specguide.guided.backends.llguidance.capabilities import LLGUIDANCE
+from specguide.guided.backends.llguidance.lark_rules import Marked, SchemaRules, alternatives
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
 from specguide.guided.budget import spend
 from specguide.guided.grammar_form import behind_space
-from specguide.guided.schema.capabilities import Capabilities
 from specguide.guided.schema.cores import core_schemas
 from specguide.guided.schema.emit import emit, in_doubles
 from specguide.guided.schema.json_values import Json
 from specguide.guided.schema.nodes import CoreSchema, tells_fractions
+from specguide.guided.written_cache import WrittenCache
 
 _JSON_OF_LARK = "%json"
 _CHARACTERS_A_STEP = 2_000
+_LITERAL = r'("(?:[^"\\\n]|\\["\\nrt])*")'
+_HEAD = re.compile(rf"(?:^|\n)([a-z_][a-z0-9_]*): *{_LITERAL} *\Z")
+_NEXT = re.compile(rf" *\| *{_LITERAL} *")
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
+_written: WrittenCache[SchemaRules | str] = WrittenCache(
+    lambda term: len(str(term)), most_of_one=64 << 10
+)
 
 
-def with_rewritten_schemas(source: str, able: Capabilities) -> str:
+def with_rewritten_schemas(source: str) -> str:
     """A Lark grammar with the JSON Schemas in it rewritten; they keep their whitespace options.
 
     Raises InvalidGuide, which says which of them it is.
     """
-    return "".join(_pieces(source, able))
+    texts = [""]
+    terms: list[SchemaRules | str] = []  # each behind one of the texts
+    for text, term in _pieces(source):
+        texts[-1] += text
+        if term is not None:
+            terms.append(term)
+            texts.append("")
+    return "".join(_joined(texts, terms))
 
 
-def _pieces(source: str, able: Capabilities) -> Iterator[str]:
+def _pieces(source: str) -> Iterator[tuple[str, SchemaRules | str | None]]:
+    """The text in front of each schema, and the term for it; None for what is behind all."""
     done, at, num_schemas = 0, source.find(_JSON_OF_LARK), 0
     while at >= 0:
         found = _schema_at(source, behind_space(source, at + len(_JSON_OF_LARK)))
         if found is None:
             at = source.find(_JSON_OF_LARK, at + len(_JSON_OF_LARK))
             continue
-        schema, end = found
-        yield source[done:at] + _term_of_lark(schema, able, num_schemas)
+        schema, begin, end = found
+        make = partial(_term_of_lark, schema, num_schemas)
+        yield source[done:at], _written.get(source[begin:end], None, make)
         num_schemas += 1
         done, at = end, source.find(_JSON_OF_LARK, end)
-    yield source[done:]
+    yield source[done:], None
 
 
-def _term_of_lark(schema: Mapping[str, Json] | bool, able: Capabilities, part: int) -> str:
+def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
+    """A grammar of its texts and the terms between them. A rule whose alternatives are a literal
+    and a schema each lets the schemas share what they say."""
+    at = 0
+    while at < len(terms):
+        head = _HEAD.search(texts[at])
+        num = 1 if head is None else _num_alternatives(texts, at)
+        if head is None or num == 1:
+            yield texts[at] + str(terms[at])
+        else:
+            literals = [head[2], *(_read(_NEXT, text) for text in texts[at + 1 : at + num])]
+            options = map(Marked, map(json.loads, literals), terms[at : at + num])
+            yield texts[at][: head.start(2)] + alternatives(list(options))
+        at += num
+    yield texts[-1]
+
+
+def _num_alternatives(texts: list[str], at: int) -> int:
+    """How many alternatives the rule that begins there has; 1 where it is of another form."""
+    end = at + 1
+    while end < len(texts) - 1 and _NEXT.fullmatch(texts[end]):
+        end += 1
+    return end - at if texts[end][:1] in ("", "\n") else 1
+
+
+def _read(form: re.Pattern[str], text: str) -> str:
+    found = form.fullmatch(text)
+    assert found is not None
+    return found[1]
+
+
+def _term_of_lark(schema: Mapping[str, Json] | bool, part: int) -> SchemaRules | str:
     """A term for the grammar's schema number `part`. Raises InvalidGuide, which says so."""
     check_finite(schema, "grammar")
     options = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
     try:
-        return _lark_schema(core_schemas(schema, able), options)
+        return _lark_schema(core_schemas(schema, LLGUIDANCE), options)
     except InvalidGuide as error:
         error.part = part
         raise
 
 
-def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> str:
+def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> SchemaRules | str:
     """The first core schema that can be said, as a term of a Lark rule. options: the user's, of
     llguidance"""
     is_usual = options.keys() <= {*_LARK_OPTIONS, "whitespace_flexible", "whitespace_pattern"}
@@ -76,8 +126,9 @@ def _lark_schema(cores: Iterator[CoreSchema], options: Mapping[str, Json]) -> st
     )
 
 
-def _schema_at(source: str, at: int) -> tuple[Mapping[str, Json] | bool, int] | None:
-    """The JSON Schema that stands there, and the place behind it; None where there is none."""
+def _schema_at(source: str, at: int) -> tuple[Mapping[str, Json] | bool, int, int] | None:
+    """The JSON Schema that stands there, its place, and that behind it; None where there is
+    none."""
     if source[at : at + 1] not in ("{", "t", "f"):
         return None
     try:
@@ -85,4 +136,4 @@ def _schema_at(source: str, at: int) -> tuple[Mapping[str, Json] | bool, int] | 
     except ValueError:  # no schema, or one that the backend will refuse in its own words
         spend(1 + len(source) // _CHARACTERS_A_STEP)  # the error counts the lines before it
         return None
-    return (schema, end) if isinstance(schema, (Mapping, bool)) else None
+    return (schema, at, end) if isinstance(schema, (Mapping, bool)) else None
