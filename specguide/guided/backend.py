@@ -101,6 +101,8 @@ class Written:
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
     outline:  tells how texts may end; None where that is not known
+    keys:     what a guard must know of objects whose keys come in any order, as
+              `keys.KeyGuard.of` reads it; None: there is no such guard
     """
 
     kind: str
@@ -108,6 +110,7 @@ class Written:
     text: str
     distinct: list[dict[str, Any]] = field(default_factory=list)
     outline: Outline | None = None
+    keys: dict[str, Any] | None = None
 
 
 def as_given(guide: Guide) -> Rewritten:

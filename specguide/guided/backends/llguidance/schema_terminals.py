@@ -4,6 +4,7 @@ that match patterns."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 
 from specguide.guided.budget import kept
@@ -17,6 +18,7 @@ from specguide.guided.regex.tree import (
     Either,
     Repeat,
     UnsupportedRegex,
+    least_length,
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
@@ -70,9 +72,12 @@ def lexemes(value: Json) -> Iterable[str]:
         yield f"({value_literal(value)})"
 
 
-def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[str]:
+def scalar_terminals(
+    node: Node, name: str, *, is_last: bool = False, is_loose: bool = False
+) -> list[str]:
     """Terminals of a scalar type; none of them where it has no value.
 
+    is_last:  there is no other way to write it
     is_loose: as `schema_rules`
     """
     if name == "null":
@@ -80,7 +85,7 @@ def scalar_terminals(node: Node, name: str, *, is_loose: bool = False) -> list[s
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return _string(node, is_loose)
+        return _string(node, is_last, is_loose)
     return _number(node.kinds.numbers, name, is_loose)
 
 
@@ -113,7 +118,7 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node, is_loose: bool) -> list[str]:
+def _string(node: Node, is_last: bool, is_loose: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -127,11 +132,20 @@ def _string(node: Node, is_loose: bool) -> list[str]:
         try:
             has_text = is_loose or have_common_text(tuple(patterns), least, most)
         except UnsupportedRegex:
-            raise NoRules from None  # there may be no such string, which the library would find out
+            # There may be no such string, which the library would find out.
+            if not (is_last and len(patterns) == 1 and _fits_shortest(patterns[0], least, most)):
+                raise NoRules from None
+            has_text = True
     else:
         has_text = most is None or least <= most
     text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
     return [text] if has_text else []
+
+
+def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
+    """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
+    length = least_length(whole(parse(pattern), search=True))
+    return least <= length and (most is None or length <= most) and length < math.inf
 
 
 @kept
