@@ -18,6 +18,7 @@ from specguide.errors import InvalidParams
 from specguide.guided.compile import GrammarCompiler
 from specguide.guided.endings import EndingGrammar
 from specguide.guided.reasoning import ReasoningSections
+from specguide.ready_grammars import ready_grammar, ready_grammars
 from specguide.tokenizer.vocabulary import Vocabulary
 
 OF_BOTH = ("plain", "any", "regex", "choice", "ebnf", "tag")
@@ -107,7 +108,12 @@ GUIDES = {
 
 @pytest.fixture(scope="module", params=["auto", "xgrammar"])
 def compiler(request):
-    yield GrammarCompiler(VOCABULARY, GuideConfig(backend=request.param, isolate_compiles=False))
+    return GrammarCompiler(VOCABULARY, GuideConfig(backend=request.param, isolate_compiles=False))
+
+
+@pytest.fixture(scope="module")
+def auto():
+    return GrammarCompiler(VOCABULARY, GuideConfig(isolate_compiles=False))
 
 
 def compiled(compiler: GrammarCompiler, guide: Guide) -> EndingGrammar:
@@ -153,6 +159,16 @@ def test_random_texts_end_in_time(compiler, name):
         assert text is not None, extra
         if name in ("plain", "schema", "either", "nested"):
             jsonschema.validate(json.loads(text), json.loads(GUIDES[name].source()))
+
+
+@pytest.mark.parametrize("name", ready_grammars())
+def test_texts_of_ready_grammars_end_in_time(auto, name):
+    kind = "json_schema" if ready_grammar(name).is_schema else "grammar"
+    grammar = compiled(auto, Guide(**{kind: f"@{name}"}))
+    for seed in range(4):
+        most = grammar.num_least + 8 + 20 * seed
+        matcher = grammar.within(most).matcher()
+        assert walk(matcher, VOCABULARY, random.Random(seed), most) is not None
 
 
 def test_too_few_tokens_are_refused(compiler):

@@ -115,7 +115,9 @@ class Libraries:
 
     def served(self, grammar: CompiledGrammar, written: Written) -> CompiledGrammar:
         """What requests get of a compiled grammar: it knows its ends, where they are known."""
-        if written.keys is not None:  # which of the required keys are missing, the text does not tell
+        if (
+            written.keys is not None
+        ):  # which of the required keys are missing, the text does not tell
             return grammar
         is_certain = not written.distinct and not written.kind.startswith("grammar")
         return self._endings.told(grammar, written.outline, 0 if is_certain else _SPARE)

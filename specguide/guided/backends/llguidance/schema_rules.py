@@ -113,9 +113,7 @@ class _Rules:
                 terms.append(self._object(core.kinds.objects))
             else:
                 is_last = self._tracked is not None  # nothing is left to the library then
-                terminals += scalar_terminals(
-                    core, name, is_last=is_last, is_loose=self._is_loose
-                )
+                terminals += scalar_terminals(core, name, is_last=is_last, is_loose=self._is_loose)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
