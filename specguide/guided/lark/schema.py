@@ -6,16 +6,12 @@ Source: llguidance docs/json_schema.md.
 from __future__ import annotations
 
 import json
-import re
 
 from specguide.config import GuideConfig
 from specguide.errors import InvalidGuide
 from specguide.guided.schema.emit import in_doubles
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
-
-_MANY_DIGITS = re.compile("[0-9]{16}")
-"""Where there are not so many, every bound is a double."""
 
 
 def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
@@ -28,6 +24,6 @@ def schema_term(schema: JsonSchema, limits: GuideConfig) -> str:
     options: dict[str, Json] = {"whitespace_flexible": False, "json_allowed_escapes": 'nrbtf\\"'}
     if limits.max_whitespace > 0:
         options["whitespace_pattern"] = whitespace_regex(limits)
-    asked = {**({} if schema is True else schema), "x-guidance": options}
-    text = json.dumps(asked)
-    return "%json " + (json.dumps(in_doubles(asked)) if _MANY_DIGITS.search(text) else text)
+    bounded = {} if schema is True else in_doubles(schema)
+    bounded["x-guidance"] = options
+    return "%json " + json.dumps(bounded)
