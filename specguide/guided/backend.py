@@ -93,12 +93,15 @@ class Written:
     form:     the language of the text, one of those that the backend writes
     distinct: where arrays of distinct items may stand, as `schema.distinct` finds it; these the
               text does not speak of
+    keys:     what a guard must know of objects whose keys come in any order, as
+              `keys.KeyGuard.of` reads it; None: there is no such guard
     """
 
     kind: str
     form: str
     text: str
     distinct: list[dict[str, Any]] = field(default_factory=list)
+    keys: dict[str, Any] | None = None
 
 
 def as_given(guide: Guide) -> Rewritten:

@@ -42,7 +42,7 @@ def candidates(guide: Guide, requested: str) -> tuple[str, ...]:
     return tuple(name for name in backend_names() if backend_spec(name).takes(guide.kind, form))
 
 
-def rewrites(guide: Guide, backend: str) -> Iterator[Rewritten]:
+def rewrites(guide: Guide, backend: str, key_order: str = "schema") -> Iterator[Rewritten]:
     """The guide as the backend is to be given it, so that it enforces every bit of it; the best
     first.
 
@@ -62,10 +62,30 @@ def rewrites(guide: Guide, backend: str) -> Iterator[Rewritten]:
     if kind in ("json_schema", "structural_tag") and isinstance(value, str):
         value = json.loads(value)
     if kind == "json_schema":
-        for schema in core_schemas(value, spec.enforced().with_guard()):
+        able = _able(spec, key_order).with_guard()
+        for schema in core_schemas(value, able):
             yield Rewritten(kind, schema)
     else:
+        if key_order == "any" and (kind == "structural_tag" or "%json" in guide.source()):
+            raise UnsupportedGuide(
+                f"{kind} has the keys of an object in the schema's order; ask for key_order "
+                '"schema"'
+            )
         yield Rewritten(kind, _rewritten(kind, value, spec))
+
+
+def _able(spec: BackendSpec, key_order: str) -> Capabilities:
+    """What a backend enforces of schemas. Raises UnsupportedGuide where it fixes the order of
+    keys."""
+    able = spec.enforced()
+    if key_order != "any":
+        return able
+    if not able.frees_keys:
+        raise UnsupportedGuide(
+            f"{spec.name} has the keys of an object in the schema's order; ask for key_order "
+            '"schema", or for backend "llguidance"'
+        )
+    return able.with_free_keys()
 
 
 def _rewritten(kind: str, value: Json, spec: BackendSpec) -> Json:

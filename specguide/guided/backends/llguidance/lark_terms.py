@@ -16,7 +16,7 @@ import llguidance
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from specguide.config import GuideConfig
-from specguide.errors import InvalidGuide
+from specguide.errors import InvalidGuide, UnsupportedGuide
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules
 from specguide.guided.backends.llguidance.schema_rules import schema_rules
 from specguide.guided.backends.llguidance.schema_terminals import NoRules
@@ -42,6 +42,10 @@ def json_rules(schema: CoreSchema | JsonSchema, limits: GuideConfig) -> SchemaRu
     try:
         return schema_rules(schema, whitespace_regex(limits))
     except NoRules:
+        if schema.tracked is not None:
+            raise UnsupportedGuide(
+                "llguidance has no rules for this schema with its keys in any order"
+            ) from None
         return schema_term(emit(schema), limits)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import product
 
+from specguide.guided.backends.llguidance.any_order import any_order
 from specguide.guided.backends.llguidance.lark_rules import SchemaRules, content_name
 from specguide.guided.backends.llguidance.schema_terminals import (
     ANY_STRING,
@@ -35,6 +36,7 @@ from specguide.guided.schema.nodes import (
     Node,
     Objects,
     Strings,
+    Tracked,
 )
 from specguide.guided.schema.patterns import pattern_matches
 
@@ -60,6 +62,7 @@ class _Rules:
         self._known: dict[str, str] = {}  # their names, by what they say
         self._schema = schema
         self._definitions = schema.definitions
+        self._tracked = schema.tracked
 
     def written(self, whitespace: str) -> SchemaRules:
         start = self._value(self._schema.root)
@@ -105,7 +108,8 @@ class _Rules:
             elif name == "object":
                 terms.append(self._object(core.kinds.objects))
             else:
-                terminals += scalar_terminals(core, name)
+                is_last = self._tracked is not None  # nothing is left to the library then
+                terminals += scalar_terminals(core, name, is_last=is_last)
         return terminals, terms
 
     def _composed(self, node: Node) -> tuple[list[str], list[str]]:
@@ -126,7 +130,9 @@ class _Rules:
         ]
 
     def _any(self) -> str:
-        if _ANY not in self._rules:
+        if _ANY not in self._rules and self._tracked is not None:
+            self.of_any()
+        elif _ANY not in self._rules:
             self._rules |= _rules_of_any()
             self._known |= {body: name for name, body in _rules_of_any().items()}
         return _ANY
@@ -170,16 +176,19 @@ class _Rules:
     def _object(self, asked: Objects) -> str:
         required = asked.required
         children = _named_children(asked)
-        items = [
-            (f'{text_literal(name)} ":" {self._value(child)}', name in required)
+        members = {
+            name: f'{text_literal(name)} ":" {self._value(child)}'
             for name, child in children.items()
             if child is not False
-        ]
+        }
         least = (asked.min_properties or 0) - len(required)
         most = None if asked.max_properties is None else asked.max_properties - len(required)
         if most is not None and most < 0:
             raise NoRules
         extra = "" if most == 0 else self._extra(list(children), asked.patterns, asked.additional)
+        if self._tracked is not None:
+            return self._in_any_order(members, extra, asked)
+        items = [(member, name in required) for name, member in members.items()]
         if (least > 0 or most is not None) and len(required) < len(items):
             return self._counted_object(items, extra, asked)
         if least > 0 and not extra:
@@ -187,6 +196,22 @@ class _Rules:
         if extra:
             items.append((self._repeated(extra, max(1, least), most, is_first=True), least > 0))
         return self._rule(f'"{{" {self._members(items)} "}}"')
+
+    def _in_any_order(self, members: Mapping[str, str], extra: str, asked: Objects) -> str:
+        """An object whose keys come in any order, for the guard to count."""
+        if not extra and (asked.min_properties or 0) > len(members):
+            raise NoRules
+        tracked = (self._tracked or {}).get(id(asked), Tracked())
+        rules = {name: self._rule(member) for name, member in members.items()}
+        others = [rule for name, rule in rules.items() if name not in tracked.names]
+        others += [extra] if extra else []
+        if tracked.is_counted:
+            counts = asked.min_properties or 0, asked.max_properties
+            other = self._rule(" | ".join(others)) if others else ""
+            body = self._repeated(other, *counts, is_first=True) if other else ""
+        else:
+            body = any_order(self._rule, others, [rules[name] for name in tracked.names])
+        return self._rule(f'"{{" {body} "}}"')
 
     def _counted_object(self, items: list[tuple[str, bool]], extra: str, asked: Objects) -> str:
         """An object whose members are counted, some of which may be left out: a rule for each place

@@ -4,6 +4,7 @@ that match patterns."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 
 from specguide.guided.regex.charset import JSON_TEXT, CharSet, intersect
@@ -16,6 +17,7 @@ from specguide.guided.regex.tree import (
     Either,
     Repeat,
     UnsupportedRegex,
+    least_length,
     literal,
 )
 from specguide.guided.regex.tree import Node as Regex
@@ -70,14 +72,17 @@ def lexemes(value: Json) -> Iterable[str]:
         yield f"({value_literal(value)})"
 
 
-def scalar_terminals(node: Node, name: str) -> list[str]:
-    """Terminals of a scalar type; none of them where it has no value."""
+def scalar_terminals(node: Node, name: str, *, is_last: bool = False) -> list[str]:
+    """Terminals of a scalar type; none of them where it has no value.
+
+    is_last: there is no other way to write it
+    """
     if name == "null":
         return ['"null"']
     if name == "boolean":
         return ["/true|false/"]
     if name == "string":
-        return _string(node)
+        return _string(node, is_last)
     return _number(node.kinds.numbers, name)
 
 
@@ -106,7 +111,7 @@ _CHAR = r'([^"\\\x00-\x1F\x7F]|\\["\\bfnrt])'
 ANY_STRING = f'/"{_CHAR}*"/'
 
 
-def _string(node: Node) -> list[str]:
+def _string(node: Node, is_last: bool) -> list[str]:
     asked = node.kinds.strings
     also = (part.kinds.strings.pattern for part in node.all_of if isinstance(part, Node))
     patterns = [pattern for pattern in (asked.pattern, *also) if pattern is not None]
@@ -120,11 +125,20 @@ def _string(node: Node) -> list[str]:
         try:
             has_text = have_common_text(tuple(patterns), least, most)
         except UnsupportedRegex:
-            raise NoRules from None  # there may be no such string, which the library would find out
+            # There may be no such string, which the library would find out.
+            if not (is_last and len(patterns) == 1 and _fits_shortest(patterns[0], least, most)):
+                raise NoRules from None
+            has_text = True
     else:
         has_text = most is None or least <= most
     text = parts[0] if len(parts) == 1 else f"({' & '.join(parts)})"
     return [text] if has_text else []
+
+
+def _fits_shortest(pattern: str, least: int, most: int | None) -> bool:
+    """Whether the shortest text that a pattern matches has from `least` to `most` characters."""
+    length = least_length(whole(parse(pattern), search=True))
+    return least <= length and (most is None or length <= most) and length < math.inf
 
 
 _quoted: WrittenCache[str] = WrittenCache(len, most_of_one=64 << 10)
