@@ -6,7 +6,6 @@ Source: llguidance docs/json_schema.md.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from specguide.config import GuideConfig
@@ -14,9 +13,6 @@ from specguide.errors import InvalidGuide
 from specguide.guided.schema.emit import in_doubles
 from specguide.guided.schema.json_values import Json, JsonSchema
 from specguide.guided.whitespace import whitespace_regex
-
-_MANY_DIGITS = re.compile("[0-9]{16}")
-"""Where there are not so many, every bound is a double."""
 
 
 def schema_term(
@@ -37,6 +33,6 @@ def schema_term(
         options["whitespace_pattern"] = whitespace_regex(limits)
     if behind is not None:
         options["behind"] = list(behind)
-    asked = {**({} if schema is True else schema), "x-guidance": options}
-    text = json.dumps(asked)
-    return "%json " + (json.dumps(in_doubles(asked)) if _MANY_DIGITS.search(text) else text)
+    bounded = {} if schema is True else in_doubles(schema)
+    bounded["x-guidance"] = options
+    return "%json " + json.dumps(bounded)

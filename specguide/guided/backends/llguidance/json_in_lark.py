@@ -4,7 +4,6 @@ of it."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
@@ -27,9 +26,6 @@ from specguide.guided.written_cache import WrittenCache
 
 _JSON_OF_LARK = "%json"
 _CHARACTERS_A_STEP = 2_000
-_LITERAL = r'("(?:[^"\\\n]|\\["\\nrt])*")'
-_HEAD = re.compile(rf"(?:^|\n)([a-z_][a-z0-9_]*): *{_LITERAL} *\Z")
-_NEXT = re.compile(rf" *\| *{_LITERAL} *")
 _LARK_OPTIONS = {"json_allowed_escapes": 'nrbtf\\"', "lenient": False, "coerce_one_of": False}
 Schema = Mapping[str, Json] | bool
 MakeTerm = Callable[[str, Schema, int], SchemaRules | str]
@@ -101,30 +97,39 @@ def _joined(texts: list[str], terms: list[SchemaRules | str]) -> Iterator[str]:
     and a schema each lets the schemas share what they say."""
     at = 0
     while at < len(terms):
-        head = _HEAD.search(texts[at])
-        num = 1 if head is None else _num_alternatives(texts, at)
-        if head is None or num == 1:
-            yield texts[at] + str(terms[at])
+        marks = _marks(texts, at)
+        if len(marks) > 1:
+            yield texts[at][: texts[at].index(":", texts[at].rfind("\n") + 1)] + ": "
+            yield alternatives(list(map(Marked, marks, terms[at : at + len(marks)])))
         else:
-            literals = [head[2], *(_read(_NEXT, text) for text in texts[at + 1 : at + num])]
-            options = map(Marked, map(json.loads, literals), terms[at : at + num])
-            yield texts[at][: head.start(2)] + alternatives(list(options))
-        at += num
+            yield texts[at] + str(terms[at])
+        at += max(1, len(marks))
     yield texts[-1]
 
 
-def _num_alternatives(texts: list[str], at: int) -> int:
-    """How many alternatives the rule that begins there has; 1 where it is of another form."""
-    end = at + 1
-    while end < len(texts) - 1 and _NEXT.fullmatch(texts[end]):
-        end += 1
-    return end - at if texts[end][:1] in ("", "\n") else 1
+def _marks(texts: list[str], at: int) -> list[str]:
+    """The literals in front of the schemas of the rule that begins there; none where it is of
+    another form."""
+    name, _, rest = texts[at].rpartition("\n")[2].partition(":")
+    if not (name.isidentifier() and name.islower()):
+        return []
+    marks = []
+    literal = _literal(rest)
+    while literal is not None and at < len(texts) - 1:
+        marks.append(literal)
+        at += 1
+        bar, _, rest = texts[at].partition("|")
+        literal = None if bar.strip(" ") else _literal(rest)
+    return marks if texts[at][:1] in ("", "\n") else []
 
 
-def _read(form: re.Pattern[str], text: str) -> str:
-    found = form.fullmatch(text)
-    assert found is not None
-    return found[1]
+def _literal(text: str) -> str | None:
+    """What a text says that is a literal and nothing else."""
+    text = text.strip(" ")
+    try:
+        return str(json.loads(text)) if text.startswith('"') else None
+    except ValueError:
+        return None
 
 
 def _freed_term(schema: Schema, part: int) -> tuple[SchemaRules, list[dict[str, Json]], list[str]]:
