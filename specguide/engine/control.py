@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -105,3 +106,10 @@ def live_with(parent_pid: int, title: str) -> None:
         prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent_pid:
         os._exit(1)
+
+
+def settle() -> None:
+    """What this process has by now it has to its end: collections of garbage, for which all of it
+    stands still, look no more at any of that."""
+    gc.collect()
+    gc.freeze()
