@@ -26,12 +26,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from benchmarks.common import emit
 from benchmarks.front_kinds import KINDS, Kind
 from benchmarks.paced_engine import PACE
+from benchmarks.service_process import CORE, FRONT, cpu_s
 from specguide.config import EngineConfig
 from specguide.engine.target_folder import target_folder
 from specguide.server.config import ServerConfig
@@ -40,10 +40,9 @@ from specguide.server.supervisor import Supervisor
 from specguide.tokenizer import Tokenizer
 
 _SPAWN = multiprocessing.get_context("spawn")
-_CORE = "benchmarks.paced_engine:run_paced_core"
+_PACED = "benchmarks.paced_engine:run_paced_core"
 _END = b"data: [DONE]\n\n"
 _MAX_TOKENS = 256
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def serve(pace: str, kind: str, num_fronts: int, told: Connection) -> None:
@@ -51,7 +50,7 @@ def serve(pace: str, kind: str, num_fronts: int, told: Connection) -> None:
     os.environ[PACE] = f"{pace},{kind}"
     fixed: dict[str, Any] = {"port": 0, "max_waiting": 4096, "drain_s": 0.0}
     config = ServerConfig("small", api_servers=num_fronts, **fixed, **KINDS[kind].server)
-    Supervisor(ServicePlan(EngineConfig(), config), told.send, core=_CORE).run()
+    Supervisor(ServicePlan(EngineConfig(), config), told.send, core=_PACED).run()
 
 
 @contextmanager
@@ -67,16 +66,6 @@ def serving(pace: str, kind: str, num_fronts: int) -> Iterator[tuple[int, int]]:
     finally:
         process.terminate()
         process.join()
-
-
-def cpu_s(service: int, title: str) -> float:
-    """Seconds of CPU that the service's processes of this name have taken."""
-    found = 0.0
-    for child in Path(f"/proc/{service}/task/{service}/children").read_text().split():
-        name, fields = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)
-        if name.endswith(f"({title}"):
-            found += sum(map(int, fields.split()[11:13])) / _TICKS
-    return found
 
 
 def read_streams(port: int, kind: str, numbers: list[int], until_s: float) -> tuple[int, int]:
@@ -136,15 +125,15 @@ def measure(kind: str, args: argparse.Namespace) -> dict[str, Any]:
         ask = partial(pool.submit, read_streams, port, kind)
         for job in [ask([0, 1], 0.0) for _ in shares]:  # imports
             job.result()
-        before_s, start_s = (cpu_s(service, f"specguide-{name}") for name in ("front", "core"))
+        before_s, start_s = cpu_s(service, FRONT), cpu_s(service, CORE)
         began_s = time.time()
         numbers = [list(range(args.clients))[at :: args.client_processes] for at in shares]
         jobs = [ask(one, began_s + args.seconds) for one in numbers]
         counts = [job.result() for job in jobs]
         num_tokens, num_chunks = (sum(some) for some in zip(*counts, strict=True))
         seconds = time.time() - began_s
-        front_s = cpu_s(service, "specguide-front") - before_s
-        core_s = cpu_s(service, "specguide-core") - start_s
+        front_s = cpu_s(service, FRONT) - before_s
+        core_s = cpu_s(service, CORE) - start_s
     return {
         "kind": kind,
         "tokens_per_s": round(num_tokens / seconds),

@@ -11,6 +11,8 @@ from typing import Any
 from specguide.tokenizer import Tokenizer
 
 _TEXT = "The weather stayed dry for most of the day, said Zoë; ünd 明日 it may rain again 🌧. "
+_FEWEST_TOKENS = 16
+"""Of the text."""
 _SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 _MESSAGES = [{"role": "user", "content": "Say it."}]
 _TOOL = {"type": "function", "function": {"name": "say", "parameters": _SCHEMA}}
@@ -46,7 +48,7 @@ class Kind:
     def output_ids(self, tokenizer: Tokenizer, number: int, num_tokens: int) -> list[int]:
         """What the engine gives a client."""
         at = number % len(_TEXT)
-        text = self.begin + (_TEXT[at:] + _TEXT[:at]) * num_tokens
+        text = self.begin + (_TEXT[at:] + _TEXT[:at]) * (1 + num_tokens // _FEWEST_TOKENS)
         return tokenizer.encode(text, add_special_tokens=False)[:num_tokens]
 
     def expected(self, tokenizer: Tokenizer, number: int, num_tokens: int) -> str:

@@ -7,7 +7,7 @@ import asyncio
 import multiprocessing
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -17,11 +17,16 @@ from tqdm import tqdm
 from specguide.bench.answer import Answer
 from specguide.bench.busy import busy_window, common
 from specguide.bench.checks import Fault, faults_of
-from specguide.bench.config import Load, ServerAddress
+from specguide.bench.config import Load, RequestSizes, ServerAddress
 from specguide.bench.drive import Requests, drive
 from specguide.bench.figures import summary
 from specguide.bench.provenance import provenance
+from specguide.bench.sized import SizedWorkload, WordTokens
 from specguide.errors import InvalidParams
+
+_TRIAL_WORDS = 16, 128
+_TRIAL_SEED = -1
+"""Of prompts that come up in no load."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,32 @@ class Target:
                 param="model",
             )
         return cls(address, model or found[0])
+
+
+def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
+    """Requests of these sizes. The server is asked how many tokens it makes of words, by two
+    requests of each kind. Raises InvalidParams where its chat template leaves no room for words."""
+    workload = SizedWorkload(sizes, target.model, seed)
+    if workload.is_of_ids:
+        return workload
+    shares = {False: 1 - sizes.guided_share, True: sizes.guided_share}
+    kinds = [is_guided for is_guided, share in shares.items() if share]
+    words = {is_guided: _word_tokens(target, sizes, is_guided) for is_guided in kinds}
+    workload = replace(workload, words=words)
+    for is_guided in kinds:
+        workload.num_words(is_guided)
+    return workload
+
+
+def _word_tokens(target: Target, sizes: RequestSizes, is_guided: bool) -> WordTokens:
+    sizes, counts = replace(sizes, output_len=1, guided_share=float(is_guided)), list[int]()
+    for num_words in _TRIAL_WORDS:
+        trial = replace(sizes, prompt_len=round(num_words * WordTokens().each))
+        requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
+        (answer,) = _drive_part(target, requests, Load(concurrency=1, requests=1), 1, 1)
+        counts.append((answer.usage or {}).get("prompt_tokens") or 0)
+    few, many = zip(_TRIAL_WORDS, counts, strict=True)
+    return WordTokens.fitted(few, many)
 
 
 @dataclass(frozen=True)
