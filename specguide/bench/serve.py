@@ -61,29 +61,31 @@ class Target:
 
 
 def fitted(target: Target, sizes: RequestSizes, seed: int) -> SizedWorkload:
-    """Requests of these sizes. The server is asked how many tokens it makes of words, by two
-    requests of each kind. Raises InvalidParams where its chat template leaves no room for words."""
+    """Requests of these sizes. The server is asked how many tokens it makes of words, by a few
+    short requests; where it does not count them, a guess stands. Raises InvalidParams where its
+    chat template leaves no room for words."""
     workload = SizedWorkload(sizes, target.model, seed)
     if workload.is_of_ids:
         return workload
+    few, many = _TRIAL_WORDS
+    each = (_num_tokens(target, sizes, many) - _num_tokens(target, sizes, few)) / (many - few)
     shares = {False: 1 - sizes.guided_share, True: sizes.guided_share}
-    kinds = [is_guided for is_guided, share in shares.items() if share]
-    words = {is_guided: _word_tokens(target, sizes, is_guided) for is_guided in kinds}
-    workload = replace(workload, words=words)
-    for is_guided in kinds:
+    for is_guided in [kind for kind, share in shares.items() if share and each > 0]:
+        num_tokens = _num_tokens(target, sizes, few, is_guided=is_guided)
+        workload.words[is_guided] = WordTokens(each, max(0.0, num_tokens - each * few))
         workload.num_words(is_guided)
     return workload
 
 
-def _word_tokens(target: Target, sizes: RequestSizes, is_guided: bool) -> WordTokens:
-    sizes, counts = replace(sizes, output_len=1, guided_share=float(is_guided)), list[int]()
-    for num_words in _TRIAL_WORDS:
-        trial = replace(sizes, prompt_len=round(num_words * WordTokens().each))
-        requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
-        (answer,) = _drive_part(target, requests, Load(concurrency=1, requests=1), 1, 1)
-        counts.append((answer.usage or {}).get("prompt_tokens") or 0)
-    few, many = zip(_TRIAL_WORDS, counts, strict=True)
-    return WordTokens.fitted(few, many)
+def _num_tokens(
+    target: Target, sizes: RequestSizes, num_words: int, *, is_guided: bool = False
+) -> int:
+    """Of a prompt of so many words, as the server counts them; 0 where it does not."""
+    prompt_len = round(num_words * WordTokens().each)
+    trial = replace(sizes, prompt_len=prompt_len, output_len=1, guided_share=float(is_guided))
+    requests = SizedWorkload(trial, target.model, _TRIAL_SEED)
+    (answer,) = _drive_part(target, requests, Load(concurrency=1, requests=1), 1, 1)
+    return int((answer.usage or {}).get("prompt_tokens") or 0)
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,6 @@ class WordTokens:
     each: float = 2.0
     around: float = 0.0
 
-    @classmethod
-    def fitted(cls, few: tuple[int, int], many: tuple[int, int]) -> WordTokens:
-        """To two prompts, of which each has its number of words and of tokens; a guess where the
-        server does not count them."""
-        each = (many[1] - few[1]) / (many[0] - few[0])
-        return cls(each, max(0.0, few[1] - each * few[0])) if each > 0 else cls()
-
     def num_words(self, num_tokens: int, what: str) -> int:
         """Of a prompt of so many tokens. Raises InvalidParams where there is no room for a word.
 

@@ -27,8 +27,8 @@ from specguide.bench.samples import (
     read_schemas,
     read_tool_tasks,
 )
-from specguide.bench.serve import Target, measure
-from specguide.bench.sized import SizedWorkload, WordTokens
+from specguide.bench.serve import Target, fitted, measure
+from specguide.bench.sized import SizedWorkload
 from specguide.bench.validation import violation
 from specguide.bench.workload import Workload
 from specguide.cli import app as command_line
@@ -309,10 +309,9 @@ def test_a_prompt_without_room_for_words_is_refused(url):
     assert "a guided request has 60 tokens with one word" in str(done.exception)
 
 
-def test_words_where_a_server_does_not_count_them():
-    assert WordTokens.fitted((16, 0), (128, 0)) == WordTokens()
-    assert WordTokens.fitted((16, 55), (128, 391)) == WordTokens(3.0, 7.0)
-    assert WordTokens().num_words(1, "free") == 1
+def test_words_where_a_server_does_not_count_them(url):
+    workload = fitted(Target(ServerAddress(url), "no usage"), RequestSizes(prompt_len=1), 0)
+    assert workload.num_words(is_guided=False) == 1 and not workload.words
 
 
 def test_prompts_of_token_ids():
